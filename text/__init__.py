@@ -1,0 +1,22 @@
+"""What a corpus and a module share: tokenizers, vocabulary, and the batch."""
+
+from text.batch import Batch, Encoding, Text, collate
+from text.hub import hub_reachable
+from text.pretrained import PretrainedTokenizer
+from text.tokenizer import Tokenizer, tokenizer_from_state
+from text.vocabulary import Vocabulary
+from text.word import WordTokenizer, split_words
+
+__all__ = [
+    "Batch",
+    "Encoding",
+    "PretrainedTokenizer",
+    "Text",
+    "Tokenizer",
+    "Vocabulary",
+    "WordTokenizer",
+    "collate",
+    "hub_reachable",
+    "split_words",
+    "tokenizer_from_state",
+]

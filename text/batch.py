@@ -1,0 +1,122 @@
+"""The batch: what a corpus hands to a module, and how encoded texts become one."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+Text = str | tuple[str, str]
+"""One input: a string, or a pair of strings (premise and hypothesis, two questions, ...)."""
+
+
+class Encoding(NamedTuple):
+    """One text as token ids, before padding.
+
+    Attributes:
+        input_ids: token ids of the real tokens.
+        segment_ids: 0 for tokens of the first text, 1 for tokens of the second; same length.
+        truncated: whether tokens had to be dropped to stay within the tokenizer's `max_length`.
+    """
+
+    input_ids: list[int]
+    segment_ids: list[int]
+    truncated: bool = False
+
+
+@dataclass(slots=True)
+class Batch:
+    """A padded batch of B texts of at most N tokens.
+
+    Attributes:
+        input_ids: `[B, N]` int64 token ids; the padding id where `mask` is False.
+        mask: `[B, N]` bool, True at real tokens. Every row has at least one real token.
+        sample_ids: `[B]` int64, the position of each sample in its split: unique within the split,
+            the same for any batch size, order and number of processes.
+        labels: `[B]` int64 class indices, or None where the data carries no labels.
+        segment_ids: `[B, N]` int64 (0 first text, 1 second), or None for single texts.
+    """
+
+    input_ids: Tensor
+    mask: Tensor
+    sample_ids: Tensor
+    labels: Tensor | None = None
+    segment_ids: Tensor | None = None
+
+    def __len__(self) -> int:
+        return self.input_ids.shape[0]
+
+    @property
+    def lengths(self) -> Tensor:
+        """`[B]` int64, the number of real tokens of each text."""
+        return self.mask.sum(dim=1)
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> "Batch":
+        """A copy on `device` (the same tensors where they are there already)."""
+
+        def move(tensor: Tensor | None) -> Tensor | None:
+            return None if tensor is None else tensor.to(device, non_blocking=non_blocking)
+
+        return Batch(
+            self.input_ids.to(device, non_blocking=non_blocking),
+            self.mask.to(device, non_blocking=non_blocking),
+            self.sample_ids.to(device, non_blocking=non_blocking),
+            move(self.labels),
+            move(self.segment_ids),
+        )
+
+    def pin_memory(self) -> "Batch":
+        """A copy in page-locked memory; called by `DataLoader(pin_memory=True)`."""
+        return Batch(
+            self.input_ids.pin_memory(),
+            self.mask.pin_memory(),
+            self.sample_ids.pin_memory(),
+            None if self.labels is None else self.labels.pin_memory(),
+            None if self.segment_ids is None else self.segment_ids.pin_memory(),
+        )
+
+
+def collate(
+    encodings: Sequence[Encoding],
+    *,
+    pad_id: int,
+    sample_ids: Sequence[int] | None = None,
+    labels: Sequence[int] | None = None,
+    pairs: bool = False,
+) -> Batch:
+    """Pad encoded texts to the longest of them.
+
+    Args:
+        encodings: B >= 1 encoded texts, each with at least one token.
+        pad_id: token id written where there is no token.
+        sample_ids: B ids; 0 ... B-1 if not given.
+        labels: B class indices, or None for unlabelled texts.
+        pairs: whether to carry `segment_ids`.
+
+    Raises:
+        ValueError: no texts, or a text without a single token.
+    """
+    lengths = [len(encoding.input_ids) for encoding in encodings]
+    if not lengths or min(lengths) == 0:
+        empty = "no texts" if not lengths else f"no tokens in text {lengths.index(0)}"
+        msg = f"got {empty}, expected at least one text with at least one token each"
+        raise ValueError(msg)
+    shape = (len(lengths), max(lengths))
+    mask = torch.arange(shape[1]) < torch.tensor(lengths).unsqueeze(1)
+
+    def padded(rows: Iterable[list[int]], fill: int) -> Tensor:
+        # One flat copy: the True places of a mask are visited row by row, which is the order of the tokens.
+        flat = torch.tensor(list(chain.from_iterable(rows)), dtype=torch.int64)
+        return torch.full(shape, fill, dtype=torch.int64).masked_scatter_(mask, flat)
+
+    segments = padded((encoding.segment_ids for encoding in encodings), 0) if pairs else None
+    ids = range(shape[0]) if sample_ids is None else sample_ids
+    return Batch(
+        input_ids=padded((encoding.input_ids for encoding in encodings), pad_id),
+        mask=mask,
+        sample_ids=torch.tensor(list(ids), dtype=torch.int64),
+        labels=None if labels is None else torch.tensor(list(labels), dtype=torch.int64),
+        segment_ids=segments,
+    )

@@ -1,0 +1,34 @@
+"""Whether the Hugging Face hub can be reached at all.
+
+Its client repeats every failed request for half a minute or more. A run without network should instead go straight to
+the local cache, and say at once what is missing.
+"""
+
+import os
+import socket
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from huggingface_hub import constants
+
+
+def hub_reachable(timeout: float = 3.0) -> bool:
+    """Whether something accepts connections where requests to the hub would go first.
+
+    Honours `HF_ENDPOINT`, `HF_HUB_OFFLINE` and the proxy variables; sends nothing.
+
+    Args:
+        timeout: seconds to wait for the connection.
+    """
+    if constants.HF_HUB_OFFLINE:
+        return False
+    target = urlsplit(os.environ.get("HF_ENDPOINT") or constants.ENDPOINT)
+    proxy = getproxies().get(target.scheme)
+    if proxy and not proxy_bypass(target.hostname or ""):
+        target = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+    port = target.port or (443 if target.scheme == "https" else 80)
+    try:
+        with socket.create_connection((target.hostname or "", port), timeout=timeout):
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,123 @@
+"""The tokenizer of a pretrained backbone: Hugging Face's fast tokenizer behind our interface."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+
+from text.batch import Encoding, Text
+from text.hub import hub_reachable
+from text.tokenizer import Tokenizer
+
+
+class PretrainedTokenizer(Tokenizer):
+    """A fast tokenizer with its own template ([CLS] ... [SEP], <s> ... </s>, ... as it was trained).
+
+    Segment ids are the tokenizer's own token types: some backbones (RoBERTa) give both texts of a pair type 0,
+    and have no embedding for any other.
+
+    Args:
+        definition: the text of a `tokenizer.json`.
+        max_length: tokens kept, those of the template included; of a pair the longer text loses its end.
+        pad_id: the padding id.
+        unk_id: stands for a text without a single token, where the template adds none.
+
+    Raises:
+        ValueError: the definition cannot be read, or the template alone fills `max_length`.
+    """
+
+    def __init__(self, definition: str, max_length: int, *, pad_id: int, unk_id: int) -> None:
+        try:
+            self._backend = tokenizers.Tokenizer.from_str(definition)
+        except Exception as error:  # the library raises bare Exception
+            msg = f"got a tokenizer definition that cannot be read ({error}), expected a tokenizer.json"
+            raise ValueError(msg) from error
+        self._backend.no_padding()
+        template = self._backend.num_special_tokens_to_add(is_pair=True)
+        if max_length < template + 2:
+            msg = (
+                f"got max_length={max_length}, expected at least {template + 2} for this tokenizer"
+            )
+            raise ValueError(msg)
+        self._backend.enable_truncation(max_length, strategy="longest_first")
+        self._definition = definition
+        self.max_length = max_length
+        self.pad_id = pad_id
+        self.unk_id = unk_id
+        ids = self._backend.get_vocab(with_added_tokens=True).values()
+        self.vocab_size = 1 + max(max(ids, default=0), pad_id, unk_id)
+
+    @classmethod
+    def from_pretrained(cls, name_or_path: str, *, max_length: int = 128) -> "PretrainedTokenizer":
+        """Take a backbone's tokenizer from a folder, or from the hub by its name.
+
+        Args:
+            name_or_path: a folder with `tokenizer.json` (or what it can be made from), or a hub id.
+            max_length: see the class; not above what the backbone was made for.
+
+        Raises:
+            ValueError: neither a folder nor reachable on the hub, no fast tokenizer, or
+                `max_length` above the backbone's.
+        """
+        from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+        local = Path(name_or_path).is_dir() or not hub_reachable()
+        try:
+            wrapped = AutoTokenizer.from_pretrained(name_or_path, local_files_only=local)
+        except (OSError, ValueError) as error:
+            kind = "folder" if Path(name_or_path).is_dir() else "hub id or folder"
+            msg = (
+                f"got {kind} {name_or_path!r} from which no tokenizer could be loaded "
+                f"({str(error).strip().splitlines()[0]}), expected a folder with tokenizer.json or a "
+                "reachable hub id: give the path of a downloaded backbone, or connect to the hub once "
+                "so that it is kept in the local cache"
+            )
+            raise ValueError(msg) from error
+        if not isinstance(wrapped, PreTrainedTokenizerFast):
+            msg = f"got {name_or_path!r} with tokenizer {type(wrapped).__name__}, expected a fast tokenizer"
+            raise ValueError(msg)
+        if max_length > wrapped.model_max_length:
+            msg = (
+                f"got max_length={max_length}, expected at most {wrapped.model_max_length}, "
+                f"the longest input of {name_or_path!r}"
+            )
+            raise ValueError(msg)
+        # Decoders come without a padding token; the mask hides whatever stands there.
+        known = (wrapped.pad_token_id, wrapped.unk_token_id, wrapped.eos_token_id, 0)
+        fallback = next(token for token in known if token is not None)
+        return cls(
+            wrapped.backend_tokenizer.to_str(),
+            max_length,
+            pad_id=fallback if wrapped.pad_token_id is None else wrapped.pad_token_id,
+            unk_id=fallback if wrapped.unk_token_id is None else wrapped.unk_token_id,
+        )
+
+    def encode(self, texts: Sequence[Text]) -> list[Encoding]:
+        """Encode texts, pairs or both."""
+        return [
+            Encoding(coded.ids, coded.type_ids, bool(coded.overflowing))
+            if coded.ids
+            else Encoding([self.unk_id], [0])
+            for coded in self._backend.encode_batch(list(texts))
+        ]
+
+    def state(self) -> dict[str, Any]:
+        """See `Tokenizer.state`."""
+        return {
+            "kind": "pretrained",
+            "max_length": self.max_length,
+            "pad_id": self.pad_id,
+            "unk_id": self.unk_id,
+            "definition": self._definition,
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> "PretrainedTokenizer":
+        """Rebuild from `state()`."""
+        return cls(
+            state["definition"],
+            state["max_length"],
+            pad_id=state["pad_id"],
+            unk_id=state["unk_id"],
+        )

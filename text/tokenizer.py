@@ -1,0 +1,51 @@
+"""What every tokenizer offers: texts to token ids, and a state that a checkpoint can carry."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from text.batch import Encoding, Text
+
+
+class Tokenizer(ABC):
+    """Turns texts into token ids.
+
+    Attributes:
+        pad_id: the id written where a padded batch has no token.
+        vocab_size: ids are below this.
+        max_length: no encoding is longer.
+    """
+
+    pad_id: int
+    vocab_size: int
+    max_length: int
+
+    @abstractmethod
+    def encode(self, texts: Sequence[Text]) -> list[Encoding]:
+        """Encode texts, pairs or both; a text without a single token becomes the unknown token."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """What `tokenizer_from_state` rebuilds it from: JSON scalars, lists and dicts only."""
+
+
+def tokenizer_from_state(state: Mapping[str, Any]) -> Tokenizer:
+    """Rebuild the tokenizer whose `state()` a checkpoint carries, without any file or network.
+
+    Raises:
+        ValueError: the state is of no known kind, or incomplete.
+    """
+    from text.pretrained import PretrainedTokenizer
+    from text.word import WordTokenizer
+
+    kind = state.get("kind") if isinstance(state, Mapping) else None
+    try:
+        if kind == "word":
+            return WordTokenizer.from_state(state)
+        if kind == "pretrained":
+            return PretrainedTokenizer.from_state(state)
+    except KeyError as error:
+        msg = f"got a {kind} tokenizer state without {error}, expected one written by state()"
+        raise ValueError(msg) from error
+    msg = f"got a tokenizer state of kind {kind!r}, expected 'word' or 'pretrained'"
+    raise ValueError(msg)

@@ -1,0 +1,151 @@
+"""The vocabulary of a word-level tokenizer: which words have an id, and how often they were seen."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+
+class Vocabulary:
+    """A fixed, ordered list of tokens, with the look-ups torchtext's `Vocab` made familiar.
+
+    Specials come first in the order given, then tokens by falling count; equal counts stand in alphabetical order, so
+    that a vocabulary depends on what was counted and never on the order in which it was counted.
+
+    Args:
+        counts: how often each token was seen.
+        specials: tokens that take the first ids, whether seen or not.
+        unk: the special whose id stands for every token that is not in the vocabulary.
+        min_count: tokens seen less often are left out.
+        max_size: at most this many tokens, specials included; None for no limit.
+
+    Raises:
+        ValueError: `unk` is not a special, a special is named twice, or a limit makes no sense.
+    """
+
+    def __init__(
+        self,
+        counts: Mapping[str, int],
+        specials: Sequence[str] = ("<pad>", "<unk>", "<sep>"),
+        *,
+        unk: str = "<unk>",
+        min_count: int = 1,
+        max_size: int | None = None,
+    ) -> None:
+        if unk not in specials or len(set(specials)) != len(specials):
+            msg = f"got specials {list(specials)}, expected distinct tokens with {unk!r} among them"
+            raise ValueError(msg)
+        if min_count < 1 or (max_size is not None and max_size < len(specials)):
+            msg = (
+                f"got min_count={min_count}, max_size={max_size}, expected min_count >= 1 and a "
+                f"max_size of at least the {len(specials)} specials"
+            )
+            raise ValueError(msg)
+        kept = sorted(
+            (token for token, n in counts.items() if n >= min_count and token not in specials),
+            key=lambda token: (-counts[token], token),
+        )
+        room = None if max_size is None else max_size - len(specials)
+        self.specials = list(specials)
+        self.unk = unk
+        self._tokens = [*specials, *kept[:room]]
+        self._counts = [counts.get(token, 0) for token in self._tokens]
+        self._index = {token: index for index, token in enumerate(self._tokens)}
+        self.default_index = self._index[unk]
+
+    @classmethod
+    def build(
+        cls,
+        texts: Iterable[Iterable[str]],
+        specials: Sequence[str] = ("<pad>", "<unk>", "<sep>"),
+        *,
+        unk: str = "<unk>",
+        min_count: int = 1,
+        max_size: int | None = None,
+    ) -> "Vocabulary":
+        """Count the tokens of tokenised texts (see the class for the settings)."""
+        counts: Counter[str] = Counter()
+        for tokens in texts:
+            counts.update(tokens)
+        return cls(counts, specials, unk=unk, min_count=min_count, max_size=max_size)
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def __contains__(self, token: object) -> bool:
+        return token in self._index
+
+    def __getitem__(self, token: str) -> int:
+        """The id of a token; that of `unk` for one without."""
+        return self._index.get(token, self.default_index)
+
+    def __call__(self, tokens: Iterable[str]) -> list[int]:
+        """The ids of tokens."""
+        find, unknown = self._index.get, self.default_index
+        return [find(token, unknown) for token in tokens]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self.state() == other.state()
+
+    def __hash__(self) -> int:
+        return hash((tuple(self._tokens), self.unk))
+
+    def lookup_token(self, index: int) -> str:
+        """The token with this id.
+
+        Raises:
+            IndexError: no token has it.
+        """
+        if not 0 <= index < len(self._tokens):
+            msg = f"got id {index}, expected 0 <= id < {len(self._tokens)}"
+            raise IndexError(msg)
+        return self._tokens[index]
+
+    def lookup_tokens(self, indices: Iterable[int]) -> list[str]:
+        """The tokens with these ids."""
+        return [self.lookup_token(index) for index in indices]
+
+    def count(self, token: str) -> int:
+        """How often a token was seen when the vocabulary was built; 0 for one that is not in it."""
+        index = self._index.get(token)
+        return 0 if index is None else self._counts[index]
+
+    def get_itos(self) -> list[str]:
+        """All tokens in the order of their ids (a copy)."""
+        return list(self._tokens)
+
+    def get_stoi(self) -> dict[str, int]:
+        """Token to id (a copy)."""
+        return dict(self._index)
+
+    def state(self) -> dict[str, Any]:
+        """Everything needed to rebuild it, as JSON scalars and lists."""
+        return {
+            "specials": list(self.specials),
+            "unk": self.unk,
+            "tokens": list(self._tokens),
+            "counts": list(self._counts),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> "Vocabulary":
+        """Rebuild a vocabulary, with the very same ids, from `state()`.
+
+        Raises:
+            ValueError: the state is not that of a vocabulary.
+        """
+        try:
+            tokens, counts = list(state["tokens"]), list(state["counts"])
+            vocabulary = cls({}, state["specials"], unk=state["unk"])
+        except (KeyError, TypeError) as error:
+            msg = f"got a vocabulary state that cannot be read ({error!r}), expected one written by Vocabulary.state()"
+            raise ValueError(msg) from error
+        specials = vocabulary.specials
+        if tokens[: len(specials)] != specials or not len(set(tokens)) == len(tokens) == len(
+            counts
+        ):
+            msg = "got a vocabulary state with repeated or misplaced tokens, expected one written by Vocabulary.state()"
+            raise ValueError(msg)
+        # Taken as they stand, not sorted again: ids are what the weights of a checkpoint refer to.
+        vocabulary._tokens, vocabulary._counts = tokens, counts
+        vocabulary._index = {token: index for index, token in enumerate(tokens)}
+        return vocabulary
