@@ -1,0 +1,72 @@
+# Everything runs in .venv, which is built from the locks in requirements/ and rebuilt when they change.
+#
+#   PYTHON=python3.12    the Python that .venv is made from (3.11 or newer)
+#   VARIANT=cpu|cuda     which lock; by default cuda where nvidia-smi lists a GPU, cpu elsewhere
+#   ARGS="..."           more arguments for `make train`:  make train ARGS="--trainer.max_epochs 3"
+#   PYTEST_ARGS="..."    arguments for `make test`:        make test PYTEST_ARGS="-k certify -m slow"
+
+SHELL := /bin/sh
+PYTHON ?= python3
+ifndef VARIANT
+VARIANT := $(shell nvidia-smi -L 2>/dev/null | grep -q '^GPU' && echo cuda || echo cpu)
+endif
+ARGS ?=
+PYTEST_ARGS ?=
+export PYTHON VARIANT
+
+# Stamps carry checksums, not dates: a new clone or a changed branch cannot confuse them.
+checksum = $(shell cat $(1) 2>/dev/null | cksum | cut -d ' ' -f 1)
+RUNTIME := .venv/.runtime-$(VARIANT)-$(call checksum,requirements/$(VARIANT).txt)
+DEV := .venv/.dev-$(call checksum,requirements/dev.txt)
+RUN := .venv/bin/python
+
+.PHONY: help .venv install dev train test lint types format lock clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo 'make train    train on configs/default.yaml (ARGS="..." for more arguments)'
+	@echo 'make test     run the tests (PYTEST_ARGS="..." for more arguments)'
+	@echo 'make lint     ruff and the import contracts'
+	@echo 'make types    mypy'
+	@echo 'make format   let ruff format and repair what it can'
+	@echo 'make install  only build .venv, to run .venv/bin/python -m app ... oneself'
+	@echo 'make dev      the same with the tools of tests and lint'
+	@echo 'make lock     resolve the locks anew from pyproject.toml (needs uv; ARGS="--upgrade")'
+	@echo 'make clean    delete .venv and caches; runs stay'
+	@echo
+	@echo 'PYTHON=$(PYTHON) VARIANT=$(VARIANT)'
+
+$(RUNTIME):
+	@bash requirements/install.sh runtime $@
+
+$(DEV): $(RUNTIME)
+	@bash requirements/install.sh dev $@ $(RUNTIME)
+
+.venv install: $(RUNTIME)
+
+dev: $(RUNTIME) $(DEV)
+
+train: $(RUNTIME)
+	@$(RUN) -m app train --config configs/default.yaml $(ARGS)
+
+test: dev
+	@$(RUN) -m pytest $(PYTEST_ARGS)
+
+lint: dev
+	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check .
+	@$(RUN) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
+
+types: dev
+	@$(RUN) -m mypy
+
+format: dev
+	@$(RUN) -m ruff format .
+	@$(RUN) -m ruff check --fix .
+
+lock:
+	@$(PYTHON) requirements/lock.py $(ARGS)
+
+clean:
+	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Builds .venv from the locks. Called by the Makefile, in the root of the checkout:
+#
+#   requirements/install.sh runtime STAMP     a fresh .venv with requirements/$VARIANT.txt
+#   requirements/install.sh dev STAMP         requirements/dev.txt on top of it
+#
+# STAMP is touched when all went well: its name carries a checksum of the lock, so a changed lock or an
+# interrupted installation is noticed by the file not being there, and .venv is built anew. Settings: PYTHON,
+# VARIANT (cpu or cuda). Where packages come from is pip's own configuration.
+set -euo pipefail
+
+stage=$1 stamp=$2
+venv=.venv
+marker=$venv/.made-by-make # only what carries it is ever deleted
+
+say() { printf 'steadfast: %s\n' "$*"; }
+fail() {
+    printf 'steadfast: %s\n' "$*" >&2
+    exit 1
+}
+
+# --no-deps: the locks are complete, and torch's published metadata asks for CUDA packages that cpu.txt leaves
+# out. --only-binary: a package built here would take unpinned build tools.
+install() {
+    local line
+    PIP_USER=0 "$venv/bin/python" -m pip --disable-pip-version-check --no-input install --progress-bar off \
+        --no-deps --require-hashes --only-binary :all: -r "$1" |
+        while IFS= read -r line; do
+            # Of pip's hundred lines, those that explain where the time goes.
+            case $line in
+            *Downloading*[0-9][0-9].[0-9]' MB'* | *Downloading*' GB'*) say "downloading ${line#*Downloading }" ;;
+            Installing*) say "unpacking" ;;
+            esac
+        done
+}
+
+create() {
+    "$PYTHON" -c '' 2>/dev/null ||
+        fail "got PYTHON=$PYTHON, which does not run; expected Python 3.11 or newer (make PYTHON=python3.12 ...)"
+    "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+        fail "got $("$PYTHON" --version) as $PYTHON, expected 3.11 or newer; name another one: make PYTHON=python3.12 ..."
+    "$PYTHON" -c 'import venv, ensurepip' 2>/dev/null ||
+        fail "got $PYTHON without its venv module; install it (Debian, Ubuntu: apt install python3-venv) or name another: make PYTHON=..."
+    if [ -e "$venv" ] && [ ! -e "$marker" ]; then
+        fail "got a $venv that make did not create; move it away (or delete it with: make clean)"
+    fi
+    rm -rf "$venv"
+    mkdir "$venv"
+    : >"$marker"
+    "$PYTHON" -m venv "$venv"
+}
+
+torch_version() { "$venv/bin/python" -c 'from importlib.metadata import version; print(version("torch"))'; }
+
+runtime() {
+    case $VARIANT in cpu | cuda) ;; *) fail "got VARIANT=$VARIANT, expected cpu or cuda" ;; esac
+    create
+    say "installing requirements/$VARIANT.txt into $venv ($("$venv/bin/python" --version))"
+    install "requirements/$VARIANT.txt"
+    if [ "$VARIANT" = cpu ] && ! "$venv/bin/python" -c 'import torch' 2>/dev/null; then
+        # On Linux the published wheel is the CUDA build, and loads its libraries on import.
+        case $(torch_version) in *+cpu) ;; *)
+            say "this package index has torch for CUDA only: installing requirements/cuda.txt too (gigabytes; runs without a GPU)"
+            say "to avoid that, give pip a CPU wheel of torch $(torch_version) (PIP_FIND_LINKS, PIP_EXTRA_INDEX_URL), then: make clean"
+            install requirements/cuda.txt
+            ;;
+        esac
+    fi
+    "$venv/bin/python" -c 'import torch' || fail "torch is installed and cannot be imported (see above)"
+    say "torch $(torch_version) is ready"
+}
+
+case $stage in
+runtime) runtime ;;
+dev)
+    # Another dev stamp: installed from another lock. The mark: an interrupted installation. Begin anew.
+    if [ -n "$(find "$venv" -maxdepth 1 -name '.dev-*')" ]; then
+        runtime
+        : >"$3"
+    fi
+    : >"$venv/.dev-unfinished"
+    say "installing requirements/dev.txt (tests and lint)"
+    install requirements/dev.txt
+    rm "$venv/.dev-unfinished"
+    ;;
+*) fail "got stage $stage, expected runtime or dev" ;;
+esac
+: >"$stamp"

@@ -1,0 +1,213 @@
+"""Resolve the dependencies of pyproject.toml into three locks with hashes.
+
+`cuda.txt` is what the package index says: torch as published, with the CUDA packages that its Linux
+build needs. `cpu.txt` is the same list without those packages; its torch line also takes CPU wheels
+whose hashes are given with `--torch-wheel`. `dev.txt` is what tests and lint need on top of either.
+
+Usage: `python requirements/lock.py [--upgrade] [--torch-wheel FILE ...]`. Needs `uv` on the PATH.
+Without `--upgrade`, versions that are already locked stay wherever pyproject.toml still allows
+them. Which index is asked is uv's own setting; it is never written down.
+"""
+
+import argparse
+import hashlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PYPROJECT = HERE.parent / "pyproject.toml"
+OLDEST_PYTHON = "3.11"
+# What torch's Linux build asks for and a CPU build does not. Everything else is common to both.
+CUDA_ONLY = re.compile(r"(nvidia|cuda)-.+|triton")
+HEADERS = {
+    "cpu.txt": "What the project runs with, on a machine without a CUDA GPU.",
+    "cuda.txt": "What the project runs with, on a machine with a CUDA GPU.",
+    "dev.txt": "What tests and lint need, on top of cpu.txt or cuda.txt.",
+}
+
+
+@dataclass(frozen=True)
+class Pin:
+    """One package of a lock.
+
+    Attributes:
+        name: normalised name.
+        version: exact version.
+        marker: environment marker, or the empty string.
+        hashes: sha256 of every file that may be installed for it.
+        via: who asked for it.
+    """
+
+    name: str
+    version: str
+    marker: str = ""
+    hashes: frozenset[str] = frozenset()
+    via: tuple[str, ...] = field(default=(), compare=False)
+
+    def render(self) -> str:
+        """The lines of this package in a requirements file."""
+        condition = f" ; {self.marker}" if self.marker else ""
+        lines = [f"{self.name}=={self.version}{condition}"]
+        lines += [f"    --hash=sha256:{digest}" for digest in sorted(self.hashes)]
+        return " \\\n".join(lines) + (f"\n    # via {', '.join(self.via)}" if self.via else "")
+
+
+def parse(text: str) -> dict[str, Pin]:
+    """Read a requirements file as uv (or this script) writes it.
+
+    Args:
+        text: its content.
+
+    Returns:
+        One pin per package, by name.
+
+    Raises:
+        ValueError: a line is not an exact version, or a package is listed twice.
+    """
+    pins: dict[str, Pin] = {}
+    # A block begins at every line that is neither indented, nor a comment, nor empty.
+    for block in re.findall(r"^[^\s#].*(?:\n[ \t]+.*)*", text, flags=re.MULTILINE):
+        head = re.fullmatch(r"([^=\s;]+)==([^\s;\\]+)(?: ; (.*?))?(?: \\)?", block.splitlines()[0])
+        if head is None or head[1] in pins:
+            msg = f"got {block.splitlines()[0]!r}, expected one line name==version per package"
+            raise ValueError(msg)
+        comments = " ".join(re.findall(r"^\s+#(.*)", block, flags=re.MULTILINE))
+        asked = re.sub(r"-[cr] \S+", "", comments.replace("via", "", 1)).replace(",", " ").split()
+        pins[head[1]] = Pin(
+            name=head[1],
+            version=head[2],
+            marker=head[3] or "",
+            hashes=frozenset(re.findall(r"--hash=sha256:([0-9a-f]{64})", block)),
+            via=tuple(name for name in asked if not name.startswith("(")),
+        )
+    return pins
+
+
+def render(name: str, pins: Iterable[Pin]) -> str:
+    """The whole text of the lock called `name`."""
+    head = (
+        f"# {HEADERS[name]}\n"
+        "# Written by requirements/lock.py from pyproject.toml; do not edit. Install with\n"
+        "#   pip install --no-deps --require-hashes -r ...\n"
+    )
+    return head + "\n".join(pin.render() for pin in sorted(pins, key=lambda pin: pin.name)) + "\n"
+
+
+def resolve(uv: str, preferences: str, *, dev: bool, upgrade: bool) -> dict[str, Pin]:
+    """Let uv choose versions for every platform and Python at once.
+
+    Args:
+        uv: the program.
+        preferences: a lock whose versions are kept where possible.
+        dev: include the group of tests and lint.
+        upgrade: take the newest versions in spite of `preferences`.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "lock.txt"
+        output.write_text(preferences, encoding="utf-8")
+        command = [uv, "pip", "compile", str(PYPROJECT), "--no-config", "--quiet", "--no-header"]
+        command += ["--universal", "--python-version", OLDEST_PYTHON, "--generate-hashes"]
+        # One version of a package for all Pythons where there is one: fewer combinations to trust.
+        command += ["--fork-strategy", "fewest", "--constraints", str(HERE / "constraints.txt")]
+        command += ["--output-file", str(output)]
+        command += ["--group", "dev"] if dev else []
+        command += ["--upgrade"] if upgrade else []
+        subprocess.run(command, check=True, cwd=PYPROJECT.parent, stdout=subprocess.DEVNULL)
+        return parse(output.read_text(encoding="utf-8"))
+
+
+def split(everything: dict[str, Pin], runtime: dict[str, Pin]) -> dict[str, Pin]:
+    """What `everything` has on top of `runtime`.
+
+    Raises:
+        ValueError: a package of both differs, so that one is not on top of the other.
+    """
+    for name, pin in runtime.items():
+        if everything.get(name) != pin:
+            msg = f"got two resolutions of {name}, expected the same with and without dev"
+            raise ValueError(msg)
+    return {name: pin for name, pin in everything.items() if name not in runtime}
+
+
+def cpu_from_cuda(cuda: dict[str, Pin], cpu_wheels: frozenset[str]) -> dict[str, Pin]:
+    """The CPU lock: no CUDA packages, and a torch that may also be one of the CPU wheels.
+
+    Args:
+        cuda: the lock as resolved.
+        cpu_wheels: sha256 of CPU wheels (`+cpu`) of the torch version in `cuda`.
+    """
+    pins = {}
+    for name, pin in cuda.items():
+        if CUDA_ONLY.fullmatch(name):
+            continue
+        hashes = pin.hashes | cpu_wheels if name == "torch" else pin.hashes
+        via = tuple(asker for asker in pin.via if not CUDA_ONLY.fullmatch(asker))
+        pins[name] = Pin(name, pin.version, pin.marker, hashes, via)
+    return pins
+
+
+def wheel_hashes(wheels: Sequence[Path], version: str) -> frozenset[str]:
+    """The sha256 of torch CPU wheels.
+
+    Args:
+        wheels: files named `torch-<version>+cpu-...whl`.
+        version: the torch version that is being locked.
+
+    Raises:
+        ValueError: a file is not a CPU wheel of that version.
+    """
+    for wheel in wheels:
+        if not wheel.name.startswith(f"torch-{version}+cpu-"):
+            msg = f"got {wheel.name}, expected a wheel torch-{version}+cpu-*.whl"
+            raise ValueError(msg)
+    return frozenset(hashlib.sha256(wheel.read_bytes()).hexdigest() for wheel in wheels)
+
+
+def previous(name: str) -> str:
+    """The content of the lock called `name`, empty where there is none yet."""
+    path = HERE / name
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the three locks."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--upgrade", action="store_true", help="take the newest allowed versions")
+    parser.add_argument(
+        "--torch-wheel",
+        type=Path,
+        nargs="+",
+        default=[],
+        help="CPU wheels of torch that cpu.txt accepts too; kept while torch's version is the same",
+    )
+    settings = parser.parse_args(arguments)
+    uv = shutil.which("uv")
+    if uv is None:
+        sys.exit("lock.py: uv not found; install it (pip install uv) or put it on the PATH")
+
+    old_cpu, old_cuda, old_dev = (previous(name) for name in HEADERS)
+    everything = resolve(uv, old_cuda + old_dev, dev=True, upgrade=settings.upgrade)
+    chosen = "\n".join(pin.render() for pin in everything.values())
+    cuda = resolve(uv, chosen, dev=False, upgrade=False)
+    dev = split(everything, cuda)
+
+    torch = cuda["torch"]
+    wheels = wheel_hashes(settings.torch_wheel, torch.version)
+    old_torch = parse(old_cpu).get("torch")
+    if old_torch is not None and old_torch.version == torch.version:
+        wheels |= old_torch.hashes - torch.hashes
+    cpu = cpu_from_cuda(cuda, wheels)
+
+    for name, pins in {"cpu.txt": cpu, "cuda.txt": cuda, "dev.txt": dev}.items():
+        (HERE / name).write_text(render(name, pins.values()), encoding="utf-8")
+        print(f"requirements/{name}: {len(pins)} packages")
+
+
+if __name__ == "__main__":
+    main()
