@@ -107,7 +107,7 @@ def collate(
     mask = torch.arange(shape[1]) < torch.tensor(lengths).unsqueeze(1)
 
     def padded(rows: Iterable[list[int]], fill: int) -> Tensor:
-        # One flat copy: the True places of a mask are visited row by row, which is the order of the tokens.
+        # One flat copy: the True places of a mask are visited row by row, as tokens are here.
         flat = torch.tensor(list(chain.from_iterable(rows)), dtype=torch.int64)
         return torch.full(shape, fill, dtype=torch.int64).masked_scatter_(mask, flat)
 

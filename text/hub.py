@@ -1,7 +1,7 @@
 """Whether the Hugging Face hub can be reached at all.
 
-Its client repeats every failed request for half a minute or more. A run without network should instead go straight to
-the local cache, and say at once what is missing.
+Its client repeats every failed request for half a minute or more. A run without network should
+instead go straight to the local cache, and say at once what is missing.
 """
 
 import os

@@ -12,14 +12,15 @@ from text.tokenizer import Tokenizer
 
 
 class PretrainedTokenizer(Tokenizer):
-    """A fast tokenizer with its own template ([CLS] ... [SEP], <s> ... </s>, ... as it was trained).
+    """A fast tokenizer with its own template ([CLS] ... [SEP], <s> ... </s>, ...).
 
-    Segment ids are the tokenizer's own token types: some backbones (RoBERTa) give both texts of a pair type 0,
-    and have no embedding for any other.
+    Segment ids are the tokenizer's own token types: some backbones (RoBERTa) give both texts of a
+    pair type 0, and have no embedding for any other.
 
     Args:
         definition: the text of a `tokenizer.json`.
-        max_length: tokens kept, those of the template included; of a pair the longer text loses its end.
+        max_length: tokens kept, those of the template included; of a pair the longer text loses
+            its end.
         pad_id: the padding id.
         unk_id: stands for a text without a single token, where the template adds none.
 
@@ -31,7 +32,7 @@ class PretrainedTokenizer(Tokenizer):
         try:
             self._backend = tokenizers.Tokenizer.from_str(definition)
         except Exception as error:  # the library raises bare Exception
-            msg = f"got a tokenizer definition that cannot be read ({error}), expected a tokenizer.json"
+            msg = f"got a definition that cannot be read ({error}), expected a tokenizer.json"
             raise ValueError(msg) from error
         self._backend.no_padding()
         template = self._backend.num_special_tokens_to_add(is_pair=True)
@@ -69,13 +70,14 @@ class PretrainedTokenizer(Tokenizer):
             kind = "folder" if Path(name_or_path).is_dir() else "hub id or folder"
             msg = (
                 f"got {kind} {name_or_path!r} from which no tokenizer could be loaded "
-                f"({str(error).strip().splitlines()[0]}), expected a folder with tokenizer.json or a "
-                "reachable hub id: give the path of a downloaded backbone, or connect to the hub once "
-                "so that it is kept in the local cache"
+                f"({str(error).strip().splitlines()[0]}), expected a folder with tokenizer.json or "
+                "a reachable hub id: give the path of a downloaded backbone, or connect to the hub "
+                "once so that it is kept in the local cache"
             )
             raise ValueError(msg) from error
         if not isinstance(wrapped, PreTrainedTokenizerFast):
-            msg = f"got {name_or_path!r} with tokenizer {type(wrapped).__name__}, expected a fast tokenizer"
+            kind = type(wrapped).__name__
+            msg = f"got {name_or_path!r} with tokenizer {kind}, expected a fast tokenizer"
             raise ValueError(msg)
         if max_length > wrapped.model_max_length:
             msg = (

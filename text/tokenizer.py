@@ -38,7 +38,7 @@ def tokenizer_from_state(state: Mapping[str, Any]) -> Tokenizer:
     from text.pretrained import PretrainedTokenizer
     from text.word import WordTokenizer
 
-    kind = state.get("kind") if isinstance(state, Mapping) else None
+    kind = state.get("kind")
     try:
         if kind == "word":
             return WordTokenizer.from_state(state)

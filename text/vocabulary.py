@@ -1,4 +1,4 @@
-"""The vocabulary of a word-level tokenizer: which words have an id, and how often they were seen."""
+"""The vocabulary of a word-level tokenizer: which words have an id, and how often each was seen."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,8 +8,8 @@ from typing import Any
 class Vocabulary:
     """A fixed, ordered list of tokens, with the look-ups torchtext's `Vocab` made familiar.
 
-    Specials come first in the order given, then tokens by falling count; equal counts stand in alphabetical order, so
-    that a vocabulary depends on what was counted and never on the order in which it was counted.
+    Specials come first in the order given, then tokens by falling count; equal counts stand in
+    alphabetical order, so that a vocabulary depends on what was counted and never on when.
 
     Args:
         counts: how often each token was seen.
@@ -137,13 +137,13 @@ class Vocabulary:
             tokens, counts = list(state["tokens"]), list(state["counts"])
             vocabulary = cls({}, state["specials"], unk=state["unk"])
         except (KeyError, TypeError) as error:
-            msg = f"got a vocabulary state that cannot be read ({error!r}), expected one written by Vocabulary.state()"
+            msg = f"got a state that cannot be read ({error!r}), expected one of Vocabulary.state()"
             raise ValueError(msg) from error
         specials = vocabulary.specials
         if tokens[: len(specials)] != specials or not len(set(tokens)) == len(tokens) == len(
             counts
         ):
-            msg = "got a vocabulary state with repeated or misplaced tokens, expected one written by Vocabulary.state()"
+            msg = "got repeated or misplaced tokens, expected a state of Vocabulary.state()"
             raise ValueError(msg)
         # Taken as they stand, not sorted again: ids are what the weights of a checkpoint refer to.
         vocabulary._tokens, vocabulary._counts = tokens, counts

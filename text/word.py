@@ -9,8 +9,9 @@ from text.batch import Encoding, Text
 from text.tokenizer import Tokenizer
 from text.vocabulary import Vocabulary
 
-# In the order tried: numbers with inner points, commas or colons; a negated verb up to its "n't"; "n't"; the other
-# English clitics; words with their combining accents; runs of one punctuation mark ("...", "--"); any other symbol.
+# In the order tried: numbers with inner points, commas or colons; a negated verb up to its "n't";
+# "n't"; the other English clitics; words with their combining accents; runs of one punctuation mark
+# ("...", "--"), or any other symbol.
 _TOKEN = re.compile(
     r"\d+(?:[.,:]\d+)*"
     r"|[^\W\d_]+?(?=n't\b)|n't\b"
@@ -24,8 +25,8 @@ _APOSTROPHES = str.maketrans({"\u2019": "'", "\u02bc": "'", "\uff07": "'"})
 def split_words(text: str) -> list[str]:
     """Lower-case a text and split it into words, clitics ("do", "n't"), numbers and punctuation.
 
-    Text that is already in Penn Treebank tokens ("does n't", "it 's") comes out as it went in, but for hyphenated
-    words, which are split so that unseen compounds keep known parts.
+    Text that is already in Penn Treebank tokens ("does n't", "it 's") comes out as it went in, but
+    for hyphenated words, which are split so that unseen compounds keep known parts.
     """
     plain = unicodedata.normalize("NFC", text).translate(_APOSTROPHES).lower()
     return [match.group() for match in _TOKEN.finditer(plain)]

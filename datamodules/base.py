@@ -1,0 +1,365 @@
+"""What all corpora share: where rows come from, loaders, and batches that a resume repeats."""
+
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import pytorch_lightning as pl
+import torch
+from torch.utils.data import DataLoader, SequentialSampler
+
+from datamodules import hub
+from datamodules.examples import EncodedTexts, Example, to_examples
+from datamodules.readers import DataError, find_file, read_rows
+from datamodules.sampler import BucketBatchSampler, permutation
+from text import Batch, Text, Tokenizer
+
+log = logging.getLogger(__name__)
+
+Split = Literal["train", "validation", "test"]
+_NEEDED: dict[str, tuple[Split, ...]] = {
+    "fit": ("train", "validation"),
+    "validate": ("validation",),
+    "test": ("test",),
+    "predict": ("test",),
+}
+
+
+class TextDataModule(pl.LightningDataModule):
+    """A corpus of texts with labels; subclasses say which.
+
+    A split is read from `DIR/<corpus>/<split>.<jsonl|tsv|csv|parquet>[.gz]`; where there is no such
+    file, the `datasets` library fetches it from the hub.
+
+    Args:
+        data_dir: DIR above; None to take everything from the hub.
+        batch_size: training texts per batch and process.
+        eval_batch_size: texts per batch and process in validation, test and prediction.
+        num_workers: processes that assemble batches; texts are encoded before, so 0 is fast.
+        pin_memory: keep batches in page-locked memory, which speeds up copies to a GPU.
+        on_bad_row: rows that cannot be used (broken encoding, missing field, empty text, unknown
+            label): `stop` the run naming them, or `skip` them and report how many.
+        seed: of the order of training batches; that of `seed_everything` if not given.
+        limit_train: train on this many texts only, chosen by the seed; all if not given.
+    """
+
+    corpus: ClassVar[str]
+    """Name in results, and of the folder on disk."""
+    classes: ClassVar[tuple[str, ...]]
+    """Class names, by the index that stands for them in files and results."""
+    text_columns: tuple[str, ...] = ("text",)
+    label_column: str = "label"
+    hub_id: ClassVar[str | None] = None
+    hub_config: ClassVar[str | None] = None
+    hub_splits: ClassVar[Mapping[Split, str]] = {
+        "train": "train",
+        "validation": "validation",
+        "test": "test",
+    }
+    """Which hub split stands for which of ours; see the corpora for those that differ."""
+    holdout: ClassVar[float] = 0.0
+    """Share of the training rows that validate, in corpora without validation rows of their own."""
+    drop_unlabelled: ClassVar[bool] = False
+    """Whether rows without label are no part of the corpus."""
+
+    def __init__(
+        self,
+        *,
+        data_dir: str | None = None,
+        batch_size: int = 32,
+        eval_batch_size: int = 128,
+        num_workers: int = 0,
+        pin_memory: bool = False,
+        on_bad_row: Literal["stop", "skip"] = "stop",
+        seed: int | None = None,
+        limit_train: int | None = None,
+    ) -> None:
+        super().__init__()
+        if min(batch_size, eval_batch_size, 1 if limit_train is None else limit_train) < 1:
+            msg = f"got {batch_size=}, {eval_batch_size=}, {limit_train=}, expected at least 1"
+            raise ValueError(msg)
+        if num_workers < 0:
+            msg = f"got {num_workers=}, expected 0 or more"
+            raise ValueError(msg)
+        # No logger: a name that the model uses too, with another value, would stop the run.
+        self.save_hyperparameters(logger=False)
+        self.data_dir = data_dir
+        self.batch_size = batch_size
+        self.eval_batch_size = eval_batch_size
+        self.num_workers = num_workers
+        self.pin_memory = pin_memory
+        self.on_bad_row: Literal["stop", "skip"] = on_bad_row
+        self.seed = seed
+        self.limit_train = limit_train
+        self.class_names = list(self.classes)
+        self.tokenizer: Tokenizer | None = None
+        self._examples: dict[Split, list[Example]] = {}
+        self._encoded: dict[Split, tuple[Tokenizer, EncodedTexts]] = {}
+        self._resume: dict[str, int] | None = None
+
+    # What a corpus is
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.class_names)
+
+    @property
+    def pairs(self) -> bool:
+        """Whether texts are pairs."""
+        return len(self.text_columns) == 2
+
+    # From files to examples
+
+    def prepare_data(self) -> None:
+        """Fetch from the hub what this stage needs and the disk does not hold."""
+        for split in self._splits(None):
+            if self._file(split) is None and not (split == "validation" and self._holds_out()):
+                self._from_hub(split, cached=False)
+
+    def setup(self, stage: str | None = None) -> None:
+        for split in self._splits(stage):
+            if split not in self._examples:
+                self._load(split)
+
+    def _splits(self, stage: str | None) -> tuple[Split, ...]:
+        """The splits that a stage needs; without a stage, those of the trainer's task, or all."""
+        if stage is None and self.trainer is not None and self.trainer.state.fn is not None:
+            stage = self.trainer.state.fn.value
+        return ("train", "validation", "test") if stage is None else _NEEDED[stage]
+
+    def _load(self, split: Split) -> None:
+        if split == "test" or not self._holds_out():
+            self._examples[split] = self._read(split)
+        else:
+            rows = self._read("train")
+            order = permutation(len(rows), 2)
+            n = max(1, round(self.holdout * len(rows)))
+            if n == len(rows):
+                msg = f"{self.corpus}: got {n} training row(s), expected enough to validate on some"
+                raise DataError(msg)
+            # In the order of the file, whatever was drawn; the same for every seed of a run.
+            drawn = {"validation": sorted(order[:n].tolist()), "train": sorted(order[n:].tolist())}
+            for name in ("train", "validation"):
+                self._examples[name] = [
+                    rows[row]._replace(sample_id=i) for i, row in enumerate(drawn[name])
+                ]
+        if split == "train" and self.limit_train is not None:
+            train = self._examples["train"]
+            kept = permutation(len(train), 3, self._seed())[: self.limit_train]
+            self._examples["train"] = [train[i] for i in sorted(kept.tolist())]
+
+    def _holds_out(self) -> bool:
+        """Whether validation rows have to be taken from the training rows."""
+        return self.holdout > 0 and self._file("validation") is None
+
+    def _file(self, split: Split) -> Path | None:
+        if self.data_dir is None:
+            return None
+        folder = Path(self.data_dir)
+        if not folder.is_dir():
+            msg = (
+                f"got data_dir {folder}, which is no folder, expected one with {self.corpus}/ in it"
+            )
+            raise DataError(msg)
+        return find_file(folder / self.corpus, split)
+
+    def _from_hub(self, split: Split, *, cached: bool) -> Any:
+        looked = (
+            "no --data.data_dir was given"
+            if self.data_dir is None
+            else f"{Path(self.data_dir, self.corpus, split)}.<jsonl|tsv|csv|parquet>[.gz] is absent"
+        )
+        ways = f"put that file below --data.data_dir DIR as DIR/{self.corpus}/{split}.tsv"
+        if self.hub_id is None:
+            msg = f"{self.corpus}: got no {split} split: {looked}; {ways}"
+            raise DataError(msg)
+        name = self.hub_splits[split]
+        try:
+            return hub.load(self.hub_id, self.hub_config, name, cached=cached)
+        except DataError as error:
+            msg = (
+                f"{self.corpus}: got no {split} split: {looked}, and the hub dataset {self.hub_id} "
+                f"could not be loaded ({error}). Either {ways}, or run once where the hub can be "
+                "reached so that the local cache keeps it"
+            )
+            raise DataError(msg) from error
+
+    def _read(self, split: Split) -> list[Example]:
+        columns = (*self.text_columns, self.label_column)
+        path = self._file(split)
+        if path is not None:
+            rows, source = read_rows(path, columns), str(path)
+        else:
+            dataset = self._from_hub(split, cached=True)
+            rows = hub.rows(dataset, columns)
+            source = f"hub dataset {self.hub_id}, split {self.hub_splits[split]}"
+            if self.hub_splits[split] != split:
+                log.warning("%s: %r of the hub stands for %r", self.corpus, source, split)
+        return self._to_examples(rows, source, split)
+
+    def _to_examples(self, rows: Any, source: str, split: Split) -> list[Example]:
+        return to_examples(
+            rows,
+            source,
+            text_columns=self.text_columns,
+            label_column=self.label_column,
+            class_names=self.class_names,
+            on_bad_row=self.on_bad_row,
+            unlabelled="drop" if self.drop_unlabelled else "keep" if split == "test" else "bad",
+        )
+
+    def examples(self, split: Split) -> list[Example]:
+        """The examples of a split that has been set up.
+
+        Raises:
+            RuntimeError: it has not.
+        """
+        if split not in self._examples:
+            msg = f"got examples({split!r}) before setup, expected setup(stage) to be called first"
+            raise RuntimeError(msg)
+        return self._examples[split]
+
+    def train_texts(self) -> Iterator[Text]:
+        """The texts that a vocabulary is built from."""
+        return (example.text for example in self.examples("train"))
+
+    # From examples to batches
+
+    def _seed(self) -> int:
+        return int(os.environ.get("PL_GLOBAL_SEED", "0")) if self.seed is None else self.seed
+
+    def _encode(self, split: Split) -> EncodedTexts:
+        """The encoded split: made for the first loader, kept for all later ones."""
+        if self.tokenizer is None:
+            msg = "got no tokenizer, expected `datamodule.tokenizer` to be set before any loader"
+            raise RuntimeError(msg)
+        tokenizer, encoded = self._encoded.get(split, (None, None))
+        if encoded is None or tokenizer is not self.tokenizer:
+            examples = self.examples(split)
+            encoded = EncodedTexts(examples, self.tokenizer, pairs=self.pairs)
+            self._encoded[split] = (self.tokenizer, encoded)
+            if encoded.truncated:
+                log.warning(
+                    "%s: %d of %d %s texts cut to %d tokens",
+                    self.corpus,
+                    encoded.truncated,
+                    len(encoded),
+                    split,
+                    self.tokenizer.max_length,
+                )
+        return encoded
+
+    def _loader(self, encoded: EncodedTexts, *, shuffle: bool) -> DataLoader[Batch]:
+        trainer = self.trainer
+        world, rank = (1, 0) if trainer is None else (trainer.world_size, trainer.global_rank)
+        epoch, skip = 0, 0
+        if shuffle:
+            epoch = 0 if trainer is None else trainer.current_epoch
+            if self._resume is not None:
+                epoch, skip = self._resumed(world, len(encoded))
+        sampler: Any = BucketBatchSampler(
+            encoded.lengths,
+            self.batch_size if shuffle else self.eval_batch_size,
+            seed=self._seed(),
+            epoch=epoch,
+            rank=rank,
+            world=world,
+            shuffle=shuffle,
+            skip=skip,
+        )
+        if trainer is not None and trainer.overfit_batches:
+            sampler = FixedBatches(sampler.batches())
+        if self.num_workers:
+            # The texts are encoded: a tokenizer's threads must not warn of the fork, nor be used.
+            os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+        return DataLoader(
+            encoded,
+            # One index is a whole batch: `batch_size=None` is torch's switch for that, and with
+            # `sampler` Lightning finds `set_epoch` and can wrap the loader for prediction.
+            sampler=sampler,
+            batch_size=None,
+            collate_fn=_as_it_is,
+            num_workers=self.num_workers,
+            persistent_workers=self.num_workers > 0,
+            pin_memory=self.pin_memory,
+            # Else each iterator would draw from the global generator, and shift what follows.
+            generator=torch.Generator().manual_seed(self._seed()),
+        )
+
+    def train_dataloader(self) -> DataLoader[Batch]:
+        return self._loader(self._encode("train"), shuffle=True)
+
+    def val_dataloader(self) -> DataLoader[Batch]:
+        return self._loader(self._encode("validation"), shuffle=False)
+
+    def test_dataloader(self) -> DataLoader[Batch]:
+        encoded = self._encode("test")
+        if not encoded.labelled:
+            msg = (
+                f"{self.corpus}: got a test split without labels, expected labels: predict with it"
+            )
+            raise DataError(msg)
+        return self._loader(encoded, shuffle=False)
+
+    def predict_dataloader(self) -> DataLoader[Batch]:
+        return self._loader(self._encode("test"), shuffle=False)
+
+    # Resuming inside an epoch
+
+    def state_dict(self) -> dict[str, int]:
+        """Where in which order training stands, so that a resumed run goes on with the next batch."""
+        if self.trainer is None or "train" not in self._examples:
+            return {}
+        progress = self.trainer.fit_loop.epoch_loop.batch_progress
+        over = progress.is_last_batch
+        return {
+            "epoch": self.trainer.current_epoch + over,
+            "consumed": 0 if over else progress.current.ready,
+            "global_batch": self.batch_size * self.trainer.world_size,
+            "samples": len(self._examples["train"]),
+            "seed": self._seed(),
+        }
+
+    def load_state_dict(self, state_dict: dict[str, int]) -> None:
+        self._resume = dict(state_dict) or None
+
+    def _resumed(self, world: int, samples: int) -> tuple[int, int]:
+        """Epoch and batches to skip, once, from the checkpoint.
+
+        Raises:
+            ValueError: inside an epoch, and its batches would be other ones now.
+        """
+        state, self._resume = self._resume or {}, None
+        now = {
+            "global_batch": self.batch_size * world,
+            "samples": samples,
+            "seed": self._seed(),
+        }
+        changed = [
+            f"{key} {state[key]} -> {value}" for key, value in now.items() if state[key] != value
+        ]
+        if state["consumed"] and changed:
+            msg = (
+                f"got a checkpoint from the middle of an epoch and other training batches since "
+                f"({', '.join(changed)}), expected the same: resume with the settings of the run, "
+                "or from a checkpoint of the end of an epoch"
+            )
+            raise ValueError(msg)
+        return state["epoch"], state["consumed"]
+
+
+class FixedBatches(SequentialSampler):
+    """The same batches each epoch, for `overfit_batches`, which takes sequential samplers only."""
+
+    def __init__(self, batches: Sequence[list[int]]) -> None:
+        super().__init__(batches)
+        self.batches = batches
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.batches)
+
+
+def _as_it_is(batch: Batch) -> Batch:
+    return batch

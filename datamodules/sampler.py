@@ -1,0 +1,121 @@
+"""Length-bucketed batches whose order is a pure function of the settings, on every machine."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from torch.utils.data import Sampler
+
+_WINDOW = 50
+"""Batches among which samples are sorted by length: enough to make padding small, few enough to
+keep the composition of batches changing from epoch to epoch."""
+
+
+def permutation(n: int, *keys: int) -> NDArray[np.int64]:
+    """A permutation of 0 ... n-1 that depends on nothing but `n` and the keys.
+
+    Indices are sorted by a hash (the finaliser of SplitMix64; Steele, Lea & Flood 2014), which is a
+    bijection, so that no two hashes are equal. Integer arithmetic alone: random generators of
+    libraries may change their streams between versions, and a resumed run must not.
+    """
+    state = np.arange(n, dtype=np.uint64)
+    for key in (*keys, n):
+        state += np.uint64((key * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) % 2**64)
+        state ^= state >> np.uint64(30)
+        state *= np.uint64(0xBF58476D1CE4E5B9)
+        state ^= state >> np.uint64(27)
+        state *= np.uint64(0x94D049BB133111EB)
+        state ^= state >> np.uint64(31)
+    return np.argsort(state, kind="stable").astype(np.int64)
+
+
+class BucketBatchSampler(Sampler[list[int]]):
+    """Lists of sample indices of similar length, one list per batch.
+
+    The global batches (`batch_size * world` samples) are the same for every `world` that gives the
+    same product; each process takes every `world`-th sample of each of them. So two processes with
+    16 train on the batches of one process with 32.
+
+    Training (`shuffle`): another order each epoch. Samples that fill no global batch come last, as
+    one smaller batch; where that has fewer samples than there are processes it is left out, since
+    each process must take part in every step.
+
+    Evaluation: the order is the same each epoch, every sample comes exactly once over all
+    processes (5 samples on 2 processes: 3 + 2), and processes may have one batch more than others.
+
+    Args:
+        lengths: tokens of each sample.
+        batch_size: samples per batch and process.
+        seed: of the order in training.
+        epoch: the epoch to begin with.
+        rank: this process.
+        world: number of processes.
+        shuffle: training (True) or evaluation.
+        skip: batches of the first epoch left out because a run that is resumed has had them.
+
+    Raises:
+        ValueError: a setting out of its range.
+    """
+
+    def __init__(
+        self,
+        lengths: Sequence[int] | NDArray[np.integer],
+        batch_size: int,
+        *,
+        seed: int = 0,
+        epoch: int = 0,
+        rank: int = 0,
+        world: int = 1,
+        shuffle: bool = True,
+        skip: int = 0,
+    ) -> None:
+        if batch_size < 1 or world < 1 or not 0 <= rank < world or min(epoch, skip, seed) < 0:
+            msg = (
+                f"got {batch_size=}, {rank=}, {world=}, {seed=}, {epoch=}, {skip=}, expected a "
+                "positive batch size, 0 <= rank < world, and nothing negative"
+            )
+            raise ValueError(msg)
+        self.lengths = np.asarray(lengths, dtype=np.int64)
+        self.batch_size = batch_size
+        self.seed = seed
+        self.epoch = epoch
+        self.rank = rank
+        self.world = world
+        self.shuffle = shuffle
+        self._skip = (epoch, skip)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the order of the next iteration (Lightning calls it before each epoch)."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        """Batches of a whole epoch for this process, whatever is skipped of the first one."""
+        whole, rest = divmod(len(self.lengths), self.batch_size * self.world)
+        needed = self.world if self.shuffle else self.rank + 1
+        return whole + (rest >= needed)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        # The list is made here, not at the first `next`: Lightning creates the iterator before it
+        # calls `set_epoch`, and workers would have fetched from another order than a generator.
+        epoch, skip = self._skip
+        return iter(self.batches()[skip if self.epoch == epoch else 0 :])
+
+    def batches(self) -> list[list[int]]:
+        """All batches of the current epoch for this process."""
+        n, size = len(self.lengths), self.batch_size * self.world
+        keys = (self.seed, self.epoch + 1) if self.shuffle else (0, 0)
+        order = permutation(n, 0, *keys) if self.shuffle else np.arange(n)
+        whole = n // size
+        # In training the rest is drawn before sorting: else it would be the longest texts each time.
+        head = order[: whole * size] if self.shuffle else order
+        windows = np.arange(len(head)) // (size * _WINDOW)
+        # Stable: within a window equal lengths keep their (shuffled) order.
+        order[: len(head)] = head[np.lexsort((self.lengths[head], windows))]
+        full = order[: whole * size].reshape(whole, size)
+        # Shuffled in evaluation too: else `limit_test_batches` would pick the shortest texts.
+        full = full[permutation(whole, 1, *keys)]
+        mine: list[list[int]] = full[:, self.rank :: self.world].tolist()
+        rest = order[whole * size :]
+        if len(rest) >= (self.world if self.shuffle else self.rank + 1):
+            mine.append(rest[self.rank :: self.world].tolist())
+        return mine
