@@ -1,0 +1,162 @@
+"""Projected gradient descent in the embedding space, L2 ball (Madry et al., 2018)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+Classify = Callable[[Tensor, Tensor], Tensor]
+"""From tokens `[B, N, d]` and mask `[B, N]` to logits `[B, C]`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PGD:
+    """L2 projected gradient descent; the object only keeps settings.
+
+    The ball is one per sample, over all its real tokens together: ||X' - X||_F <= epsilon, the
+    norm of the OLSA paper's certificates. Padding is never perturbed.
+
+    Attributes:
+        epsilon: radius of the ball, in units of the embedding space.
+        steps: gradient steps of each restart.
+        step_size: length of a step; 2.5 epsilon / steps if None (Madry et al., 2018).
+        restarts: the first starts at the centre, the others uniformly inside the ball.
+        loss: `margin`: largest other logit minus the label's, which never saturates;
+            `cross_entropy`: as in the papers.
+    """
+
+    epsilon: float = 1.0
+    steps: int = 20
+    step_size: float | None = None
+    restarts: int = 1
+    loss: Literal["margin", "cross_entropy"] = "margin"
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if self.epsilon < 0 or self.steps < 1 or self.restarts < 1:
+            msg = (
+                f"got epsilon={self.epsilon}, steps={self.steps}, restarts={self.restarts}, "
+                "expected epsilon >= 0 and at least one step and one restart"
+            )
+            raise ValueError(msg)
+        if self.step_size is not None and self.step_size <= 0:
+            msg = f"got step_size={self.step_size}, expected a positive number or null"
+            raise ValueError(msg)
+
+    def __call__(
+        self,
+        classify: Classify,
+        x: Tensor,
+        mask: Tensor,
+        labels: Tensor,
+        *,
+        epsilon: Tensor | None = None,
+        seeds: Sequence[int] | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Look for a misclassified point of the ball around each sample.
+
+        Runs wherever it is called from, Lightning's evaluation under `inference_mode` included;
+        parameter gradients are left alone. Success is judged by a fresh forward pass at the point
+        returned, without gradients.
+
+        Args:
+            classify: the model from embedded tokens on; best in evaluation mode.
+            x: `[B, N, d]` embedded tokens.
+            mask: `[B, N]` bool, True at real tokens.
+            labels: `[B]` the classes to leave.
+            epsilon: `[B]` radius per sample, in place of the setting.
+            seeds: B seeds of the random starts, so that a sample's result does not depend on its
+                batch, its padding or the device; fresh ones if not given.
+
+        Returns:
+            The perturbed tokens `[B, N, d]` (the first found that is misclassified, else the one
+            of largest loss) and `[B]` bool, True where the prediction is no longer the label.
+        """
+        with torch.inference_mode(False), torch.enable_grad():
+            # Tensors made under inference mode cannot be saved for backward; clones can.
+            x, mask, labels = x.detach().clone(), mask.clone(), labels.clone()
+            radius = x.new_full((x.shape[0],), self.epsilon) if epsilon is None else epsilon.clone()
+            best, best_loss = x.clone(), x.new_full((x.shape[0],), -torch.inf)
+            found = torch.zeros_like(labels, dtype=torch.bool)
+            for restart in range(self.restarts):
+                delta = torch.zeros_like(x)
+                if restart:
+                    delta = _random_in_ball(x, mask, radius, seeds, restart)
+                delta, value = self._ascend(
+                    classify, x, delta, mask=mask, labels=labels, radius=radius
+                )
+                with torch.no_grad():
+                    wrong = classify(x + delta, mask).argmax(dim=-1) != labels
+                    better = (wrong & ~found) | ((wrong == found) & (value > best_loss))
+                    best = torch.where(better[:, None, None], x + delta, best)
+                    best_loss = torch.where(better, value, best_loss)
+                    found |= wrong
+                if bool(found.all()):
+                    break
+        return best, found
+
+    def _ascend(
+        self,
+        classify: Classify,
+        x: Tensor,
+        delta: Tensor,
+        *,
+        mask: Tensor,
+        labels: Tensor,
+        radius: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        """One restart: the perturbation of largest loss on the way, and that loss."""
+        step = 2.5 * radius / self.steps if self.step_size is None else self.step_size
+        step = torch.as_tensor(step, dtype=x.dtype, device=x.device).expand_as(radius)
+        best, best_loss = delta, torch.full_like(radius, -torch.inf)
+        for _ in range(self.steps + 1):
+            delta = delta.detach().requires_grad_()
+            value = self._objective(classify(x + delta, mask), labels)
+            (gradient,) = torch.autograd.grad(value.sum(), delta)
+            with torch.no_grad():
+                better = value > best_loss
+                best = torch.where(better[:, None, None], delta, best)
+                best_loss = torch.where(better, value, best_loss)
+                gradient = gradient * mask.unsqueeze(-1)
+                direction = gradient / _norm(gradient).clamp_min(torch.finfo(x.dtype).tiny)
+                delta = _into_ball(delta + step[:, None, None] * direction, radius)
+        return best.detach(), best_loss.detach()
+
+    def _objective(self, logits: Tensor, labels: Tensor) -> Tensor:
+        if self.loss == "cross_entropy":
+            return functional.cross_entropy(logits, labels, reduction="none")
+        chosen = logits.gather(1, labels.unsqueeze(1)).squeeze(1)
+        others = logits.scatter(1, labels.unsqueeze(1), -torch.inf)
+        return others.amax(dim=1) - chosen
+
+
+def _norm(x: Tensor) -> Tensor:
+    """`[B, 1, 1]` Frobenius norm of each sample."""
+    return torch.linalg.vector_norm(x, dim=(1, 2), keepdim=True)
+
+
+def _into_ball(delta: Tensor, radius: Tensor) -> Tensor:
+    norm = _norm(delta).clamp_min(torch.finfo(delta.dtype).tiny)
+    return delta * (radius[:, None, None] / norm).clamp_max(1.0)
+
+
+def _random_in_ball(
+    x: Tensor, mask: Tensor, radius: Tensor, seeds: Sequence[int] | None, restart: int
+) -> Tensor:
+    """Uniform in the ball over the real tokens."""
+    noise, lengths = torch.zeros_like(x), mask.sum(dim=1).tolist()
+    scale = torch.empty_like(radius)
+    generator = torch.Generator()
+    for row, length in enumerate(lengths):
+        if seeds is None:
+            generator.seed()
+        else:
+            generator.manual_seed((seeds[row] << 8) + restart)
+        draw = torch.randn(length, x.shape[2], dtype=torch.float64, generator=generator)
+        noise[row, mask[row]] = draw.to(x)
+        share = torch.rand((), dtype=torch.float64, generator=generator)
+        scale[row] = share ** (1 / draw.numel())
+    return noise / _norm(noise) * (radius * scale)[:, None, None]

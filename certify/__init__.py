@@ -1,0 +1,16 @@
+"""Certificates: Lipschitz bounds that are theorems, and the radii that follow from them."""
+
+from certify.certificate import Certificates, Certifier, certify, margins, signed_margins
+from certify.norms import spectral_norm_bound
+from layers.attention.bounds import BOUNDS, Bound
+
+__all__ = [
+    "BOUNDS",
+    "Bound",
+    "Certificates",
+    "Certifier",
+    "certify",
+    "margins",
+    "signed_margins",
+    "spectral_norm_bound",
+]

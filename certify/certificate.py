@@ -1,0 +1,182 @@
+"""Certified radii: how far the embedded text may move without changing the prediction."""
+
+import copy
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from certify.lipschitz import encoder_bound, measure
+from layers.attention.bounds import BOUNDS, Bound
+from layers.encoders import LipschitzClassifier
+from layers.orthogonal import OrthogonalLinear
+
+
+class Certifiable(Protocol):
+    """What can be certified: `embed` maps a batch to tokens, `network` tokens to logits."""
+
+    network: nn.Module
+
+    def embed(self, batch: Any) -> Tensor:
+        """`[B, N, d]` embedded tokens of a batch that has a `mask` `[B, N]`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """The certificates of B samples.
+
+    Attributes:
+        prediction: `[B]` int64, the predicted class.
+        margin: `[B]` float64, smallest difference of the predicted logit and another, over the
+            norm of the difference of their head rows: the prediction's distance from the decision
+            boundary in the pooled space.
+        lipschitz: `[B]` float64, bound on the Lipschitz constant from tokens to pooled vector;
+            infinite where there is none.
+        radius: `[B]` float64, margin / lipschitz; 0 where there is no certificate. For `sound`
+            bounds: no X' with ||X' - X||_F < radius has another prediction.
+        bound: name of the bound.
+    """
+
+    prediction: Tensor
+    margin: Tensor
+    lipschitz: Tensor
+    radius: Tensor
+    bound: Bound
+
+
+class Certifier:
+    """Certifies batches of one model: everything that does not depend on the input is done once."""
+
+    def __init__(self, module: Certifiable, bound: Bound = "sound") -> None:
+        """Measure the model's weights.
+
+        The certificate is about the network with the weights that `module` uses in evaluation
+        mode, run in float64; the module itself is not changed.
+
+        Args:
+            module: a classifier. One whose network is no `LipschitzClassifier` gets radius 0.
+            bound: which formula; `paper` is for reproduction only and not a guarantee.
+
+        Raises:
+            ValueError: unknown bound, or weights of reduced precision.
+        """
+        if bound not in BOUNDS:
+            msg = f"got bound={bound!r}, expected one of {', '.join(BOUNDS)}"
+            raise ValueError(msg)
+        for name, parameter in module.network.named_parameters():
+            if parameter.dtype not in (torch.float32, torch.float64):
+                msg = (
+                    f"got weights of reduced precision ({name} is {parameter.dtype}), expected "
+                    "float32 or float64: train with precision 32-true or 16/bf16-mixed"
+                )
+                raise ValueError(msg)
+        self.module, self.bound = module, bound
+        self.network: LipschitzClassifier | None = None
+        if isinstance(module.network, LipschitzClassifier):
+            self.network = _plain_double(module.network)
+            self.norms = [measure(block) for block in self.network.encoder.blocks]  # type: ignore[arg-type] # ModuleList hides the type; encoder_bound checks it
+
+    @torch.no_grad()
+    def __call__(self, batch: Any) -> Certificates:
+        """Certify one batch on the module's device.
+
+        Raises:
+            ValueError: called under autocast, or the module embeds in reduced precision.
+        """
+        x = self.module.embed(batch)
+        if torch.is_autocast_enabled(x.device.type) or x.dtype not in (
+            torch.float32,
+            torch.float64,
+        ):
+            msg = (
+                f"got {x.dtype} embeddings or an active autocast, expected full precision: "
+                "certify with --trainer.precision 32-true (or 64-true)"
+            )
+            raise ValueError(msg)
+        mask = batch.mask
+        if self.network is None:
+            logits = self.module.network(x, mask).to(torch.float64)
+            prediction, margin = margins(logits, None)
+            return Certificates(
+                prediction,
+                margin,
+                torch.full_like(margin, torch.inf),
+                torch.zeros_like(margin),
+                self.bound,
+            )
+        logits = self.network(x.to(torch.float64), mask)
+        prediction, margin = margins(logits, self.network.head.weight)
+        # Far above the error of a float64 forward pass, far below any margin of interest.
+        margin = margin - 1e-9 * (1 + logits.abs().amax(dim=1))
+        lengths = mask.sum(dim=1).to(torch.float64)
+        lipschitz = encoder_bound(self.network.encoder, self.norms, lengths, bound=self.bound)
+        radius = (margin / lipschitz).clamp_min(0.0)
+        return Certificates(prediction, margin, lipschitz, radius, self.bound)
+
+
+def certify(module: Certifiable, batch: Any, bound: Bound = "sound") -> Certificates:
+    """The certificates of one batch; for many batches make a `Certifier` once.
+
+    Args:
+        module: a classifier in evaluation mode.
+        batch: has `mask` `[B, N]` and whatever `module.embed` reads.
+        bound: see `Certifier`.
+    """
+    return Certifier(module, bound)(batch)
+
+
+def margins(logits: Tensor, head: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Predictions and their distances from the decision boundary of a linear head.
+
+    |z_i - z_j| changes by at most ||w_i - w_j|| per unit that the pooled vector moves, which is
+    exact for a linear head and never more than sqrt(2) ||W||; biases cancel.
+
+    Args:
+        logits: `[B, C]`.
+        head: `[C, d]` weight of the head; None for plain logit margins.
+
+    Returns:
+        `[B]` predicted classes and `[B]` min over j of (z_y - z_j) / ||w_y - w_j||.
+    """
+    prediction = logits.argmax(dim=1)
+    return prediction, signed_margins(logits, prediction, head)
+
+
+def signed_margins(logits: Tensor, labels: Tensor, head: Tensor | None) -> Tensor:
+    """Smallest (z_y - z_j) / ||w_y - w_j|| over j != y; negative where y is not the prediction.
+
+    Args:
+        logits: `[B, C]`.
+        labels: `[B]` the classes y.
+        head: `[C, d]` weight of the head; None for plain differences.
+
+    Returns:
+        `[B]`, differentiable in all tensors.
+    """
+    gaps = logits.gather(1, labels.unsqueeze(1)) - logits
+    if head is not None:
+        rows = head[labels].unsqueeze(1) - head.unsqueeze(0)
+        # The row of y itself is zero; its gap is dropped below.
+        norms = rows.square().sum(dim=-1).clamp_min(torch.finfo(rows.dtype).tiny).sqrt()
+        gaps = gaps / norms
+    own = torch.zeros_like(gaps, dtype=torch.bool).scatter(1, labels.unsqueeze(1), value=True)
+    return gaps.masked_fill(own, torch.inf).amin(dim=1)
+
+
+def _plain_double(network: LipschitzClassifier) -> LipschitzClassifier:
+    """A float64 copy in evaluation mode whose orthogonal layers hold the matrices used now.
+
+    Orthogonalising again in float64 would give slightly other matrices than the model's own.
+    """
+    matrices = [
+        layer.weight().detach()
+        for layer in network.modules()
+        if isinstance(layer, OrthogonalLinear)
+    ]
+    double = copy.deepcopy(network).to(torch.float64).eval().requires_grad_(requires_grad=False)
+    layers = [layer for layer in double.modules() if isinstance(layer, OrthogonalLinear)]
+    for layer, matrix in zip(layers, matrices, strict=True):
+        layer.fix(matrix.to(torch.float64))
+    return double

@@ -1,0 +1,24 @@
+"""Plain `nn.Module`s: attention mechanisms, orthogonal maps, embeddings, encoders."""
+
+from layers.ball import project_to_ball
+from layers.embeddings import NormalizedEmbedding
+from layers.encoders import (
+    LipschitzClassifier,
+    LipschitzEncoder,
+    TransformerClassifier,
+    olsa_classifier,
+)
+from layers.groupsort import GroupSort, maxmin
+from layers.orthogonal import OrthogonalLinear
+
+__all__ = [
+    "GroupSort",
+    "LipschitzClassifier",
+    "LipschitzEncoder",
+    "NormalizedEmbedding",
+    "OrthogonalLinear",
+    "TransformerClassifier",
+    "maxmin",
+    "olsa_classifier",
+    "project_to_ball",
+]

@@ -1,0 +1,148 @@
+"""One-Lipschitz self-attention (OLSA): additive attention scaled by its own Lipschitz bound.
+
+Source: "Certifiably Robust Transformers with 1-Lipschitz Self-Attention", Definition 4.2, with the
+scale alpha_2 set by our Theorem 1 (docs/certificates.md) unless the paper's formula is asked for.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from layers.attention.additive import Activation, Form, additive_scores
+from layers.attention.bounds import AttentionNorms, Bound, attention_bound, mixing_norm
+from layers.ball import project_to_ball
+from layers.orthogonal import Method, OrthogonalLinear
+
+
+class OneLipschitzSelfAttention(nn.Module):
+    """Multi-head additive attention whose output is divided by a bound on its Lipschitz constant.
+
+    For tokens of norm at most r: s_ij = w_h . sigma((q_i + k_j) / 2) / alpha_1, rows of P are
+    softmaxes over real tokens, y_i = sum_j P_ij v_j / alpha_2. W^Q, W^K, W^V are orthogonal, the
+    score vectors w_h have norm 1, alpha_1 > 0 is trained and alpha_2 follows from it.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        initial_alpha_1: float = 4.0,
+        bound: Bound = "sound",
+        value_clip: float | None = None,
+        activation: Activation = "maxmin",
+        orthogonal: Method = "cayley",
+        form: Form = "cdist",
+    ) -> None:
+        """Draw random weights.
+
+        Args:
+            width: token width d, a multiple of `heads`.
+            heads: number of heads H; width / heads must be even for `maxmin`.
+            initial_alpha_1: temperature at the start, in units of logits.
+            bound: formula for alpha_2.
+            value_clip: project each head's value vectors to norm value_clip * r / sqrt(H), which
+                makes the bound smaller; None for no projection.
+            activation: sigma; `relu` is the ablation of the paper's Table 8.
+            orthogonal: parametrisation of the weights.
+            form: how the scores are computed; changes time and memory, not the result.
+        """
+        super().__init__()
+        if width % heads or (activation == "maxmin" and (width // heads) % 2):
+            msg = (
+                f"got width={width} and heads={heads}, expected a width divisible by the heads, "
+                "with an even number of features per head"
+            )
+            raise ValueError(msg)
+        if initial_alpha_1 <= 0 or (value_clip is not None and value_clip <= 0):
+            msg = (
+                f"got initial_alpha_1={initial_alpha_1} and value_clip={value_clip}, "
+                "expected positive numbers (value_clip may be null)"
+            )
+            raise ValueError(msg)
+        self.width, self.heads = width, heads
+        self.bound, self.value_clip = bound, value_clip
+        self.activation, self.form = activation, form
+        self.qkv = OrthogonalLinear(width, width, count=3, method=orthogonal)
+        self.raw_score = nn.Parameter(torch.randn(heads, width // heads))
+        # The inverse of softplus: alpha_1 stays positive whatever the optimiser does.
+        self.raw_alpha_1 = nn.Parameter(torch.tensor(math.log(math.expm1(initial_alpha_1))))
+
+    @property
+    def alpha_1(self) -> Tensor:
+        """The temperature, a positive scalar."""
+        return functional.softplus(self.raw_alpha_1)
+
+    def score_weight(self) -> Tensor:
+        """`[H, d / H]`, rows of norm 1 up to rounding."""
+        return functional.normalize(self.raw_score, dim=-1)
+
+    def kappa(self) -> Tensor:
+        """Largest half-range norm of the score's gradient over heads, at most 1.
+
+        The gradient of w . sigma is a constant plus or minus (w1 - w2)/2 in each MaxMin pair, and
+        w/2 plus or minus w/2 in each feature for ReLU; constants cancel in the softmax.
+        """
+        weight = self.score_weight()
+        if self.activation == "relu":
+            return (weight.square().sum(dim=-1) / 4).amax().sqrt()
+        gap = weight[:, 0::2] - weight[:, 1::2]
+        return (gap.square().sum(dim=-1) / 2).amax().clamp_min(1e-30).sqrt()
+
+    def value_radius(self, radius: Tensor) -> Tensor:
+        """`[B]` bound on the norm of one head's value vector, tokens in the ball of `radius`."""
+        clip = 1.0 if self.value_clip is None else self.value_clip / math.sqrt(self.heads)
+        return radius * min(clip, 1.0)
+
+    def growth(self, lengths: Tensor, radius: Tensor) -> Tensor:
+        """`[B]` bound on |alpha_2 y_i| / r for ideal weights (docs/certificates.md, Lemma 4)."""
+        mixing = mixing_norm(radius / self.alpha_1, lengths)
+        limit = lengths.clamp_max(self.heads).sqrt()
+        if self.value_clip is not None:
+            limit = limit.clamp_max(self.value_clip)
+        return torch.minimum(mixing, limit)
+
+    def alpha_2(self, lengths: Tensor, radius: Tensor) -> Tensor:
+        """`[B]` the output scale: the chosen bound for ideal weights.
+
+        Args:
+            lengths: `[B]` number of real tokens, floating point.
+            radius: `[B]` bound on the norm of every input token.
+        """
+        return attention_bound(
+            self.alpha_1,
+            lengths,
+            radius=radius,
+            value_radius=self.value_radius(radius),
+            norms=AttentionNorms(kappa=self.kappa()),
+            bound=self.bound,
+        )
+
+    def forward(self, x: Tensor, mask: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
+        """Attend over the real tokens.
+
+        Args:
+            x: `[B, N, d]`, every real token of norm at most `radius`.
+            mask: `[B, N]` bool, True at real tokens.
+            radius: `[B]` bound on the norm of every input token.
+
+        Returns:
+            The output `[B, N, d]` (zero at padding) and `[B]` a bound on its tokens' norms.
+        """
+        query, key, value = (
+            part.reshape(*part.shape[:-1], self.heads, -1).transpose(1, 2)
+            for part in self.qkv(x).chunk(3, dim=-1)
+        )
+        if self.value_clip is not None:
+            value = project_to_ball(value, self.value_radius(radius)[:, None, None, None])
+        scores = additive_scores(
+            query, key, self.score_weight(), activation=self.activation, form=self.form
+        )
+        scores = scores / (2 * self.alpha_1)
+        weights = scores.masked_fill(~mask[:, None, None, :], -torch.inf).softmax(dim=-1)
+        lengths = mask.sum(dim=1).to(x.dtype)
+        alpha_2 = self.alpha_2(lengths, radius)
+        mixed = (weights @ value).transpose(1, 2).flatten(-2) / alpha_2[:, None, None]
+        return mixed * mask.unsqueeze(-1), radius * self.growth(lengths, radius) / alpha_2

@@ -1,0 +1,96 @@
+"""What a certificate adds to a classifier: the radius in the loss and among the metrics."""
+
+from collections.abc import Sequence
+
+import torch
+from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
+from torch import Tensor
+from torch.nn import functional
+
+from certify import signed_margins
+from layers import LipschitzClassifier
+from lit_modules.base import Classifier, Decay
+from lit_modules.radius import RadiusObjective
+from text import Batch
+
+
+class CertifiedClassifier(Classifier):
+    """A classifier whose network may be Lipschitz by construction, trained for a large radius.
+
+    Its metrics `radius` and `radius_correct` (0 where the prediction is wrong) are those of the
+    training formula in the training precision; the certificate itself is `certify`'s. A network
+    that is no `LipschitzClassifier` has neither.
+    """
+
+    def __init__(
+        self,
+        objective: RadiusObjective,
+        *,
+        certified: bool = True,
+        max_length: int = 128,
+        min_count: int = 1,
+        max_vocab_size: int | None = None,
+        optimizer: OptimizerCallable = torch.optim.AdamW,
+        lr_scheduler: LRSchedulerCallable | None = None,
+        warmup: float = 0.0,
+        decay: Decay = "none",
+    ) -> None:
+        """Keep the settings.
+
+        Args:
+            objective: the loss.
+            certified: whether `configure_model` builds a `LipschitzClassifier`.
+            max_length: see `Classifier`, here and below.
+            min_count: rarer words are unknown.
+            max_vocab_size: most frequent words kept.
+            optimizer: of all trainable parameters.
+            lr_scheduler: stepped once an epoch.
+            warmup: share of steps.
+            decay: after the warm-up.
+        """
+        extra: Sequence[str] = ("radius", "radius_correct") if certified else ()
+        super().__init__(
+            max_length=max_length,
+            min_count=min_count,
+            max_vocab_size=max_vocab_size,
+            optimizer=optimizer,
+            lr_scheduler=lr_scheduler,
+            warmup=warmup,
+            decay=decay,
+            extra_metrics=extra,
+        )
+        self.objective = objective
+
+    def head_weight(self) -> Tensor | None:
+        """`[C, d]` weight of the head; None for a network without certificate."""
+        return self.network.head.weight if isinstance(self.network, LipschitzClassifier) else None
+
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        head = self.head_weight()
+        if head is None:
+            return functional.cross_entropy(logits, labels)
+        return self.objective(logits, labels, head, progress=self.progress())
+
+    def progress(self) -> float:
+        """Share of the run's optimiser steps that are done; 1 where the run has no end."""
+        total = self.total_steps()
+        return self.trainer.global_step / total if total else 1.0
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        if self.logs_this_step() and isinstance(self.network, LipschitzClassifier):
+            size = len(batch)
+            gamma = self.objective.current_gamma(self.progress())
+            self.log("train/gamma", gamma, batch_size=size)
+            scales = self.network.encoder.temperatures(batch.lengths)
+            for layer, (alpha_1, alpha_2) in enumerate(scales, start=1):
+                self.log(f"alpha_1/layer_{layer}", alpha_1, batch_size=size)
+                self.log(f"alpha_2/layer_{layer}", alpha_2, batch_size=size)
+        return super().training_step(batch, batch_idx)
+
+    def extra_values(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        head = self.head_weight()
+        if head is None:
+            return {}
+        prediction = logits.argmax(dim=1)
+        radius = signed_margins(logits, prediction, head)
+        return {"radius": radius, "radius_correct": radius * (prediction == labels)}

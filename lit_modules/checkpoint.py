@@ -1,0 +1,111 @@
+"""Reading checkpoints: of any method, safely, with one clear error for whatever is wrong."""
+
+import inspect
+import pickle
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lit_modules.base import CHECKPOINT_FORMAT, CHECKPOINT_KEY, Classifier
+from lit_modules.olsa import OLSA
+from lit_modules.text_classifier import TextClassifier
+
+METHODS: dict[str, type[Classifier]] = {cls.__name__: cls for cls in (OLSA, TextClassifier)}
+"""Every method, by the name that its checkpoints carry."""
+
+
+class CheckpointError(ValueError):
+    """A file that is no checkpoint of ours, is damaged, or does not fit the model."""
+
+
+def read_checkpoint(path: str | Path) -> dict[str, Any]:
+    """The content of a checkpoint, on the CPU. Nothing in the file is executed.
+
+    Raises:
+        CheckpointError: no such file, a damaged one, or one that this project did not write.
+    """
+    path = Path(path)
+    if not path.is_file():
+        msg = f"got checkpoint {path}, which is no file; expected one written by `fit` or `train`"
+        raise CheckpointError(msg)
+    try:
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+    except (RuntimeError, EOFError, OSError, ValueError, KeyError, pickle.UnpicklingError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        msg = (
+            f"got checkpoint {path}, which cannot be read ({reason}): it is damaged or no "
+            "checkpoint; use another, for example last.ckpt beside it"
+        )
+        raise CheckpointError(msg) from error
+    if not isinstance(checkpoint, dict) or CHECKPOINT_KEY not in checkpoint:
+        msg = f"got checkpoint {path}, which was not written by this project"
+        raise CheckpointError(msg)
+    version = checkpoint[CHECKPOINT_KEY].get("format")
+    if version != CHECKPOINT_FORMAT:
+        msg = f"got checkpoint {path} of format {version}, expected {CHECKPOINT_FORMAT}"
+        raise CheckpointError(msg)
+    return checkpoint
+
+
+def check_fits(checkpoint: dict[str, Any], model: Classifier, path: str | Path) -> None:
+    """Raise CheckpointError unless the checkpoint is of this model's method and shapes.
+
+    Needs `model.restore_text(checkpoint)` and `model.configure_model()` before.
+    """
+    check_method(checkpoint, model, path)
+    expected = {name: tuple(t.shape) for name, t in model.state_dict().items()}
+    found = {name: tuple(t.shape) for name, t in checkpoint["state_dict"].items()}
+    if expected != found:
+        names = sorted(
+            name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)
+        )
+        shown = ", ".join(
+            f"{name}: {found.get(name, 'absent')} in the file, {expected.get(name, 'absent')} in "
+            "the model"
+            for name in names[:3]
+        )
+        msg = (
+            f"got checkpoint {path}, whose weights do not fit the model ({len(names)} differ; "
+            f"{shown}): evaluate it with the settings it was trained with"
+        )
+        raise CheckpointError(msg)
+
+
+def check_method(checkpoint: dict[str, Any], model: Classifier, path: str | Path) -> None:
+    """Raise CheckpointError unless the checkpoint was written by this model's method."""
+    method = checkpoint[CHECKPOINT_KEY]["method"]
+    if method != type(model).__name__:
+        msg = (
+            f"got checkpoint {path} of method {method}, expected {type(model).__name__}: "
+            f"give --model {method}, or another checkpoint"
+        )
+        raise CheckpointError(msg)
+
+
+def load(path: str | Path) -> Classifier:
+    """The module of any checkpoint, of any method, on the CPU and in evaluation mode.
+
+    Args:
+        path: a checkpoint written by `fit` or `train`; nothing else is needed.
+
+    Raises:
+        CheckpointError: see `read_checkpoint`, or a method or setting unknown to this version.
+    """
+    checkpoint = read_checkpoint(path)
+    method = checkpoint[CHECKPOINT_KEY]["method"]
+    if method not in METHODS:
+        msg = f"got checkpoint {path} of method {method}, expected one of {', '.join(METHODS)}"
+        raise CheckpointError(msg)
+    accepted = inspect.signature(METHODS[method].__init__).parameters
+    # Names with an underscore are LightningCLI's own notes.
+    settings = {k: v for k, v in checkpoint["hyper_parameters"].items() if not k.startswith("_")}
+    if unknown := sorted(settings.keys() - accepted.keys()):
+        msg = f"got checkpoint {path} with settings unknown to this version: {', '.join(unknown)}"
+        raise CheckpointError(msg)
+    model = METHODS[method](**settings)
+    model.restore_text(checkpoint)
+    model.configure_model()
+    check_fits(checkpoint, model, path)
+    model.load_state_dict(checkpoint["state_dict"])
+    return model.eval()

@@ -1,0 +1,196 @@
+"""OLSA: Transformers with 1-Lipschitz self-attention, from scratch or on a frozen encoder.
+
+Source: "Certifiably Robust Transformers with 1-Lipschitz Self-Attention". Where we deviate, and
+why, is in docs/methods/olsa.md.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
+from torch import Tensor
+
+from layers import NormalizedEmbedding, olsa_classifier
+from layers.attention.additive import Activation
+from layers.attention.bounds import Bound
+from layers.backbones import FrozenBackbone
+from layers.orthogonal import Method
+from lit_modules.base import CHECKPOINT_KEY, Decay
+from lit_modules.certified import CertifiedClassifier
+from lit_modules.radius import Loss, Margin, RadiusObjective, Schedule
+from text import Batch, PretrainedTokenizer, Text, Tokenizer
+
+
+class OLSA(CertifiedClassifier):
+    """One-Lipschitz self-attention on word embeddings, or on a frozen pretrained encoder."""
+
+    def __init__(
+        self,
+        *,
+        depth: int = 1,
+        heads: int = 8,
+        width: int = 256,
+        loss: Loss = "cross_entropy",
+        gamma: float = 2.0,
+        gamma_schedule: Schedule = "linear",
+        margin: Margin = "pairwise",
+        margin_cap: float | None = None,
+        target_radius: float = 2.0,
+        bound: Bound = "sound",
+        initial_alpha_1: float = 16.0,
+        value_clip: float | None = None,
+        feedforward: bool = False,
+        orthogonal: Method = "cayley",
+        embedding_norm: float = 2.0,
+        head_bias: bool = False,
+        activation: Activation = "maxmin",
+        mean_norm: bool = False,
+        dropout: float = 0.0,
+        backbone: str | None = None,
+        backbone_layer: int = -1,
+        cache_backbone: bool = False,
+        max_length: int = 128,
+        min_count: int = 1,
+        max_vocab_size: int | None = None,
+        optimizer: OptimizerCallable = torch.optim.AdamW,
+        lr_scheduler: LRSchedulerCallable | None = None,
+        warmup: float = 0.1,
+        decay: Decay = "linear",
+    ) -> None:
+        """Keep the settings; layers are built once the vocabulary is known.
+
+        Args:
+            depth: number of OLSA layers; 0 is a bag of embeddings.
+            heads: attention heads.
+            width: token width from scratch; on a backbone the backbone's width is used.
+            loss: cross_entropy: minus gamma times the margin reward, as the paper. hinge: on the
+                certified radius, with target_radius.
+            gamma: final weight of the margin reward.
+            gamma_schedule: linear: gamma rises from 0 to its final value over the run.
+            margin: what is rewarded: paper: logit difference / sqrt(2). pairwise: the radius.
+            margin_cap: largest reward of one sample; null for no limit.
+            target_radius: radius that the hinge trains for.
+            bound: formula behind alpha_2. sound: our theorem. paper: as printed, not a theorem.
+            initial_alpha_1: attention temperature at the start; trained.
+            value_clip: project each head's values to value_clip * r / sqrt(heads); null for none.
+            feedforward: add a 1-Lipschitz feed-forward map to every layer (ours).
+            orthogonal: parametrisation of orthogonal weights.
+            embedding_norm: norm of word and of position embeddings, or of the backbone's output.
+            head_bias: a bias in the head, with which a margin reward can run off to one class.
+            activation: of the attention scores; relu is the paper's ablation.
+            mean_norm: LayerNorm without variance after each layer, the paper's ablation.
+            dropout: after each layer while training, the paper's ablation.
+            backbone: folder or hub name of a pretrained encoder to put OLSA on, kept frozen.
+            backbone_layer: which of its hidden states; -1 is the last.
+            cache_backbone: keep its outputs for the training split in memory after first use.
+            max_length: longest text in tokens; longer ones are cut, and counted.
+            min_count: words rarer than this in the training split become unknown.
+            max_vocab_size: keep only so many of the most frequent words.
+            optimizer: optimiser of all trainable parameters.
+            lr_scheduler: scheduler stepped once an epoch, in place of warmup and decay.
+            warmup: share of all steps over which the learning rate rises from zero.
+            decay: shape of its way back to zero after that.
+        """
+        objective = RadiusObjective(
+            loss=loss,
+            gamma=gamma,
+            gamma_schedule=gamma_schedule,
+            margin=margin,
+            margin_cap=margin_cap,
+            target_radius=target_radius,
+        )
+        super().__init__(
+            objective,
+            max_length=max_length,
+            min_count=min_count,
+            max_vocab_size=max_vocab_size,
+            optimizer=optimizer,
+            lr_scheduler=lr_scheduler,
+            warmup=warmup,
+            decay=decay,
+        )
+        if depth < 0:
+            msg = f"got depth={depth}, expected 0 or more layers"
+            raise ValueError(msg)
+        self.save_hyperparameters(ignore=["optimizer", "lr_scheduler"])
+        self.backbone_config: dict[str, Any] | None = None
+        self.embedding: NormalizedEmbedding | FrozenBackbone | None = None
+
+    def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
+        if self.hparams["backbone"] is None:
+            return super().build_tokenizer(texts)
+        return PretrainedTokenizer.from_pretrained(
+            self.hparams["backbone"], max_length=self.max_length
+        )
+
+    def configure_model(self) -> None:
+        if self.embedding is not None:
+            return
+        tokenizer, class_names = self.require_text()
+        settings = self.hparams
+        norm: float = settings["embedding_norm"]
+        if settings["backbone"] is None:
+            self.embedding = NormalizedEmbedding(
+                tokenizer.vocab_size,
+                settings["width"],
+                max_length=tokenizer.max_length,
+                pairs=self.pairs,
+                norm=norm,
+            )
+            width, radius = settings["width"], self.embedding.radius
+        else:
+            self.embedding = FrozenBackbone(
+                settings["backbone"],
+                config=self.backbone_config,
+                layer=settings["backbone_layer"],
+                norm=norm,
+                cache=settings["cache_backbone"],
+            )
+            width, radius = self.embedding.width, norm
+        self.network = olsa_classifier(
+            width,
+            len(class_names),
+            radius=radius,
+            **{
+                name: settings[name]
+                for name in (
+                    "depth",
+                    "heads",
+                    "initial_alpha_1",
+                    "bound",
+                    "value_clip",
+                    "feedforward",
+                    "activation",
+                    "orthogonal",
+                    "mean_norm",
+                    "dropout",
+                    "head_bias",
+                )
+            },
+        )
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        super().on_save_checkpoint(checkpoint)
+        if isinstance(self.embedding, FrozenBackbone):
+            checkpoint[CHECKPOINT_KEY]["backbone"] = self.embedding.config
+
+    def restore_text(self, checkpoint: dict[str, Any]) -> None:
+        super().restore_text(checkpoint)
+        self.backbone_config = checkpoint[CHECKPOINT_KEY].get("backbone")
+
+    def embed(self, batch: Batch) -> Tensor:
+        """`[B, N, d]`: word plus position embeddings, or the backbone's normalised output."""
+        if isinstance(self.embedding, FrozenBackbone):
+            vectors: Tensor = self.embedding(
+                batch.input_ids,
+                batch.mask,
+                batch.segment_ids,
+                sample_ids=batch.sample_ids if self.training else None,
+            )
+            return vectors
+        if self.embedding is None:
+            msg = "got a model without layers, expected configure_model() before its first use"
+            raise RuntimeError(msg)
+        tokens: Tensor = self.embedding(batch.input_ids, batch.segment_ids)
+        return tokens

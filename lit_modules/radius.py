@@ -1,0 +1,82 @@
+"""The training objective of certified classifiers: accuracy, and a large certified radius."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+from torch.nn import functional
+
+from certify import signed_margins
+
+Loss = Literal["cross_entropy", "hinge"]
+Margin = Literal["paper", "pairwise"]
+Schedule = Literal["constant", "linear"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RadiusObjective:
+    """Cross-entropy minus gamma times a margin reward, or a hinge on the radius.
+
+    `cross_entropy` (OLSA paper, section 5.1, after Singla et al., 2022): CE - gamma ReLU(margin).
+    The reward has no upper limit: a model may give up its smaller class to earn more on the larger
+    one. `margin_cap` limits what one sample can earn.
+
+    `hinge`: max(0, target_radius - signed radius), ours: nothing to gain beyond the target.
+
+    Attributes:
+        loss: which of the two.
+        gamma: final weight of the reward.
+        gamma_schedule: `linear` lets it rise from 0 over the whole run.
+        margin: `paper`: difference of logits / sqrt(2), which a larger head inflates for free;
+            `pairwise`: the signed radius itself.
+        margin_cap: largest reward of a sample, in units of the margin; None for no limit.
+        target_radius: of the hinge.
+    """
+
+    loss: Loss = "cross_entropy"
+    gamma: float = 0.0
+    gamma_schedule: Schedule = "linear"
+    margin: Margin = "pairwise"
+    margin_cap: float | None = None
+    target_radius: float = 2.0
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if self.gamma < 0 or self.target_radius <= 0:
+            msg = (
+                f"got gamma={self.gamma} and target_radius={self.target_radius}, "
+                "expected gamma >= 0 and a positive target"
+            )
+            raise ValueError(msg)
+        if self.margin_cap is not None and self.margin_cap <= 0:
+            msg = f"got margin_cap={self.margin_cap}, expected a positive number or null"
+            raise ValueError(msg)
+
+    def current_gamma(self, progress: float) -> float:
+        """The weight of the reward after a share `progress` (0 ... 1) of the run."""
+        return self.gamma * (min(1.0, progress) if self.gamma_schedule == "linear" else 1.0)
+
+    def __call__(self, logits: Tensor, labels: Tensor, head: Tensor, *, progress: float) -> Tensor:
+        """The loss of a batch.
+
+        Args:
+            logits: `[B, C]`.
+            labels: `[B]`.
+            head: `[C, d]` weight of the head, on features of Lipschitz constant 1.
+            progress: share of the run that is done.
+        """
+        if self.loss == "hinge":
+            radius = signed_margins(logits, labels, head)
+            return functional.relu(self.target_radius - radius).mean()
+        loss = functional.cross_entropy(logits, labels)
+        gamma = self.current_gamma(progress)
+        if gamma == 0:
+            return loss
+        if self.margin == "paper":
+            margin = signed_margins(logits, labels, None) / 2**0.5
+        else:
+            margin = signed_margins(logits, labels, head)
+        reward = functional.relu(margin)
+        if self.margin_cap is not None:
+            reward = reward.clamp_max(self.margin_cap)
+        return loss - gamma * reward.mean()
