@@ -16,7 +16,8 @@ export PYTHON VARIANT
 
 # Stamps carry checksums, not dates: a new clone or a changed branch cannot confuse them.
 checksum = $(shell cat $(1) 2>/dev/null | cksum | cut -d ' ' -f 1)
-RUNTIME := .venv/.runtime-$(VARIANT)-$(call checksum,requirements/$(VARIANT).txt)
+CPU_BUILD := $(if $(filter cpu,$(VARIANT)),requirements/torch-cpu.txt)
+RUNTIME := .venv/.runtime-$(VARIANT)-$(call checksum,requirements/$(VARIANT).txt $(CPU_BUILD))
 DEV := .venv/.dev-$(call checksum,requirements/dev.txt)
 RUN := .venv/bin/python
 

@@ -12,6 +12,7 @@ set -euo pipefail
 stage=$1 stamp=$2
 venv=.venv
 marker=$venv/.made-by-make # only what carries it is ever deleted
+log=$venv/pip.log
 
 say() { printf 'steadfast: %s\n' "$*"; }
 fail() {
@@ -20,11 +21,11 @@ fail() {
 }
 
 # --no-deps: the locks are complete, and torch's published metadata asks for CUDA packages that cpu.txt leaves
-# out. --only-binary: a package built here would take unpinned build tools.
-install() {
+# out. --only-binary: a package built here would take unpinned build tools. Warnings only show when it fails.
+try_install() {
     local line
     PIP_USER=0 "$venv/bin/python" -m pip --disable-pip-version-check --no-input install --progress-bar off \
-        --no-deps --require-hashes --only-binary :all: -r "$1" |
+        --no-deps --require-hashes --only-binary :all: -r "$1" 2>"$log" |
         while IFS= read -r line; do
             # Of pip's hundred lines, those that explain where the time goes.
             case $line in
@@ -32,6 +33,13 @@ install() {
             Installing*) say "unpacking" ;;
             esac
         done
+}
+
+install() {
+    try_install "$1" || {
+        cat "$log" >&2
+        fail "pip could not install $1 (see above); the same command continues from what is downloaded"
+    }
 }
 
 create() {
@@ -56,6 +64,16 @@ runtime() {
     case $VARIANT in cpu | cuda) ;; *) fail "got VARIANT=$VARIANT, expected cpu or cuda" ;; esac
     create
     say "installing requirements/$VARIANT.txt into $venv ($("$venv/bin/python" --version))"
+    # Where both are on offer, pip takes the published wheel, whose hash its index states, and not a CPU wheel in
+    # a local folder; so it is asked for the CPU wheel first. There may be none (macOS needs none).
+    if [ "$VARIANT" = cpu ] && ! try_install requirements/torch-cpu.txt; then
+        if grep -q 'DO NOT MATCH THE HASHES' "$log"; then
+            say "pip found a CPU wheel of torch that is not locked (requirements/lock.py --torch-wheel FILE adds it); not used"
+        elif ! grep -q 'No matching distribution' "$log"; then
+            cat "$log" >&2
+            fail "pip could not install requirements/torch-cpu.txt (see above)"
+        fi
+    fi
     install "requirements/$VARIANT.txt"
     if [ "$VARIANT" = cpu ] && ! "$venv/bin/python" -c 'import torch' 2>/dev/null; then
         # On Linux the published wheel is the CUDA build, and loads its libraries on import.

@@ -1,8 +1,9 @@
-"""Resolve the dependencies of pyproject.toml into three locks with hashes.
+"""Resolve the dependencies of pyproject.toml into locks with hashes.
 
 `cuda.txt` is what the package index says: torch as published, with the CUDA packages that its Linux
-build needs. `cpu.txt` is the same list without those packages; its torch line also takes CPU wheels
-whose hashes are given with `--torch-wheel`. `dev.txt` is what tests and lint need on top of either.
+build needs. `cpu.txt` is the same list without those packages; its torch line also takes the CPU
+wheels whose hashes were given with `--torch-wheel`. `torch-cpu.txt` names these wheels alone, so
+that pip can be asked for them first. `dev.txt` is what tests and lint need on top of either.
 
 Usage: `python requirements/lock.py [--upgrade] [--torch-wheel FILE ...]`. Needs `uv` on the PATH.
 Without `--upgrade`, versions that are already locked stay wherever pyproject.toml still allows
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -26,8 +27,9 @@ OLDEST_PYTHON = "3.11"
 # What torch's Linux build asks for and a CPU build does not. Everything else is common to both.
 CUDA_ONLY = re.compile(r"(nvidia|cuda)-.+|triton")
 HEADERS = {
-    "cpu.txt": "What the project runs with, on a machine without a CUDA GPU.",
+    "cpu.txt": "What the project runs with, on a machine without a CUDA GPU (after torch-cpu.txt).",
     "cuda.txt": "What the project runs with, on a machine with a CUDA GPU.",
+    "torch-cpu.txt": "The CPU build of torch, to be tried before cpu.txt (docs/decisions/0002-locks.md).",
     "dev.txt": "What tests and lint need, on top of cpu.txt or cuda.txt.",
 }
 
@@ -148,7 +150,7 @@ def cpu_from_cuda(cuda: dict[str, Pin], cpu_wheels: frozenset[str]) -> dict[str,
             continue
         hashes = pin.hashes | cpu_wheels if name == "torch" else pin.hashes
         via = tuple(asker for asker in pin.via if not CUDA_ONLY.fullmatch(asker))
-        pins[name] = Pin(name, pin.version, pin.marker, hashes, via)
+        pins[name] = replace(pin, hashes=hashes, via=via)
     return pins
 
 
@@ -176,7 +178,7 @@ def previous(name: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Write the three locks."""
+    """Write the locks."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--upgrade", action="store_true", help="take the newest allowed versions")
     parser.add_argument(
@@ -184,27 +186,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
         type=Path,
         nargs="+",
         default=[],
-        help="CPU wheels of torch that cpu.txt accepts too; kept while torch's version is the same",
+        help="CPU wheels of torch to accept too; known ones stay while torch's version is the same",
     )
     settings = parser.parse_args(arguments)
     uv = shutil.which("uv")
     if uv is None:
         sys.exit("lock.py: uv not found; install it (pip install uv) or put it on the PATH")
 
-    old_cpu, old_cuda, old_dev = (previous(name) for name in HEADERS)
-    everything = resolve(uv, old_cuda + old_dev, dev=True, upgrade=settings.upgrade)
+    known = previous("cuda.txt") + previous("dev.txt")
+    everything = resolve(uv, known, dev=True, upgrade=settings.upgrade)
     chosen = "\n".join(pin.render() for pin in everything.values())
     cuda = resolve(uv, chosen, dev=False, upgrade=False)
     dev = split(everything, cuda)
 
     torch = cuda["torch"]
     wheels = wheel_hashes(settings.torch_wheel, torch.version)
-    old_torch = parse(old_cpu).get("torch")
-    if old_torch is not None and old_torch.version == torch.version:
-        wheels |= old_torch.hashes - torch.hashes
-    cpu = cpu_from_cuda(cuda, wheels)
-
-    for name, pins in {"cpu.txt": cpu, "cuda.txt": cuda, "dev.txt": dev}.items():
+    build = Pin("torch", f"{torch.version}+cpu", torch.marker, wheels, ("cpu.txt",))
+    before = parse(previous("torch-cpu.txt")).get("torch")
+    if before is not None and before.version == build.version:
+        build = replace(build, hashes=wheels | before.hashes)
+    locks = {
+        "cpu.txt": cpu_from_cuda(cuda, build.hashes),
+        "cuda.txt": cuda,
+        "torch-cpu.txt": {"torch": build} if build.hashes else {},
+        "dev.txt": dev,
+    }
+    for name, pins in locks.items():
         (HERE / name).write_text(render(name, pins.values()), encoding="utf-8")
         print(f"requirements/{name}: {len(pins)} packages")
 
