@@ -1,0 +1,1 @@
+"""The application: command line, trainer, run directory and reports."""

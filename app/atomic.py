@@ -1,0 +1,55 @@
+"""Files that are either wholly there or not at all."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """Write a file so that a crash, a full disk or a reader never meets a half-written one.
+
+    The bytes go to a hidden file in the same directory (elsewhere, the final rename could turn into
+    a copy), reach the disk, and then take the name in one step.
+
+    Args:
+        path: the file to create or replace.
+
+    Yields:
+        A binary stream to write to.
+
+    Raises:
+        OSError: the file cannot be written; what stood at `path` before stands there still.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        part.replace(path)
+    except OSError as error:
+        kept = "what was there before is unchanged" if path.exists() else "nothing was written"
+        msg = (
+            f"could not write {path}: {error.strerror or error}; {kept}; "
+            "make room or correct the permissions, then give the same command again"
+        )
+        raise OSError(msg) from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace `path` by `text` (UTF-8) in one step."""
+    with replacing(path) as stream:
+        stream.write(text.encode())
+
+
+def write_lines(path: Path, records: Iterable[dict[str, Any]]) -> None:
+    """Replace `path` by JSON lines, one per record, in one step."""
+    with replacing(path) as stream:
+        stream.writelines(json.dumps(record).encode() + b"\n" for record in records)

@@ -1,0 +1,202 @@
+"""What is kept of a fit: the best weights, and the state to go on from."""
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.callbacks import ModelCheckpoint
+from pytorch_lightning.plugins.io import TorchCheckpointIO
+from pytorch_lightning.trainer.states import TrainerFn
+from typing_extensions import override
+
+from app import atomic
+from app.distributed import dry
+from app.interrupt import Stopped, interruption
+
+
+@dataclass(frozen=True)
+class CheckpointSettings:
+    """Which weights are the best, and how often the state is saved.
+
+    Args:
+        monitor: logged validation metric by which `best.ckpt` is chosen, for example
+            `val/accuracy`, `val/loss` or `val/radius_correct`.
+        mode: whether the largest (`max`) or the smallest (`min`) value of `monitor` is best.
+        every_minutes: write `last.ckpt` also in the middle of an epoch, when this many minutes have
+            passed since it was last written; it is always written at the end of each epoch.
+    """
+
+    monitor: str = "val/accuracy"
+    mode: Literal["min", "max"] = "max"
+    every_minutes: float = 10.0
+
+
+class BestCheckpoint(ModelCheckpoint):
+    """Keeps the weights with the best value of a monitored metric as `best.ckpt`."""
+
+    def __init__(self, directory: Path, *, monitor: str, mode: Literal["min", "max"]) -> None:
+        super().__init__(
+            dirpath=directory,
+            filename="best",
+            monitor=monitor,
+            mode=mode,
+            auto_insert_metric_name=False,
+            # Numbered versions (best-v1) would leave two files of which only one is the best.
+            enable_version_counter=False,
+        )
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore the best score, wherever the run directory lies now (it may have been moved)."""
+        best = os.path.join(str(self.dirpath), "best.ckpt")  # noqa: PTH118 (Lightning keeps str)
+        scores = list(state_dict["best_k_models"].values())
+        super().load_state_dict(
+            {
+                **state_dict,
+                "dirpath": self.dirpath,
+                "best_model_path": best if scores else "",
+                "kth_best_model_path": best if scores else "",
+                "best_k_models": dict.fromkeys([best], scores[0]) if scores else {},
+            }
+        )
+
+
+class LastCheckpoint(ModelCheckpoint):
+    """Keeps `last.ckpt` to go on from: after each epoch, every few minutes, and on a signal.
+
+    Separate from `BestCheckpoint` because Lightning's `save_last` is written only when the best
+    improves, and its `save_on_exception` would put the interrupted weights in the place of the best
+    ones.
+
+    Args:
+        directory: where `last.ckpt` is put.
+        every_minutes: see `CheckpointSettings`.
+
+    Attributes:
+        seconds: time spent in training so far, over all sittings.
+    """
+
+    def __init__(self, directory: Path, *, every_minutes: float) -> None:
+        super().__init__(
+            dirpath=directory,
+            filename="last",
+            monitor=None,
+            auto_insert_metric_name=False,
+            enable_version_counter=False,
+        )
+        self.every_minutes = every_minutes
+        self._seconds_before = 0.0
+        self._started: float | None = None
+        self._saved_at = time.monotonic()
+
+    @property
+    def path(self) -> str:
+        """Where the checkpoint is put."""
+        return os.path.join(str(self.dirpath), "last.ckpt")  # noqa: PTH118 (Lightning keeps str)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of training so far."""
+        running = 0.0 if self._started is None else time.monotonic() - self._started
+        return self._seconds_before + running
+
+    def state_dict(self) -> dict[str, Any]:
+        """What Lightning keeps, and the time spent."""
+        return {**super().state_dict(), "seconds": self.seconds}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore the time spent; the paths are those of this run."""
+        self._seconds_before = float(state_dict["seconds"])
+        self.best_model_path = self.path
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Start the clock; from here on a signal waits for the end of the batch."""
+        super().on_train_start(trainer, pl_module)
+        self._started = self._saved_at = time.monotonic()
+        interruption.deferred = True
+
+    @override
+    def on_train_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+    ) -> None:
+        """Save in the middle of an epoch when it is time to, or when a signal has arrived."""
+        # The last batch is followed by validation and the end of the epoch, which saves anyway.
+        if trainer.is_last_batch or dry(trainer):
+            return
+        stop = self._anyone(trainer, interruption.requested is not None)
+        late = time.monotonic() - self._saved_at > 60 * self.every_minutes
+        if stop or self._anyone(trainer, late):
+            self._save(trainer)
+        if stop:
+            self._stop()
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Save, and stop if a signal has arrived."""
+        if dry(trainer):
+            return
+        self._save(trainer)
+        if self._anyone(trainer, interruption.requested is not None):
+            self._stop()
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """The end of the epoch saves, with the outcome of the validation."""
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Stop the clock."""
+        self._pause()
+
+    def on_exception(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
+    ) -> None:
+        """Save the state before an error in training, so that nothing is lost but the batch."""
+        training = self._started is not None and trainer.state.fn == TrainerFn.FITTING
+        self._pause()
+        # A full disk stays full; what was saved before is intact (see `AtomicCheckpointIO`). And
+        # with several processes the others have not failed here: waiting for them would hang.
+        alone = trainer.world_size == 1
+        if training and alone and not isinstance(exception, OSError | SystemExit):
+            self._save(trainer)
+
+    def _pause(self) -> None:
+        self._seconds_before, self._started = self.seconds, None
+        interruption.deferred = False
+
+    def _save(self, trainer: pl.Trainer) -> None:
+        self.best_model_path = self.path
+        self._save_checkpoint(trainer, self.path)
+        self._saved_at = time.monotonic()
+
+    def _stop(self) -> None:
+        interruption.saved = self.path
+        raise Stopped(interruption.requested or signal.SIGTERM)
+
+    @staticmethod
+    def _anyone(trainer: pl.Trainer, decision: bool) -> bool:
+        """Whether any process says so: all must save and stop after the same batch."""
+        if trainer.world_size == 1:
+            return decision
+        return trainer.strategy.reduce_boolean_decision(decision, all=False)
+
+
+class AtomicCheckpointIO(TorchCheckpointIO):
+    """Writes checkpoints whole or not at all, in the directory where they belong.
+
+    Lightning writes to the system's temporary directory and then moves the file; between file
+    systems that is a copy, and a copy can end half-way.
+    """
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any | None = None
+    ) -> None:
+        """Write `checkpoint` to `path` in one step."""
+        with atomic.replacing(Path(path)) as stream:
+            torch.save(checkpoint, stream)

@@ -1,0 +1,266 @@
+"""The command line: LightningCLI with a run directory."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import yaml
+from jsonargparse import Namespace
+from jsonargparse.typing import restricted_string_type
+from pytorch_lightning.callbacks import LearningRateMonitor
+from pytorch_lightning.cli import ArgsType, LightningArgumentParser, LightningCLI
+from pytorch_lightning.plugins.io import CheckpointIO
+
+# Imported, the classes of all methods and corpora can be named without their modules.
+import datamodules
+import lit_modules
+from app import resume, run_directory
+from app.checkpoint import AtomicCheckpointIO, BestCheckpoint, CheckpointSettings, LastCheckpoint
+from app.distributed import dry, first_process
+from app.interrupt import KeepHandlers, Stopped, interruption
+from app.join import JoinCorpus
+from app.record import Recorder, RunLogger
+from app.report import table
+from app.run_directory import RunDirectory
+from app.trainer import RobustTrainer
+from app.version import line
+
+TRAINING = ("train", "fit")
+COMMON = ("seed_everything", "model", "data", "trainer", "checkpoint")
+"""Settings that every command takes; `config.yaml` holds these."""
+
+RunName = restricted_string_type(
+    "RunName", r"^[A-Za-z0-9][A-Za-z0-9._@+=-]*$", docstring="letters, digits and . _ @ + = -"
+)
+
+
+class RobustCLI(LightningCLI):
+    """`train`, `fit`, `validate`, `test`, `certify` and `predict` with any method on any corpus.
+
+    Args:
+        args: the command line; that of the process if None.
+    """
+
+    def __init__(self, args: Sequence[str] | None = None) -> None:
+        self.argv = list(sys.argv[1:] if args is None else args)
+        super().__init__(
+            lit_modules.Classifier,
+            datamodules.TextDataModule,
+            subclass_mode_model=True,
+            subclass_mode_data=True,
+            trainer_class=RobustTrainer,
+            trainer_defaults={
+                # Attacks differentiate during evaluation; nothing can be, under inference mode.
+                "inference_mode": False,
+                # The corpora's own samplers know the processes, and give each sample once.
+                "use_distributed_sampler": False,
+                # The whole configuration is logged by our Recorder.
+                "enable_autolog_hparams": False,
+                "log_every_n_steps": 10,
+            },
+            seed_everything_default=0,
+            save_config_callback=None,
+            auto_configure_optimizers=False,
+            parser_kwargs={
+                "description": "Train, attack and certify text classifiers.",
+                "version": line(),
+                "prog": "steadfast",
+            },
+            args=self.argv,
+        )
+
+    @staticmethod
+    def subcommands() -> dict[str, set[str]]:
+        """The commands, and what of the trainer's methods is not set on the command line."""
+        hidden = {"model", "datamodule", "weights_only"}
+        return {
+            "train": hidden,
+            "fit": hidden | {"train_dataloaders", "val_dataloaders"},
+            "validate": hidden | {"dataloaders", "verbose"},
+            "test": hidden | {"dataloaders", "verbose"},
+            "certify": hidden,
+            "predict": hidden | {"dataloaders", "return_predictions"},
+        }
+
+    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        """Add what belongs to a run."""
+        parser.add_argument(
+            "--run",
+            type=RunName | None,
+            default=None,
+            help="Name of the run: everything it writes lies in RUNS_DIR/NAME. A run that was "
+            "interrupted goes on; one that is there is never overwritten. A new name is made up if "
+            "none is given.",
+        )
+        parser.add_argument("--runs_dir", type=str, default="runs", help="Directory of all runs.")
+        parser.add_argument(
+            "--debug",
+            action="store_true",
+            help="Show where an error came from (also: STEADFAST_DEBUG=1).",
+        )
+        parser.add_class_arguments(CheckpointSettings, "checkpoint")
+
+    def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:
+        """Parse the command line, with the settings of a stored run below it."""
+        self.config = parser.parse_args(with_stored_settings(self.argv))
+
+    def _parse_ckpt_path(self) -> None:
+        """Nothing: the settings in a checkpoint never override those given here."""
+
+    def before_instantiate_classes(self) -> None:
+        """Find the run and decide what to do about it, before anything is built."""
+        self._dump_config()
+        self.settings: dict[str, Any] = {key: self.config_dump[key] for key in COMMON}
+        self.run_name_given = self._get(self.config, "run")
+        self.runs = Path(self._get(self.config, "runs_dir"))
+        self.checkpoint: Path | None = None
+        if self._given_checkpoint is not None:
+            self.checkpoint = Path(self._given_checkpoint)
+        if self.subcommand in TRAINING:
+            self.run = self._run_to_train()
+        else:
+            self.run = self._run_to_evaluate()
+
+    @property
+    def _given_checkpoint(self) -> str | None:
+        given = self._get(self.config, "ckpt_path")
+        return None if given is None else str(given)
+
+    def _fresh_run(self) -> RunDirectory:
+        names = [
+            str(self.settings[part]["class_path"]).rsplit(".", 1)[-1] for part in ("model", "data")
+        ]
+        name = run_directory.fresh_name(self.runs, *names)
+        os.environ[run_directory.NAME_VARIABLE] = name
+        return RunDirectory(self.runs / name)
+
+    def _run_to_train(self) -> RunDirectory:
+        run = (
+            RunDirectory(self.runs / self.run_name_given)
+            if self.run_name_given
+            else self._fresh_run()
+        )
+        self.plan = resume.plan_training(run, self.settings, whole=self.subcommand == "train")
+        self.checkpoint = self.plan.checkpoint or self.checkpoint
+        return run
+
+    def _run_to_evaluate(self) -> RunDirectory:
+        self.plan = resume.Plan(())
+        if self.checkpoint is None:
+            if self.run_name_given is None:
+                msg = (
+                    "got neither --run nor --ckpt_path, expected one of them: "
+                    f"`{self.subcommand}` is about a trained model"
+                )
+                raise ValueError(msg)
+            run = run_directory.existing(self.runs, self.run_name_given)
+            self.checkpoint = run.best if run.best.is_file() else run.last
+        else:
+            home = run_directory.of_checkpoint(self.checkpoint)
+            if self.run_name_given is None:
+                run = home or self._fresh_run()
+            else:
+                run = RunDirectory(self.runs / self.run_name_given)
+                if run.begun and (home is None or home.path.resolve() != run.path.resolve()):
+                    msg = (
+                        f"got run {run.name!r} and a checkpoint that is not of it "
+                        f"({self.checkpoint}); leave --run out, or give a new name"
+                    )
+                    raise ValueError(msg)
+        if run.begun:
+            resume.check_same(run, self.settings, ("model", "data"), resume.HARMLESS)
+        return run
+
+    def instantiate_trainer(self, **kwargs: Any) -> pl.Trainer:
+        """Build the trainer with everything that keeps the run."""
+        config = {**self._get(self.config_init, "trainer"), **kwargs}
+        self.recorder = Recorder(
+            self.run,
+            self.settings,
+            seed=int(self.settings["seed_everything"]),
+            reopened=self.plan.reopened,
+        )
+        config["default_root_dir"] = config["default_root_dir"] or str(self.run.path)
+        if config["logger"] is None or config["logger"] is True:
+            config["logger"] = RunLogger(self.run)
+        callbacks: list[pl.Callback] = [KeepHandlers(), JoinCorpus(), self.recorder]
+        if config["logger"]:
+            callbacks.append(LearningRateMonitor())
+        if config["enable_checkpointing"] is not False:
+            settings: Namespace = self._get(self.config_init, "checkpoint")
+            directory = self.run.checkpoints.absolute()
+            callbacks += [
+                BestCheckpoint(directory, monitor=settings.monitor, mode=settings.mode),
+                LastCheckpoint(directory, every_minutes=settings.every_minutes),
+            ]
+            plugins = config["plugins"] or []
+            plugins = list(plugins) if isinstance(plugins, Sequence) else [plugins]
+            if not any(isinstance(plugin, CheckpointIO) for plugin in plugins):
+                config["plugins"] = [*plugins, AtomicCheckpointIO()]
+        trainer = self._instantiate_trainer(config, callbacks)
+        assert isinstance(trainer, RobustTrainer)  # trainer_class above
+        trainer.recorder, trainer.stages = self.recorder, self.plan.stages
+        return trainer
+
+    def _prepare_subcommand_kwargs(self, subcommand: str) -> dict[str, Any]:
+        """Put in the checkpoint that was found."""
+        kwargs: dict[str, Any] = super()._prepare_subcommand_kwargs(subcommand)
+        kwargs["ckpt_path"] = self.checkpoint
+        return kwargs
+
+    def _run_subcommand(self, subcommand: str) -> None:
+        """Run it, report, and leave no process behind."""
+        try:
+            super()._run_subcommand(subcommand)
+        except BaseException as error:
+            # When all stopped together after a checkpoint, the others end by themselves.
+            together = isinstance(error, Stopped) and interruption.saved is not None
+            launcher: Any = self.trainer.strategy.launcher
+            for process in [] if together else getattr(launcher, "procs", []):
+                process.kill()
+            raise
+        if first_process() and not dry(self.trainer):
+            results = self.run.results()
+            if results is not None:
+                print(table(results))
+            print(f"\n{self.run.path}")
+
+
+def with_stored_settings(argv: Sequence[str]) -> list[str]:
+    """The command line, with the settings of the run that it names below its own.
+
+    An evaluation takes model, data and seed from there, a training everything. Settings files stand
+    for
+    themselves: with `--config`, nothing is added.
+    """
+    names = RobustCLI.subcommands()
+    position = next((i for i, word in enumerate(argv) if word in names), None)
+    if position is None:
+        return list(argv)
+    command, options = argv[position], list(argv[position + 1 :])
+    scanner = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    scanner.add_argument("--config", "-c")
+    scanner.add_argument("--run")
+    scanner.add_argument("--runs_dir", default="runs")
+    scanner.add_argument("--ckpt_path")
+    scanner.add_argument("--model")
+    scanner.add_argument("--data")
+    try:
+        given, _ = scanner.parse_known_args(options)
+    except (argparse.ArgumentError, SystemExit):  # the real parser says what is wrong
+        return list(argv)
+    run: RunDirectory | None = None
+    if command not in TRAINING and given.ckpt_path:
+        run = run_directory.of_checkpoint(Path(given.ckpt_path))
+    elif given.run:
+        run = RunDirectory(Path(given.runs_dir) / given.run)
+    whole = given.config or (command in TRAINING and (given.model or given.data))
+    if run is None or whole or not run.begun:
+        return list(argv)
+    keys = COMMON if command in TRAINING else ("seed_everything", "model", "data")
+    stored = {key: value for key, value in run.config().items() if key in keys}
+    return [*argv[: position + 1], "--config", yaml.safe_dump(stored), *options]

@@ -1,0 +1,41 @@
+"""Where a corpus and a module meet."""
+
+import pytorch_lightning as pl
+
+from app.evaluation import CertifyEvaluator
+from datamodules import TextDataModule
+from lit_modules import Classifier
+
+
+class JoinCorpus(pl.Callback):
+    """Gives the module its tokenizer and classes, and the corpus the module's tokenizer.
+
+    Lightning calls this after the corpus is set up and before the module makes its weights. A
+    module that comes from a checkpoint has its tokenizer and classes already; the corpus has to fit
+    them.
+    """
+
+    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        """Join the two."""
+        module = pl_module.classifier if isinstance(pl_module, CertifyEvaluator) else pl_module
+        corpus = trainer.datamodule  # type: ignore[attr-defined]
+        if isinstance(module, Classifier) and isinstance(corpus, TextDataModule):
+            join(module, corpus)
+
+
+def join(module: Classifier, corpus: TextDataModule) -> None:
+    """Attach a module to a corpus that is set up.
+
+    Raises:
+        ValueError: the module has been trained for other classes.
+    """
+    if module.tokenizer is None:
+        tokenizer = module.build_tokenizer(corpus.train_texts())
+        module.attach(tokenizer, list(corpus.class_names), pairs=corpus.pairs)
+    if list(module.class_names or []) != list(corpus.class_names):
+        msg = (
+            f"got a corpus with the classes {list(corpus.class_names)}, expected those that the "
+            f"model was trained for, {list(module.class_names or [])}: give that corpus, or train anew"
+        )
+        raise ValueError(msg)
+    corpus.tokenizer = module.tokenizer

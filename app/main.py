@@ -1,0 +1,153 @@
+"""Entry point: what a shell sees of the program."""
+
+import logging
+import os
+import signal
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from app.version import line
+
+NOISE = (
+    # Lightning's advice; these are settings of ours, and documented.
+    r".*does not have many workers.*",
+    r".*is smaller than the logging interval.*",
+    r"GPU available but not used.*",
+    r".*You are using `LearningRateMonitor` callback with models that have no learning rate.*",
+    # A run goes on in the directory where it was.
+    r"Checkpoint directory .* exists and is not empty.*",
+    # Lightning 2.6 asks torch for the kind of a tree node in the old way.
+    r".isinstance\(treespec, LeafSpec\). is deprecated.*",
+    # Our corpora continue an epoch where it was left, but keep that in the datamodule.
+    r"You're resuming from a checkpoint that ended before the epoch ended.*",
+)
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run one command; errors and signals come out as exceptions.
+
+    Args:
+        args: the command line without the program's name; that of the process if None.
+    """
+    # Imported here, so that `--version` and a broken installation answer at once.
+    from app.cli import RobustCLI
+
+    RobustCLI(args)
+
+
+def entry(args: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status.
+
+    0 done, 1 an error (one line on standard error; with `--debug` where it came from), 2 a wrong
+    command line, 130 stopped by Ctrl-C, 143 stopped by SIGTERM.
+
+    Args:
+        args: the command line without the program's name; that of the process if None.
+    """
+    argv = list(sys.argv[1:] if args is None else args)
+    if argv == ["--version"]:
+        print(line())
+        return 0
+    try:
+        from app import interrupt, run_directory
+    except KeyboardInterrupt:  # Ctrl-C while torch is loaded, which takes seconds
+        return 128 + signal.SIGINT
+
+    debug = "--debug" in argv or os.environ.get("STEADFAST_DEBUG", "0") not in ("", "0")
+    name = os.environ.get(run_directory.NAME_VARIABLE)
+    with warnings.catch_warnings(), interrupt.handled() as interruption:
+        _quieten()
+        try:
+            main(argv)
+        except interrupt.Stopped as stopped:
+            return _stopped(stopped, interruption.saved)
+        except SystemExit as error:
+            return _status(error)
+        except Exception as error:
+            if debug:
+                traceback.print_exc()
+            _say(f"error: {_message(error)}")
+            return 1
+        finally:
+            if name is None:
+                os.environ.pop(run_directory.NAME_VARIABLE, None)
+    return 0
+
+
+def _stopped(stopped: SystemExit, saved: str | None) -> int:
+    from app.distributed import first_process
+
+    signum = int(str(stopped.code)) - 128
+    if not first_process():
+        # Lightning takes any other status of a process it started for a crash, and kills the rest.
+        return 0 if saved else 128 + signum
+    what = "Ctrl-C" if signum == signal.SIGINT else signal.Signals(signum).name
+    outcome = "no checkpoint was written for it"
+    if saved:
+        run = Path(saved).parents[1].name
+        outcome = f"saved {saved}; the same command with --run {run} goes on from there"
+    _say(f"stopped by {what}: {outcome}")
+    return 128 + signum
+
+
+def _status(error: SystemExit) -> int:
+    if error.code is None:
+        return 0
+    if isinstance(error.code, int):
+        return error.code
+    _say(str(error.code))
+    return 1
+
+
+def _message(error: Exception) -> str:
+    """One line for what a user can mend, and the kind of error for what only we can."""
+    text = " ".join(str(error).split())
+    expected = isinstance(error, ValueError | OSError) or type(error).__module__.split(".")[0] in (
+        "lit_modules",
+        "datamodules",
+    )
+    if expected and text:
+        return text
+    return f"{type(error).__name__}: {text} (--debug shows where)"
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+class _ToStderr(logging.Handler):
+    """Writes to what standard error is now, not to what it was when this was made."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _say(self.format(record))
+
+
+class _NoTips(logging.Filter):
+    """Drops Lightning's recommendations of products and the list of absent hardware."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        message = record.getMessage()
+        return not message.startswith(("💡", "TPU available", "HPU available")) and (
+            "litlogger" not in message and "litmodels" not in message
+        )
+
+
+def _quieten() -> None:
+    """Show our own messages, and of Lightning's those that help."""
+    from app.distributed import first_process
+
+    for pattern in NOISE:
+        warnings.filterwarnings("ignore", pattern)
+    tips = logging.getLogger("pytorch_lightning.utilities.rank_zero")
+    if not any(isinstance(known, _NoTips) for known in tips.filters):
+        tips.addFilter(_NoTips())
+    for room in ("app", "lit_modules", "datamodules", "text", "layers", "attacks", "certify"):
+        logger = logging.getLogger(room)
+        logger.setLevel(logging.INFO if first_process() else logging.ERROR)
+        if not logger.handlers:
+            handler = _ToStderr()
+            handler.setFormatter(logging.Formatter("%(message)s"))
+            logger.addHandler(handler)

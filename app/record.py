@@ -1,0 +1,136 @@
+"""Keeps the run directory and TensorBoard up to date while the trainer works."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pytorch_lightning as pl
+import yaml
+from pytorch_lightning.loggers import TensorBoardLogger
+from torch import Tensor
+
+from app import results
+from app.results import Results, Stage
+from app.run_directory import RunDirectory
+
+FINAL = {
+    "hp/accuracy": "test/accuracy",
+    "hp/radius": "certify/radius",
+    "hp/pgd_accuracy": "test/pgd_accuracy",
+}
+"""Metrics of TensorBoard's HParams tab, and what they are called elsewhere."""
+
+
+class RunLogger(TensorBoardLogger):
+    """TensorBoard's event files, straight in the run directory, so that TensorBoard shows its name.
+
+    Args:
+        run: the run.
+    """
+
+    def __init__(self, run: RunDirectory) -> None:
+        super().__init__(run.path, name="", version="", default_hp_metric=False)
+
+    def save(self) -> None:
+        """Flush; `config.yaml` is there in the place of Lightning's `hparams.yaml`."""
+        if self._experiment is not None:
+            self._experiment.flush()
+
+
+class Recorder(pl.Callback):
+    """Writes `config.yaml`, `results.json` and the HParams of a run.
+
+    Args:
+        run: the run.
+        config: the settings, as plain scalars, lists and mappings.
+        seed: the seed of the run.
+        reopened: whether a finished run is trained further.
+    """
+
+    def __init__(
+        self, run: RunDirectory, config: dict[str, Any], *, seed: int, reopened: bool
+    ) -> None:
+        self.run = run
+        self.config = config
+        self.seed = seed
+        self.reopened = reopened
+
+    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Begin the run, or go on with it."""
+        if not trainer.is_global_zero:
+            return
+        self.run.lock()
+        if self.reopened:
+            results.reopen(self.run.results_path)
+        self.run.write_config(self.config)
+        for logger in trainer.loggers:
+            logger.log_hyperparams(hyper_parameters(self.config), *self._final(logger))
+            if isinstance(logger, TensorBoardLogger):
+                logger.experiment.add_text("config", f"```yaml\n{yaml.safe_dump(self.config)}```")
+
+    def _final(self, logger: Any) -> tuple[dict[str, float], ...]:
+        """TensorBoard shows those metrics beside the settings that are named together with them."""
+        if not isinstance(logger, TensorBoardLogger):
+            return ()
+        return (dict.fromkeys(FINAL, math.nan),)
+
+    def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Let others train the run."""
+        self.run.unlock()
+
+    def on_exception(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
+    ) -> None:
+        """Let others train the run."""
+        self.run.unlock()
+
+    def keep_config(self, trainer: pl.Trainer) -> None:
+        """Store the settings of a run that is begun by an evaluation."""
+        if trainer.is_global_zero and not self.run.begun:
+            self.run.write_config(self.config)
+
+    def finish(
+        self,
+        trainer: pl.Trainer,
+        stage: Stage,
+        *,
+        method: str,
+        metrics: Mapping[str, float],
+        seconds: float,
+    ) -> Results | None:
+        """Record the end of a stage; returns all results on the first process."""
+        if not trainer.is_global_zero:
+            return None
+        self.keep_config(trainer)
+        corpus = getattr(trainer.datamodule, "corpus", "unknown")  # type: ignore[attr-defined]
+        identity = {"run": self.run.name, "method": method, "corpus": corpus, "seed": self.seed}
+        merged = results.merge(
+            self.run.results_path, stage, identity=identity, metrics=dict(metrics), seconds=seconds
+        )
+        final = {name: metrics[source] for name, source in FINAL.items() if source in metrics}
+        for logger in trainer.loggers:
+            if final:
+                logger.log_metrics(final, trainer.global_step)
+                logger.save()
+        return merged
+
+
+def numbers(metrics: Mapping[str, Tensor], prefix: str) -> dict[str, float]:
+    """The metrics whose names begin with `prefix`."""
+    return {name: float(value) for name, value in metrics.items() if name.startswith(prefix)}
+
+
+def hyper_parameters(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of model, data and seed, flat, as the HParams tab shows them."""
+    flat: dict[str, Any] = {"seed": config["seed_everything"]}
+
+    def add(name: str, value: Any) -> None:
+        if isinstance(value, Mapping):
+            for key, inner in value.items():
+                add(name if key in {"class_path", "init_args"} else f"{name}/{key}", inner)
+        else:
+            flat[name] = value if isinstance(value, bool | int | float | str) else str(value)
+
+    for part in ("model", "data"):
+        add(part, config[part])
+    return flat

@@ -1,0 +1,97 @@
+"""`results.json`: the numbers of a run, merged stage by stage."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+from app import atomic
+from app.version import versions
+
+Stage = Literal["fit", "validate", "test", "certify"]
+
+
+class Results(TypedDict):
+    """Content of `results.json`.
+
+    Attributes:
+        run: name of the run.
+        method: class of the module.
+        corpus: name of the corpus.
+        seed: seed of the run.
+        metrics: flat metric names and their values; None where a value is not a finite number.
+        seconds: what each finished stage took; a stage that is not named here has not ended.
+        versions: program and libraries that wrote it last.
+    """
+
+    run: str
+    method: str
+    corpus: str
+    seed: int
+    metrics: dict[str, float | None]
+    seconds: dict[str, float]
+    versions: dict[str, str]
+
+
+def read(path: Path) -> Results | None:
+    """The results in `path`, or None if there are none yet.
+
+    Raises:
+        ValueError: the file is not a `results.json`.
+    """
+    try:
+        content: Any = json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        content = error
+    if not isinstance(content, dict) or not {"metrics", "seconds"} <= content.keys():
+        msg = f"got {path} with unreadable content, expected results of a run; move it away"
+        raise ValueError(msg)
+    results: Results = content  # type: ignore[assignment]
+    return results
+
+
+def merge(
+    path: Path,
+    stage: Stage,
+    *,
+    identity: dict[str, Any],
+    metrics: dict[str, float],
+    seconds: float,
+) -> Results:
+    """Add the numbers of one finished stage to the file, in one step.
+
+    The end of a fit drops the numbers of earlier stages: they belong to other weights.
+
+    Args:
+        path: the `results.json`.
+        stage: what has ended.
+        identity: `run`, `method`, `corpus` and `seed`.
+        metrics: its metrics.
+        seconds: what it took.
+
+    Raises:
+        OSError: the file cannot be written; it is unchanged then.
+    """
+    old = None if stage == "fit" else read(path)
+    finite = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+    results = Results(
+        run=identity["run"],
+        method=identity["method"],
+        corpus=identity["corpus"],
+        seed=identity["seed"],
+        metrics={**(old["metrics"] if old else {}), **finite},
+        seconds={**(old["seconds"] if old else {}), stage: round(seconds, 3)},
+        versions=versions(),
+    )
+    atomic.write_text(path, json.dumps(results, indent=2) + "\n")
+    return results
+
+
+def reopen(path: Path) -> None:
+    """Mark the fit as unfinished and drop all numbers: the weights are about to change."""
+    results = read(path)
+    if results is not None:
+        results["metrics"], results["seconds"] = {}, {}
+        atomic.write_text(path, json.dumps(results, indent=2) + "\n")

@@ -1,0 +1,175 @@
+"""`runs/NAME/`: where everything that belongs to one run lies."""
+
+import datetime
+import fcntl
+import os
+from pathlib import Path
+from typing import IO, Any
+
+import yaml
+
+from app import atomic
+from app.results import Results, Stage
+from app.results import read as read_results
+
+NAME_VARIABLE = "STEADFAST_RUN_NAME"
+"""Environment variable by which the first process tells the ones it starts the name of the run."""
+
+
+class RunDirectory:
+    """The files of one run.
+
+    `config.yaml` (the settings), `checkpoints/best.ckpt` and `last.ckpt`, TensorBoard's event
+    files, `results.json`, `certificates.jsonl` and `predictions.jsonl`.
+
+    Args:
+        path: the directory; its last part is the name of the run.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: IO[bytes] | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the run."""
+        return self.path.name
+
+    @property
+    def config_path(self) -> Path:
+        """The settings of the run; there as soon as the run has begun."""
+        return self.path / "config.yaml"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Directory of the checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def best(self) -> Path:
+        """Weights with the best validation metric."""
+        return self.checkpoints / "best.ckpt"
+
+    @property
+    def last(self) -> Path:
+        """State to go on from."""
+        return self.checkpoints / "last.ckpt"
+
+    @property
+    def results_path(self) -> Path:
+        """Numbers of the finished stages."""
+        return self.path / "results.json"
+
+    @property
+    def certificates(self) -> Path:
+        """One certificate per sample."""
+        return self.path / "certificates.jsonl"
+
+    @property
+    def predictions(self) -> Path:
+        """One prediction per sample."""
+        return self.path / "predictions.jsonl"
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is such a run."""
+        return self.config_path.is_file()
+
+    def config(self) -> dict[str, Any]:
+        """The settings of the run.
+
+        Raises:
+            ValueError: the file does not hold settings.
+        """
+        try:
+            content = yaml.safe_load(self.config_path.read_text())
+        except yaml.YAMLError as error:
+            content = error
+        if not isinstance(content, dict):
+            msg = f"got {self.config_path} with unreadable content, expected settings of a run"
+            raise ValueError(msg)
+        return content
+
+    def write_config(self, config: dict[str, Any]) -> None:
+        """Store the settings."""
+        header = "# Settings of this run, written by it; for a new run: --config THIS --run OTHER\n"
+        atomic.write_text(self.config_path, header + yaml.safe_dump(config, sort_keys=False))
+
+    def results(self) -> Results | None:
+        """Numbers of the finished stages, or None if there are none."""
+        return read_results(self.results_path)
+
+    def finished(self, stage: Stage) -> bool:
+        """Whether a stage has ended."""
+        found = self.results()
+        return found is not None and stage in found["seconds"]
+
+    def lock(self) -> None:
+        """Keep other processes from training the same run at the same time.
+
+        Raises:
+            ValueError: one does.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._lock = (self.path / ".lock").open("wb")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            msg = (
+                f"got run {self.name!r} while another process trains it; wait for that one, or "
+                "choose another --run"
+            )
+            raise ValueError(msg) from error
+        except OSError:  # a file system without locks
+            pass
+
+    def unlock(self) -> None:
+        """Let others train the run."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
+def of_checkpoint(path: Path) -> RunDirectory | None:
+    """The run to which a checkpoint belongs, if it lies in one."""
+    run = RunDirectory(path.absolute().parents[1])
+    return run if path.parent.name == "checkpoints" and run.begun else None
+
+
+def existing(runs: Path, name: str) -> RunDirectory:
+    """The run of that name.
+
+    Raises:
+        FileNotFoundError: there is none; the message names those there are.
+    """
+    run = RunDirectory(runs / name)
+    if not run.begun:
+        found = sorted(path.parent.name for path in runs.glob("*/config.yaml"))
+        there = f"there are: {', '.join(found)}" if found else "there are no runs"
+        msg = f"got run {name!r}, which is not in {runs} ({there}); train it first"
+        raise FileNotFoundError(msg)
+    return run
+
+
+def fresh_name(runs: Path, method: str, corpus: str) -> str:
+    """A new name, for example `2026-03-14_15-09-26_OLSA_Reviews`.
+
+    Processes that this one starts find the name in the environment.
+
+    Raises:
+        ValueError: something else (`torchrun`, a queue) has started several processes, which could
+            not agree on a name.
+    """
+    given = os.environ.get(NAME_VARIABLE)
+    if given:
+        return given
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        msg = "got several processes and no name for the run; give one: --run NAME"
+        raise ValueError(msg)
+    now = datetime.datetime.now().astimezone().strftime("%Y-%m-%d_%H-%M-%S")
+    stem = name = f"{now}_{method}_{corpus}"
+    count = 1
+    while (runs / name).exists():
+        count += 1
+        name = f"{stem}_{count}"
+    return name
