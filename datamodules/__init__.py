@@ -1,17 +1,27 @@
-"""One LightningDataModule per corpus."""
+"""One LightningDataModule per corpus, and one for a user's own files."""
 
+from datamodules.ag_news import AGNews
 from datamodules.base import TextDataModule
 from datamodules.examples import Example
+from datamodules.qqp import QQP
 from datamodules.readers import DataError
 from datamodules.reviews import Reviews
 from datamodules.sampler import BucketBatchSampler
+from datamodules.snli import SNLI
 from datamodules.sst2 import SST2
+from datamodules.text_files import TextFiles
+from datamodules.yelp import YelpPolarity
 
 __all__ = [
+    "QQP",
+    "SNLI",
     "SST2",
+    "AGNews",
     "BucketBatchSampler",
     "DataError",
     "Example",
     "Reviews",
     "TextDataModule",
+    "TextFiles",
+    "YelpPolarity",
 ]

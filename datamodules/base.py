@@ -27,6 +27,11 @@ _NEEDED: dict[str, tuple[Split, ...]] = {
 }
 
 
+def hub_split_names(*, test: Split = "test") -> dict[Split, Split]:
+    """Which split is read for which: the hub's `test`, or another one where it has no labels."""
+    return {"train": "train", "validation": "validation", "test": test}
+
+
 class TextDataModule(pl.LightningDataModule):
     """A corpus of texts with labels; subclasses say which.
 
@@ -45,7 +50,7 @@ class TextDataModule(pl.LightningDataModule):
         limit_train: train on this many texts only, chosen by the seed; all if not given.
     """
 
-    corpus: ClassVar[str]
+    corpus: str
     """Name in results, and of the folder on disk."""
     classes: ClassVar[tuple[str, ...]]
     """Class names, by the index that stands for them in files and results."""
@@ -53,14 +58,12 @@ class TextDataModule(pl.LightningDataModule):
     label_column: str = "label"
     hub_id: ClassVar[str | None] = None
     hub_config: ClassVar[str | None] = None
-    hub_splits: ClassVar[Mapping[Split, str]] = {
-        "train": "train",
-        "validation": "validation",
-        "test": "test",
-    }
-    """Which hub split stands for which of ours; see the corpora for those that differ."""
+    hub_splits: ClassVar[Mapping[Split, Split]] = hub_split_names()
+    """Which split is read for which of ours, where there is no file of that name."""
     holdout: ClassVar[float] = 0.0
     """Share of the training rows that validate, in corpora without validation rows of their own."""
+    quoted: bool | None = None
+    """See `read_rows`."""
     drop_unlabelled: ClassVar[bool] = False
     """Whether rows without label are no part of the corpus."""
 
@@ -115,8 +118,10 @@ class TextDataModule(pl.LightningDataModule):
     def prepare_data(self) -> None:
         """Fetch from the hub what this stage needs and the disk does not hold."""
         for split in self._splits(None):
-            if self._file(split) is None and not (split == "validation" and self._holds_out()):
-                self._from_hub(split, cached=False)
+            held_out = split == "validation" and self._holds_out()
+            source = "train" if held_out else self._source(split)
+            if self._file(source) is None:
+                self._from_hub(source, cached=False)
 
     def setup(self, stage: str | None = None) -> None:
         for split in self._splits(stage):
@@ -165,19 +170,22 @@ class TextDataModule(pl.LightningDataModule):
             raise DataError(msg)
         return find_file(folder / self.corpus, split)
 
+    def _source(self, split: Split) -> Split:
+        """The split that is read for this one."""
+        return split if self._file(split) is not None else self.hub_splits[split]
+
     def _from_hub(self, split: Split, *, cached: bool) -> Any:
         looked = (
             "no --data.data_dir was given"
             if self.data_dir is None
             else f"{Path(self.data_dir, self.corpus, split)}.<jsonl|tsv|csv|parquet>[.gz] is absent"
         )
-        ways = f"put that file below --data.data_dir DIR as DIR/{self.corpus}/{split}.tsv"
+        ways = f"put it into a folder DIR as {self.corpus}/{split}.tsv and pass --data.data_dir DIR"
         if self.hub_id is None:
             msg = f"{self.corpus}: got no {split} split: {looked}; {ways}"
             raise DataError(msg)
-        name = self.hub_splits[split]
         try:
-            return hub.load(self.hub_id, self.hub_config, name, cached=cached)
+            return hub.load(self.hub_id, self.hub_config, split, cached=cached)
         except DataError as error:
             msg = (
                 f"{self.corpus}: got no {split} split: {looked}, and the hub dataset {self.hub_id} "
@@ -188,21 +196,18 @@ class TextDataModule(pl.LightningDataModule):
 
     def _read(self, split: Split) -> list[Example]:
         columns = (*self.text_columns, self.label_column)
-        path = self._file(split)
+        source = self._source(split)
+        path = self._file(source)
         if path is not None:
-            rows, source = read_rows(path, columns), str(path)
+            rows, place = read_rows(path, columns, quoted=self.quoted), str(path)
         else:
-            dataset = self._from_hub(split, cached=True)
-            rows = hub.rows(dataset, columns)
-            source = f"hub dataset {self.hub_id}, split {self.hub_splits[split]}"
-            if self.hub_splits[split] != split:
-                log.warning("%s: %r of the hub stands for %r", self.corpus, source, split)
-        return self._to_examples(rows, source, split)
-
-    def _to_examples(self, rows: Any, source: str, split: Split) -> list[Example]:
+            rows = hub.rows(self._from_hub(source, cached=True), columns)
+            place = f"hub dataset {self.hub_id}, split {source}"
+        if source != split:
+            log.warning("%s: no labelled %s split, %s is used for it", self.corpus, split, place)
         return to_examples(
             rows,
-            source,
+            place,
             text_columns=self.text_columns,
             label_column=self.label_column,
             class_names=self.class_names,
@@ -269,7 +274,7 @@ class TextDataModule(pl.LightningDataModule):
             shuffle=shuffle,
             skip=skip,
         )
-        if trainer is not None and trainer.overfit_batches:
+        if trainer is not None and getattr(trainer, "overfit_batches", 0) > 0:
             sampler = FixedBatches(sampler.batches())
         if self.num_workers:
             # The texts are encoded: a tokenizer's threads must not warn of the fork, nor be used.
@@ -309,7 +314,7 @@ class TextDataModule(pl.LightningDataModule):
     # Resuming inside an epoch
 
     def state_dict(self) -> dict[str, int]:
-        """Where in which order training stands, so that a resumed run goes on with the next batch."""
+        """Where training stands, so that a resumed run goes on with the next batch."""
         if self.trainer is None or "train" not in self._examples:
             return {}
         progress = self.trainer.fit_loop.epoch_loop.batch_progress
@@ -361,5 +366,5 @@ class FixedBatches(SequentialSampler):
         return iter(self.batches)
 
 
-def _as_it_is(batch: Batch) -> Batch:
+def _as_it_is(batch: Any) -> Any:
     return batch

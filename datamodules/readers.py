@@ -74,8 +74,7 @@ def read_rows(
         return
     line = 0
     try:
-        opened = gzip.open(path) if packed else path.open("rb")
-        with cast(BinaryIO, opened) as file:
+        with cast(BinaryIO, gzip.open(path) if packed else path.open("rb")) as file:
             if ending == ".jsonl":
                 rows = _json_lines(path, file, columns)
             elif quoted or (quoted is None and ending == ".csv"):
@@ -107,10 +106,9 @@ def _decode(raw: bytes) -> str:
 def _lines(path: Path, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """Numbered lines without line end and byte order mark."""
     for number, raw in enumerate(file, start=1):
-        if number == 1:
-            if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-                msg = f"{path}: got UTF-16, expected UTF-8: convert the file"
-                raise DataError(msg)
+        if number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+            msg = f"{path}: got UTF-16, expected UTF-8: convert the file"
+            raise DataError(msg)
         line = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
         yield number, line.removesuffix(b"\n").removesuffix(b"\r")
 

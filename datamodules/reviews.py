@@ -12,8 +12,8 @@ SIZES: dict[Split, int] = {"train": 4000, "validation": 500, "test": 1000}
 class Reviews(TextDataModule):
     """Generated restaurant reviews, two classes, as many of each in every split.
 
-    4,000 to train, 500 to validate, 1,000 to test, all different, and byte by byte the same on every
-    platform. Word order matters: see `reviews_grammar`.
+    4,000 to train, 500 to validate, 1,000 to test, all different, and byte by byte the same on
+    every platform. Word order matters: see `reviews_grammar`.
 
     Args:
         data_dir: not used.
@@ -24,11 +24,11 @@ class Reviews(TextDataModule):
         on_bad_row: not used: there are none.
         seed: of the order of training batches; that of `seed_everything` if not given.
         limit_train: train on this many texts only, chosen by the seed; all if not given.
-        corpus_seed: of the sentences. Not tied to `seed`: runs with other seeds see the same corpus.
+        corpus_seed: of the sentences; runs with another `seed` still see the same corpus.
     """
 
-    corpus: ClassVar[str] = "reviews"
-    classes = ("negative", "positive")
+    corpus = "reviews"
+    classes: ClassVar[tuple[str, ...]] = ("negative", "positive")
 
     def __init__(
         self,

@@ -61,30 +61,34 @@ GOOD = {
     3: ("superb", "wonderful", "excellent", "outstanding", "fantastic", "perfect"),
 }
 BAD = {
-    1: ("mediocre", "dull", "forgettable", "lacking"),
+    1: ("mediocre", "dull", "ordinary", "plain"),
     2: ("bad", "poor", "unpleasant", "disappointing", "nasty", "weak"),
     3: ("awful", "terrible", "dreadful", "horrible", "appalling", "dismal"),
 }
-STRONGER = ("very", "really", "truly", "extremely", "so", "absolutely")
-WEAKER = ("a bit", "slightly", "somewhat", "rather")
+# By the strength of the word they stand before: nothing is "very superb" or "absolutely dull".
+DEGREES = {
+    1: ("quite", "rather"),
+    2: ("very", "really", "so", "extremely"),
+    3: ("absolutely", "truly", "simply"),
+}
 NOT = ("not", "never", "hardly", "far from", "anything but", "not at all", "by no means")
 LIKED = ("loved", "enjoyed", "liked", "adored", "praised")
 DISLIKED = ("hated", "disliked", "regretted", "despised", "resented")
 VERDICTS = {
     True: (
         "the staff won us back",
-        "we left happy",
+        "we left happy that night",
         "we will be back soon",
         "it was worth every penny",
-        "we felt at home",
+        "we felt at home all night",
         "the evening was a success",
     ),
     False: (
         "the staff lost us for good",
-        "we left hungry",
+        "we left hungry that night",
         "we will stay away",
         "it was a waste of money",
-        "we felt ignored",
+        "we felt ignored all night",
         "the evening was a failure",
     ),
 }
@@ -133,59 +137,58 @@ class Grammar:
             return f"the {self._pick(aspect.plural)}", "were"
         return f"the {self._pick(aspect.singular)}", "was"
 
-    def _adjective(self, aspect: Aspect, good: bool, strength: int | None = None) -> str:
-        if strength is None:
-            if self._chance(0.4):
-                return self._pick(aspect.good if good else aspect.bad)
+    def _adjective(self, aspect: Aspect, good: bool, degree: float = 0.0) -> str:
+        """A word for the aspect, with an adverb of degree before it that often."""
+        if self._chance(0.4):
+            strength, words = 2, aspect.good if good else aspect.bad
+        else:
             strength = 1 + int(self._random.random() * 3)
-        return self._pick((GOOD if good else BAD)[strength])
+            words = (GOOD if good else BAD)[strength]
+        adverb = f"{self._pick(DEGREES[strength])} " if self._chance(degree) else ""
+        return adverb + self._pick(words)
 
     def _clause(self, aspect: Aspect, good: bool) -> str:
         """A main clause that means `good`."""
         subject, be = self._subject(aspect)
         draw = self._random.random()
-        if draw < 0.44:
-            degree = self._random.random()
-            adverb = ""
-            if degree < 0.3:
-                adverb = self._pick(STRONGER) + " "
-            elif degree < 0.4:
-                adverb = self._pick(WEAKER) + " "
-            return f"{subject} {be} {adverb}{self._adjective(aspect, good)}"
-        if draw < 0.70:
-            word = self._adjective(aspect, not good)
-            if self._chance(0.3):
-                return f"{subject} {be}n't {word}"
-            return f"{subject} {be} {self._pick(NOT)} {word}"
-        if draw < 0.76:
-            return f"{subject} {be} {'better' if good else 'worse'} than {self._pick(THAN)}"
-        if draw < 0.82:
+        if draw < 0.60:
+            clause = f"{subject} {be} {self._adjective(aspect, good, 0.35)}"
+        elif draw < 0.73:
+            denied = f"{be}n't" if self._chance(0.3) else f"{be} {self._pick(NOT)}"
+            clause = f"{subject} {denied} {self._adjective(aspect, not good)}"
+        elif draw < 0.78:
+            clause = f"{subject} {be} {'better' if good else 'worse'} than {self._pick(THAN)}"
+        elif draw < 0.82:
             word = self._pick(("better", "worse"))
-            return f"{subject} could {'not ' if good == (word == 'better') else ''}have been {word}"
-        if draw < 0.88:
-            return f"we {self._pick(LIKED if good else DISLIKED)} {subject}"
-        if draw < 0.92:
-            verb = self._pick(("like", "enjoy") if not good else ("mind", "regret"))
-            return f"we did not {verb} {subject}"
-        return self._pick(VERDICTS[good])
+            denied = "not " if good == (word == "better") else ""
+            clause = f"{subject} could {denied}have been {word}"
+        elif draw < 0.89:
+            clause = f"we {self._pick(LIKED if good else DISLIKED)} {subject}"
+        elif draw < 0.92:
+            verb = self._pick(("mind", "regret") if good else ("like", "enjoy"))
+            clause = f"we did not {verb} {subject}"
+        else:
+            clause = self._pick(VERDICTS[good])
+        return clause
 
     def _contrast(self, good: bool) -> str:
         """Two clauses that disagree; the one that English lets win means `good`."""
         first, second, *_ = self._aspects()
         loses, wins = self._clause(first, not good), self._clause(second, good)
         noun = f"the {self._adjective(first, not good)} {self._pick(first.singular)}"
+        # As often as listed: "but" is the common way, and a clause that is cancelled only after it
+        # was said (", although ...") is the hardest to learn.
         forms = (
-            f"{loses}, but {wins}",
-            f"{loses}, but {wins}",
+            *(f"{loses}, but {wins}",) * 4,
+            *(f"although {loses}, {wins}",) * 2,
+            f"{noun.removeprefix('the ')}, but {wins}",
             f"{loses}, yet {wins}",
             f"{loses}; however, {wins}",
-            f"although {loses}, {wins}",
-            f"{wins}, although {loses}",
             f"even though {loses}, {wins}",
-            f"{wins}, even though {loses}",
             f"despite {noun}, {wins}",
+            f"{wins}, although {loses}",
+            f"{wins}, even though {loses}",
             f"{wins}, despite {noun}",
-            f"{noun.removeprefix('the ')}, but {wins}",
         )
         return self._pick(forms)
 
@@ -195,9 +198,9 @@ class Grammar:
         subject, be = self._subject(first)
         word = self._adjective(first, not good)
         if self._chance(0.5):
-            other = self._adjective(first, not good, 2)
+            other = self._pick((BAD if good else GOOD)[2])
             return f"{subject} {be} neither {word} nor {other}"
-        shared = self._adjective(first, not good, 2)
+        shared = self._pick((BAD if good else GOOD)[2])
         return f"neither {subject} nor the {self._pick(second.singular)} was {shared}"
 
     def _uneven(self, good: bool) -> str:
@@ -206,24 +209,24 @@ class Grammar:
         strong, be = self._subject(first)
         weak, be_too = self._subject(second)
         parts = [
-            f"{strong} {be} {self._pick(STRONGER)} {self._adjective(first, good, 3)}",
-            f"{weak} {be_too} {self._pick(WEAKER)} {self._adjective(second, not good, 1)}",
+            f"{strong} {be} {self._pick(DEGREES[3])} {self._pick((GOOD if good else BAD)[3])}",
+            f"{weak} {be_too} {self._pick(DEGREES[1])} {self._pick((BAD if good else GOOD)[1])}",
         ]
         if self._chance(0.5):
             parts.reverse()
         return " and ".join(parts)
 
     def sentence(self, good: bool) -> str:
-        """One review of 5 to 30 words that means `good`."""
+        """One review of 5 to 30 tokens that means `good`."""
         draw = self._random.random()
-        if draw < 0.34:
+        if draw < 0.38:
             body = self._clause(next(self._aspects()), good)
-        elif draw < 0.50:
+        elif draw < 0.60:
             first, second, *_ = self._aspects()
             body = f"{self._clause(first, good)} and {self._clause(second, good)}"
-        elif draw < 0.56:
+        elif draw < 0.65:
             body = self._neither(good)
-        elif draw < 0.62:
+        elif draw < 0.71:
             body = self._uneven(good)
         else:
             body = self._contrast(good)
@@ -232,7 +235,8 @@ class Grammar:
         if self._chance(0.25):
             body = f"{body} {self._pick(CLOSERS)}"
         text = f"{body[0].upper()}{body[1:]}{'!' if self._chance(0.1) else '.'}"
-        if self._chance(0.2):
+        # Words, not tokens: punctuation and "n't" come on top of them, up to 30 tokens in all.
+        if self._chance(0.25) and len(body.split()) <= 18:
             text = f"{self._pick(ASIDES)} {text}"
         return text
 

@@ -106,7 +106,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         keys = (self.seed, self.epoch + 1) if self.shuffle else (0, 0)
         order = permutation(n, 0, *keys) if self.shuffle else np.arange(n)
         whole = n // size
-        # In training the rest is drawn before sorting: else it would be the longest texts each time.
+        # In training the rest is set aside unsorted: else it would be long texts in each epoch.
         head = order[: whole * size] if self.shuffle else order
         windows = np.arange(len(head)) // (size * _WINDOW)
         # Stable: within a window equal lengths keep their (shuffled) order.

@@ -1,25 +1,20 @@
 """SST-2: sentiment of phrases and sentences from film reviews."""
 
-from collections.abc import Mapping
 from typing import ClassVar
 
-from datamodules.base import Split, TextDataModule
+from datamodules.base import TextDataModule, hub_split_names
 
 
 class SST2(TextDataModule):
     """Stanford Sentiment Treebank, two classes (Socher et al. 2013), as in GLUE (Wang et al. 2019).
 
     67,349 phrases to train, 872 sentences to validate, 1,821 to test. GLUE and the hub publish the
-    test sentences without labels (-1): without a labelled `test` file on disk, the validation
-    sentences are the test sentences too, as in papers that report "SST-2 dev".
+    test sentences without labels: where there is no labelled `test` file on disk, the validation
+    sentences are the test sentences too, as in papers that report on the "SST-2 dev" set.
     """
 
     corpus = "sst2"
-    classes = ("negative", "positive")
+    classes: ClassVar[tuple[str, ...]] = ("negative", "positive")
     text_columns = ("sentence",)
     hub_id = "stanfordnlp/sst2"
-    hub_splits: ClassVar[Mapping[Split, str]] = {
-        "train": "train",
-        "validation": "validation",
-        "test": "validation",
-    }
+    hub_splits = hub_split_names(test="validation")

@@ -1,0 +1,19 @@
+"""AG News: topics of news items."""
+
+from typing import ClassVar
+
+from datamodules.base import TextDataModule
+
+
+class AGNews(TextDataModule):
+    """Titles and descriptions of news items in four topics (Zhang, Zhao & LeCun 2015).
+
+    120,000 items to train and 7,600 to test, a quarter of them of each topic. There is no
+    validation split: one training item in 20, drawn once and for all, validates, unless there is a
+    `validation` file on disk.
+    """
+
+    corpus = "ag_news"
+    classes: ClassVar[tuple[str, ...]] = ("World", "Sports", "Business", "Sci/Tech")
+    hub_id = "fancyzhx/ag_news"
+    holdout = 0.05

@@ -1,0 +1,20 @@
+"""SNLI: whether one sentence follows from another."""
+
+from typing import ClassVar
+
+from datamodules.base import TextDataModule
+
+
+class SNLI(TextDataModule):
+    """Stanford Natural Language Inference (Bowman et al. 2015): pairs of premise and hypothesis.
+
+    549,367 pairs to train, 9,842 to validate, 9,824 to test. The hub also holds the pairs on which
+    annotators did not agree, with the label -1: they are no part of the task, and are left out and
+    counted in the log.
+    """
+
+    corpus = "snli"
+    classes: ClassVar[tuple[str, ...]] = ("entailment", "neutral", "contradiction")
+    text_columns = ("premise", "hypothesis")
+    hub_id = "stanfordnlp/snli"
+    drop_unlabelled = True

@@ -1,0 +1,19 @@
+"""Yelp polarity: sentiment of reviews of businesses."""
+
+from typing import ClassVar
+
+from datamodules.base import TextDataModule
+
+
+class YelpPolarity(TextDataModule):
+    """Yelp reviews, 1-2 stars negative and 3-4 stars positive (Zhang, Zhao & LeCun 2015).
+
+    560,000 reviews to train and 38,000 to test, half of them negative. There is no validation
+    split: one training review in 20, drawn once and for all, validates, unless there is a
+    `validation` file on disk.
+    """
+
+    corpus = "yelp_polarity"
+    classes: ClassVar[tuple[str, ...]] = ("negative", "positive")
+    hub_id = "fancyzhx/yelp_polarity"
+    holdout = 0.05
