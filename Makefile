@@ -14,8 +14,9 @@ ARGS ?=
 PYTEST_ARGS ?=
 export PYTHON VARIANT
 
-# Stamps carry checksums, not dates: a new clone or a changed branch cannot confuse them.
-checksum = $(shell cat $(1) 2>/dev/null | cksum | cut -d ' ' -f 1)
+# Stamps carry checksums (of all but comments), not dates: a new clone or a changed branch cannot confuse them.
+HASH := \#
+checksum = $(shell grep -hv '^ *$(HASH)' $(1) 2>/dev/null | cksum | cut -d ' ' -f 1)
 CPU_BUILD := $(if $(filter cpu,$(VARIANT)),requirements/torch-cpu.txt)
 RUNTIME := .venv/.runtime-$(VARIANT)-$(call checksum,requirements/$(VARIANT).txt $(CPU_BUILD))
 DEV := .venv/.dev-$(call checksum,requirements/dev.txt)

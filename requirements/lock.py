@@ -29,7 +29,7 @@ CUDA_ONLY = re.compile(r"(nvidia|cuda)-.+|triton")
 HEADERS = {
     "cpu.txt": "What the project runs with, on a machine without a CUDA GPU (after torch-cpu.txt).",
     "cuda.txt": "What the project runs with, on a machine with a CUDA GPU.",
-    "torch-cpu.txt": "The CPU build of torch, to be tried before cpu.txt (docs/decisions/0002-locks.md).",
+    "torch-cpu.txt": "The CPU build of torch, tried before cpu.txt (docs/decisions/0002-locks.md).",
     "dev.txt": "What tests and lint need, on top of cpu.txt or cuda.txt.",
 }
 

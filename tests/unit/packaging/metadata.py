@@ -1,0 +1,20 @@
+"""pyproject.toml, as the tests of this folder read it."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[3]
+ROOMS = ("app", "lit_modules", "datamodules", "text", "layers", "attacks", "certify")
+
+
+def pyproject() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def project() -> dict[str, Any]:
+    return dict(pyproject()["project"])
+
+
+def group(name: str) -> list[str]:
+    return list(pyproject()["dependency-groups"][name])

@@ -1,0 +1,61 @@
+import ast
+import re
+import sys
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from setuptools import find_packages
+
+from tests.unit.packaging.metadata import ROOMS, ROOT, group, project, pyproject
+
+
+def imports(path: Path) -> set[str]:
+    """Top-level names that a file imports, wherever in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            found.add(node.module.split(".")[0])
+    return found
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_import_is_a_declared_dependency(room: str) -> None:
+    declared = {canonicalize_name(Requirement(line).name) for line in project()["dependencies"]}
+    distributions = packages_distributions()
+    for path in (ROOT / room).rglob("*.py"):
+        for name in imports(path) - set(ROOMS) - sys.stdlib_module_names:
+            providers = {
+                canonicalize_name(provider) for provider in distributions.get(name, [name])
+            }
+            assert providers & declared, f"{path.relative_to(ROOT)} imports {name}"
+
+
+def test_every_dependency_has_its_reason_above_it() -> None:
+    lines = (ROOT / "pyproject.toml").read_text(encoding="utf-8").splitlines()
+    for requirement in project()["dependencies"] + group("dev"):
+        [position] = [n for n, line in enumerate(lines) if line.strip() == f'"{requirement}",']
+        assert re.match(r"\s+# .", lines[position - 1]), requirement
+
+
+def test_wheel_holds_the_rooms_and_nothing_else() -> None:
+    find = pyproject()["tool"]["setuptools"]["packages"]["find"]
+    found = find_packages(str(ROOT), include=find["include"])
+    assert {name.split(".")[0] for name in found} == set(ROOMS)
+    on_disk = {
+        ".".join(path.parent.relative_to(ROOT).parts)
+        for room in ROOMS
+        for path in (ROOT / room).rglob("*.py")
+    }
+    assert on_disk == set(found)
+
+
+def test_malicious_versions_are_named() -> None:
+    [line] = [line for line in project()["dependencies"] if line.startswith("pytorch-lightning")]
+    assert not {"2.6.2", "2.6.3"} & set(Requirement(line).specifier.filter(["2.6.2", "2.6.3"]))
+    assert "!=2.6.2" in line
+    assert "!=2.6.3" in line
