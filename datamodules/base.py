@@ -2,16 +2,16 @@
 
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import pytorch_lightning as pl
-import torch
-from torch.utils.data import DataLoader, SequentialSampler
+from torch.utils.data import DataLoader
 
 from datamodules import hub
 from datamodules.examples import EncodedTexts, Example, to_examples
+from datamodules.loaders import FixedBatches, make_loader, resume_point
 from datamodules.readers import DataError, find_file, read_rows
 from datamodules.sampler import BucketBatchSampler, permutation
 from text import Batch, Text, Tokenizer
@@ -259,12 +259,10 @@ class TextDataModule(pl.LightningDataModule):
     def _loader(self, encoded: EncodedTexts, *, shuffle: bool) -> DataLoader[Batch]:
         trainer = self.trainer
         world, rank = (1, 0) if trainer is None else (trainer.world_size, trainer.global_rank)
-        epoch, skip = 0, 0
-        if shuffle:
-            epoch = 0 if trainer is None else trainer.current_epoch
-            if self._resume is not None:
-                epoch, skip = self._resumed(world, len(encoded))
-        sampler: Any = BucketBatchSampler(
+        epoch, skip = (0 if trainer is None or not shuffle else trainer.current_epoch), 0
+        if shuffle and self._resume is not None:
+            (epoch, skip), self._resume = resume_point(self._resume, self._order()), None
+        sampler = BucketBatchSampler(
             encoded.lengths,
             self.batch_size if shuffle else self.eval_batch_size,
             seed=self._seed(),
@@ -274,23 +272,13 @@ class TextDataModule(pl.LightningDataModule):
             shuffle=shuffle,
             skip=skip,
         )
-        if trainer is not None and getattr(trainer, "overfit_batches", 0) > 0:
-            sampler = FixedBatches(sampler.batches())
-        if self.num_workers:
-            # The texts are encoded: a tokenizer's threads must not warn of the fork, nor be used.
-            os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-        return DataLoader(
+        overfit = trainer is not None and getattr(trainer, "overfit_batches", 0) > 0
+        return make_loader(
             encoded,
-            # One index is a whole batch: `batch_size=None` is torch's switch for that, and with
-            # `sampler` Lightning finds `set_epoch` and can wrap the loader for prediction.
-            sampler=sampler,
-            batch_size=None,
-            collate_fn=_as_it_is,
+            FixedBatches(sampler.batches()) if overfit else sampler,
             num_workers=self.num_workers,
-            persistent_workers=self.num_workers > 0,
             pin_memory=self.pin_memory,
-            # Else each iterator would draw from the global generator, and shift what follows.
-            generator=torch.Generator().manual_seed(self._seed()),
+            seed=self._seed(),
         )
 
     def train_dataloader(self) -> DataLoader[Batch]:
@@ -313,6 +301,15 @@ class TextDataModule(pl.LightningDataModule):
 
     # Resuming inside an epoch
 
+    def _order(self) -> dict[str, int]:
+        """What the order of training batches depends on, besides the epoch."""
+        world = 1 if self.trainer is None else self.trainer.world_size
+        return {
+            "global_batch": self.batch_size * world,
+            "samples": len(self.examples("train")),
+            "seed": self._seed(),
+        }
+
     def state_dict(self) -> dict[str, int]:
         """Where training stands, so that a resumed run goes on with the next batch."""
         if self.trainer is None or "train" not in self._examples:
@@ -322,49 +319,8 @@ class TextDataModule(pl.LightningDataModule):
         return {
             "epoch": self.trainer.current_epoch + over,
             "consumed": 0 if over else progress.current.ready,
-            "global_batch": self.batch_size * self.trainer.world_size,
-            "samples": len(self._examples["train"]),
-            "seed": self._seed(),
+            **self._order(),
         }
 
     def load_state_dict(self, state_dict: dict[str, int]) -> None:
         self._resume = dict(state_dict) or None
-
-    def _resumed(self, world: int, samples: int) -> tuple[int, int]:
-        """Epoch and batches to skip, once, from the checkpoint.
-
-        Raises:
-            ValueError: inside an epoch, and its batches would be other ones now.
-        """
-        state, self._resume = self._resume or {}, None
-        now = {
-            "global_batch": self.batch_size * world,
-            "samples": samples,
-            "seed": self._seed(),
-        }
-        changed = [
-            f"{key} {state[key]} -> {value}" for key, value in now.items() if state[key] != value
-        ]
-        if state["consumed"] and changed:
-            msg = (
-                f"got a checkpoint from the middle of an epoch and other training batches since "
-                f"({', '.join(changed)}), expected the same: resume with the settings of the run, "
-                "or from a checkpoint of the end of an epoch"
-            )
-            raise ValueError(msg)
-        return state["epoch"], state["consumed"]
-
-
-class FixedBatches(SequentialSampler):
-    """The same batches each epoch, for `overfit_batches`, which takes sequential samplers only."""
-
-    def __init__(self, batches: Sequence[list[int]]) -> None:
-        super().__init__(batches)
-        self.batches = batches
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.batches)
-
-
-def _as_it_is(batch: Any) -> Any:
-    return batch

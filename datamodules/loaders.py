@@ -1,0 +1,69 @@
+"""Loaders of whole batches, and what a checkpoint must hold to repeat their order."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, SequentialSampler
+
+from datamodules.examples import EncodedTexts
+from text import Batch
+
+
+class FixedBatches(SequentialSampler):
+    """The same batches each epoch, for `overfit_batches`, which leaves only such samplers alone."""
+
+    def __init__(self, batches: Sequence[list[int]]) -> None:
+        super().__init__(batches)
+        self.batches = batches
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.batches)
+
+
+def make_loader(
+    encoded: EncodedTexts, sampler: Any, *, num_workers: int, pin_memory: bool, seed: int
+) -> DataLoader[Batch]:
+    """A loader that hands each list of indices from the sampler to the data, and yields batches."""
+    if num_workers:
+        # The texts are encoded: a tokenizer's threads must not warn of the fork, nor be used.
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    return DataLoader(
+        encoded,
+        # One index is a whole batch: `batch_size=None` is torch's switch for that; and as it is the
+        # `sampler`, Lightning finds its `set_epoch` and can wrap the loader for prediction.
+        sampler=sampler,
+        batch_size=None,
+        collate_fn=_as_it_is,
+        num_workers=num_workers,
+        persistent_workers=num_workers > 0,
+        pin_memory=pin_memory,
+        # Else each iterator would draw from the global generator, and shift what follows there.
+        generator=torch.Generator().manual_seed(seed),
+    )
+
+
+def _as_it_is(batch: Any) -> Any:
+    return batch
+
+
+def resume_point(saved: Mapping[str, int], now: Mapping[str, int]) -> tuple[int, int]:
+    """Where a resumed run goes on: the epoch, and the batches of it that it has had.
+
+    Args:
+        saved: from the checkpoint: `epoch`, `consumed`, and the keys of `now` as they were.
+        now: what the order of batches depends on.
+
+    Raises:
+        ValueError: inside an epoch, when its batches would be other ones now.
+    """
+    changed = [f"{key} {saved[key]} -> {now[key]}" for key in now if saved[key] != now[key]]
+    if saved["consumed"] and changed:
+        msg = (
+            f"got a checkpoint from the middle of an epoch and other training batches since "
+            f"({', '.join(changed)}), expected the same: resume with the settings of the run, or "
+            "from a checkpoint of the end of an epoch"
+        )
+        raise ValueError(msg)
+    return saved["epoch"], saved["consumed"]
