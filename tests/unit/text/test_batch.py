@@ -1,0 +1,52 @@
+import pickle
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from text import Encoding, collate
+
+ids = st.lists(st.integers(0, 50), min_size=1, max_size=12)
+
+
+@given(rows=st.lists(ids, min_size=1, max_size=8), pad_id=st.integers(0, 60))
+def test_padding_keeps_every_token_and_adds_only_padding(
+    rows: list[list[int]], pad_id: int
+) -> None:
+    batch = collate([Encoding(row, [1] * len(row)) for row in rows], pad_id=pad_id, pairs=True)
+    assert batch.segment_ids is not None
+    assert batch.input_ids.shape == (len(rows), max(map(len, rows)))
+    assert batch.lengths.tolist() == [len(row) for row in rows]
+    for i, row in enumerate(rows):
+        assert batch.input_ids[i].tolist() == row + [pad_id] * (batch.input_ids.shape[1] - len(row))
+        assert batch.mask[i].tolist() == [k < len(row) for k in range(batch.mask.shape[1])]
+        assert batch.segment_ids[i].sum() == len(row)
+
+
+def test_dtypes_defaults_and_fields() -> None:
+    batch = collate([Encoding([3, 4], [0, 0]), Encoding([5], [0])], pad_id=0, labels=[1, 0])
+    assert len(batch) == 2
+    assert batch.labels is not None
+    assert batch.input_ids.dtype == batch.sample_ids.dtype == batch.labels.dtype == torch.int64
+    assert batch.mask.dtype == torch.bool
+    assert batch.sample_ids.tolist() == [0, 1]
+    assert batch.segment_ids is None
+    moved = batch.to("cpu")
+    assert torch.equal(moved.input_ids, batch.input_ids)
+    assert moved.segment_ids is None
+    again = pickle.loads(pickle.dumps(batch))
+    assert torch.equal(again.labels, batch.labels)
+
+
+def test_sample_ids_are_carried() -> None:
+    assert collate([Encoding([1], [0])], pad_id=0, sample_ids=[7]).sample_ids.tolist() == [7]
+
+
+@pytest.mark.parametrize(
+    ("encodings", "what"),
+    [([], "no texts"), ([Encoding([1], [0]), Encoding([], [])], "no tokens in text 1")],
+)
+def test_nothing_to_pad_is_an_error(encodings: list[Encoding], what: str) -> None:
+    with pytest.raises(ValueError, match=what):
+        collate(encodings, pad_id=0)

