@@ -50,6 +50,26 @@ class BestCheckpoint(ModelCheckpoint):
             enable_version_counter=False,
         )
 
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Look for the metric after the first validation, before hours of training.
+
+        Raises:
+            ValueError: the module does not log it.
+        """
+        metrics = sorted(name for name in trainer.callback_metrics if name.startswith("val/"))
+        if trainer.state.fn == TrainerFn.FITTING and self.monitor not in metrics:
+            msg = (
+                f"got --checkpoint.monitor {self.monitor}, which {type(pl_module).__name__} does "
+                f"not log, expected one of {', '.join(metrics)}"
+            )
+            raise ValueError(msg)
+        super().on_validation_end(trainer, pl_module)
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Keep the weights if they are the best; without validation none are."""
+        if self.monitor in trainer.callback_metrics:
+            super().on_train_epoch_end(trainer, pl_module)
+
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the best score, wherever the run directory lies now (it may have been moved)."""
         best = os.path.join(str(self.dirpath), "best.ckpt")  # noqa: PTH118 (Lightning keeps str)

@@ -23,6 +23,7 @@ from app.checkpoint import AtomicCheckpointIO, BestCheckpoint, CheckpointSetting
 from app.distributed import dry, first_process
 from app.interrupt import KeepHandlers, Stopped, interruption
 from app.join import JoinCorpus
+from app.random_state import RandomState
 from app.record import Recorder, RunLogger
 from app.report import table
 from app.run_directory import RunDirectory
@@ -72,6 +73,10 @@ class RobustCLI(LightningCLI):
             },
             args=self.argv,
         )
+
+    def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
+        """A parser that takes no abbreviations, which would hide misspelt settings."""
+        return super().init_parser(**{**kwargs, "allow_abbrev": False})
 
     @staticmethod
     def subcommands() -> dict[str, set[str]]:
@@ -187,7 +192,12 @@ class RobustCLI(LightningCLI):
         config["default_root_dir"] = config["default_root_dir"] or str(self.run.path)
         if config["logger"] is None or config["logger"] is True:
             config["logger"] = RunLogger(self.run)
-        callbacks: list[pl.Callback] = [KeepHandlers(), JoinCorpus(), self.recorder]
+        callbacks: list[pl.Callback] = [
+            KeepHandlers(),
+            JoinCorpus(),
+            RandomState(),
+            self.recorder,
+        ]
         if config["logger"]:
             callbacks.append(LearningRateMonitor())
         if config["enable_checkpointing"] is not False:
@@ -261,6 +271,8 @@ def with_stored_settings(argv: Sequence[str]) -> list[str]:
     whole = given.config or (command in TRAINING and (given.model or given.data))
     if run is None or whole or not run.begun:
         return list(argv)
-    keys = COMMON if command in TRAINING else ("seed_everything", "model", "data")
+    keys = set(COMMON if command in TRAINING else ("seed_everything", "model", "data"))
+    # Another class must not inherit settings that happen to have the same names.
+    keys -= {key for key in ("model", "data") if getattr(given, key)}
     stored = {key: value for key, value in run.config().items() if key in keys}
     return [*argv[: position + 1], "--config", yaml.safe_dump(stored), *options]

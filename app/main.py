@@ -21,6 +21,8 @@ NOISE = (
     r"Checkpoint directory .* exists and is not empty.*",
     # Lightning 2.6 asks torch for the kind of a tree node in the old way.
     r".isinstance\(treespec, LeafSpec\). is deprecated.*",
+    # LightningCLI 2.6 calls what jsonargparse 4.49+ deprecates; pyproject.toml keeps it below 5.
+    r"(?s).*JsonargparseDeprecationWarning",
     # Our corpora continue an epoch where it was left, but keep that in the datamodule.
     r"You're resuming from a checkpoint that ended before the epoch ended.*",
 )
@@ -104,6 +106,10 @@ def _status(error: SystemExit) -> int:
 
 def _message(error: Exception) -> str:
     """One line for what a user can mend, and the kind of error for what only we can."""
+    cause = error.__cause__
+    if isinstance(cause, Exception) and str(error).startswith("Does not validate against"):
+        # jsonargparse puts all settings around what the constructor of a model or corpus says.
+        error = cause
     text = " ".join(str(error).split())
     expected = isinstance(error, ValueError | OSError) or type(error).__module__.split(".")[0] in (
         "lit_modules",

@@ -10,6 +10,7 @@ from pytorch_lightning.loggers import TensorBoardLogger
 from torch import Tensor
 
 from app import results
+from app.distributed import dry
 from app.results import Results, Stage
 from app.run_directory import RunDirectory
 
@@ -57,7 +58,7 @@ class Recorder(pl.Callback):
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Begin the run, or go on with it."""
-        if not trainer.is_global_zero:
+        if not trainer.is_global_zero or dry(trainer):
             return
         self.run.lock()
         if self.reopened:

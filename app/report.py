@@ -3,8 +3,8 @@
 from app.results import Results
 
 
-def _number(value: float | None, digits: int = 4) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
+def _number(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.4f}"
 
 
 def table(results: Results) -> str:
@@ -17,12 +17,12 @@ def table(results: Results) -> str:
     epsilon = metrics.get("test/pgd_epsilon")
     attack = "accuracy under l2-PGD" + (f" at eps = {epsilon:g}" if epsilon is not None else "")
     stages = ", ".join(f"{stage} {spent:.1f}" for stage, spent in seconds.items())
-    rows = [
-        ("accuracy", _number(metrics.get("test/accuracy"))),
-        ("mean certified radius", _number(metrics.get("certify/radius"))),
-        (attack, _number(metrics.get("test/pgd_accuracy"))),
-        ("seconds", f"{_number(sum(seconds.values()), 1)} ({stages})"),
-    ]
+    named = {"test/accuracy": "accuracy", "certify/radius": "mean certified radius"}
+    named["test/pgd_accuracy"] = attack
+    if "test" not in seconds:
+        named |= {name: name for name in metrics if name.startswith("val/")}
+    rows = [(text, _number(metrics[name])) for name, text in named.items() if name in metrics]
+    rows.append(("seconds", f"{sum(seconds.values()):.1f} ({stages})"))
     title = f"{results['method']} on {results['corpus']}, seed {results['seed']}"
     width = max(len(name) for name, _ in rows)
     lines = [f"{name:<{width}}  {value}" for name, value in rows]

@@ -183,7 +183,8 @@ class RobustTrainer(pl.Trainer):
                 classified rightly with a radius of more than R.
         """
         self._require_full_precision()
-        path = None if self.recorder is None else self.recorder.run.certificates
+        keep = self.recorder is not None and not self.fast_dev_run
+        path = self.recorder.run.certificates if keep and self.recorder else None
         evaluator = CertifyEvaluator(model, bound=bound, radii=radii, path=path)
         return self._evaluate(
             "certify",
@@ -217,7 +218,7 @@ class RobustTrainer(pl.Trainer):
             ckpt_path: checkpoint to predict with; `best.ckpt` of `--run` if not given.
             weights_only: see Lightning; checkpoints with code in them are never loaded.
         """
-        if self.recorder is not None:
+        if self.recorder is not None and not self.fast_dev_run:
             self.callbacks.insert(0, PredictionWriter(self.recorder.run.predictions))
             return_predictions = False
             self.recorder.keep_config(self)

@@ -1,0 +1,143 @@
+import argparse
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonargparse import ArgumentParser
+from pytorch_lightning.cli import LightningCLI
+
+import datamodules
+import lit_modules
+from app.cli import RobustCLI
+from tests.integration.conftest import OLSA, REVIEWS, ROOT, TINY, Steadfast
+
+CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
+COMMANDS = ("train", "fit", "validate", "test", "certify", "predict")
+
+
+def test_print_config_round_trip(here: Path, steadfast: Steadfast) -> None:
+    arguments = [*OLSA, *REVIEWS, *TINY, "--trainer.max_epochs=3", "--model.gamma=1.5"]
+    first = steadfast("train", arguments, "--pgd_epsilon=0.5", "--print_config")
+    assert first.status == 0
+    Path("c.yaml").write_text(first.out)
+    second = steadfast("train", "--config=c.yaml", "--print_config")
+    assert second.out == first.out
+    content = yaml.safe_load(first.out)
+    assert content["model"]["class_path"] == "lit_modules.OLSA"
+    assert content["model"]["init_args"]["gamma"] == 1.5
+    assert content["trainer"]["max_epochs"] == 3
+
+
+def test_overrides_beat_the_file(here: Path, steadfast: Steadfast) -> None:
+    Path("c.yaml").write_text(
+        "model:\n  class_path: OLSA\n  init_args:\n    gamma: 3\ndata: Reviews\n"
+    )
+    overrides = ["--model.gamma=1.0", "--data.batch_size=64", "--trainer.max_epochs=3"]
+    outcome = steadfast("fit", "--config=c.yaml", overrides, "--print_config")
+    content = yaml.safe_load(outcome.out)
+    assert content["model"]["init_args"]["gamma"] == 1.0
+    assert content["data"]["init_args"]["batch_size"] == 64
+    assert content["trainer"]["max_epochs"] == 3
+
+
+def parsers(monkeypatch: pytest.MonkeyPatch) -> dict[str, ArgumentParser]:
+    """The real parsers, without running anything."""
+    monkeypatch.setattr(LightningCLI, "parse_arguments", stop)
+    monkeypatch.setattr(RobustCLI, "parse_arguments", stop)
+    cli = RobustCLI.__new__(RobustCLI)
+    with pytest.raises(Parsed):
+        cli.__init__(["fit"])  # type: ignore[misc]
+    found: dict[str, ArgumentParser] = dict(cli._subcommand_parsers)
+    return found
+
+
+class Parsed(Exception):
+    pass
+
+
+def stop(*_: Any) -> None:
+    raise Parsed
+
+
+def undocumented(parser: ArgumentParser) -> Iterator[str]:
+    for action in parser._actions:
+        if action.dest.endswith(("help", "print_config")) or action.help == argparse.SUPPRESS:
+            continue
+        text = re.sub(r"\(.*", "", str(action.help or "")).strip()
+        if len(text) < 5:
+            yield action.dest
+
+
+def test_every_setting_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    for command, parser in parsers(monkeypatch).items():
+        assert list(undocumented(parser)) == [], command
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help(here: Path, steadfast: Steadfast, command: str) -> None:
+    outcome = steadfast(command, "--help")
+    assert outcome.status == 0
+    text = " ".join(outcome.out.split())
+    assert "Name of the run" in text
+    assert "--checkpoint.monitor" in text
+    assert "--trainer.max_epochs" in text
+    if command in ("train", "test"):
+        assert "radius of the l2 ball around each embedded text" in text
+    if command in ("train", "certify"):
+        assert "formula of the Lipschitz constant" in text
+
+
+@pytest.mark.parametrize("name", [*lit_modules.METHODS])
+def test_model_help(here: Path, steadfast: Steadfast, name: str) -> None:
+    outcome = steadfast("fit", f"--model.help={name}")
+    assert outcome.status == 0
+    settings = set(re.findall(r"--model\.(\w+)", outcome.out)) - {"help"}
+    assert {"gamma", "width", "max_length", "optimizer"} <= settings
+
+
+@pytest.mark.parametrize("name", [n for n in datamodules.__all__ if n[0].isupper()])
+def test_data_help(here: Path, steadfast: Steadfast, name: str) -> None:
+    found = getattr(datamodules, name)
+    if found is datamodules.TextDataModule or not (
+        isinstance(found, type) and issubclass(found, datamodules.TextDataModule)
+    ):
+        pytest.skip("no corpus")
+    outcome = steadfast("fit", f"--data.help={name}")
+    assert outcome.status == 0
+    assert "--data.batch_size" in outcome.out
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("command", ["train", "certify"])
+def test_shipped_settings_are_accepted(steadfast: Steadfast, path: Path, command: str) -> None:
+    outcome = steadfast(command, f"--config={path}", "--print_config")
+    assert outcome.status == 0, outcome.err
+    content = yaml.safe_load(outcome.out)
+    assert content["model"]["class_path"].startswith("lit_modules.")
+    assert content["data"]["class_path"].startswith("datamodules.")
+
+
+def test_version_by_module() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-m", "app", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+    )
+    assert re.fullmatch(r"steadfast \d+\.\d+\.\d+ \(git \S+\)\n", done.stdout)
+
+
+def test_usage_names_the_program(steadfast: Steadfast) -> None:
+    outcome = steadfast("--help")
+    assert outcome.status == 0
+    assert outcome.out.startswith("usage: steadfast ")
+    for command in COMMANDS:
+        assert command in outcome.out

@@ -1,0 +1,140 @@
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+import lit_modules
+from tests.integration.conftest import (
+    ATTACK,
+    OLSA,
+    REVIEWS,
+    TINY,
+    Steadfast,
+    lines,
+    results,
+)
+
+
+def test_train_fits_tests_certifies_and_reports(here: Path, steadfast: Steadfast) -> None:
+    outcome = steadfast("train", OLSA, REVIEWS, TINY, ATTACK, "--trainer.max_epochs=1", "--run=a")
+    assert outcome.status == 0
+    table = outcome.out.strip().splitlines()
+    assert table[0] == "OLSA on reviews, seed 0"
+    rows = {row.split("  ")[0]: row.split("  ", 1)[1].strip() for row in table[2:6]}
+    found = results("a")
+    metrics = found["metrics"]
+    assert rows["accuracy"] == f"{metrics['test/accuracy']:.4f}"
+    assert rows["mean certified radius"] == f"{metrics['certify/radius']:.4f}"
+    assert rows["accuracy under l2-PGD at eps = 1"] == f"{metrics['test/pgd_accuracy']:.4f}"
+    assert re.match(r"[\d.]+ \(fit [\d.]+, test [\d.]+, certify [\d.]+\)", rows["seconds"])
+    assert table[-1] == "runs/a"
+    assert {path.name for path in Path("runs/a").iterdir()} >= {
+        "config.yaml",
+        "results.json",
+        "certificates.jsonl",
+        "checkpoints",
+    }
+    assert sorted(path.name for path in Path("runs/a/checkpoints").iterdir()) == [
+        "best.ckpt",
+        "last.ckpt",
+    ]
+    assert found["run"] == "a"
+    assert found["method"] == "OLSA"
+    assert found["corpus"] == "reviews"
+    assert found["seed"] == 0
+    assert set(found["seconds"]) == {"fit", "test", "certify"}
+    assert {"steadfast", "revision", "python", "torch"} <= set(found["versions"])
+
+
+def test_certificates_are_those_of_the_metrics(trained: Path) -> None:
+    certificates = lines("runs/done/certificates.jsonl")
+    metrics = results("done")["metrics"]
+    assert len(certificates) == 128
+    assert list(certificates[0]) == [
+        "sample_id",
+        "label",
+        "prediction",
+        "margin",
+        "lipschitz",
+        "radius",
+        "bound",
+    ]
+    ids = [record["sample_id"] for record in certificates]
+    assert ids == sorted(set(ids))
+    right = [record["prediction"] == record["label"] for record in certificates]
+    radii = [record["radius"] for record in certificates]
+    assert metrics["certify/radius"] == pytest.approx(sum(radii) / 128)
+    assert metrics["certify/radius_correct"] == pytest.approx(
+        sum(r for r, hit in zip(radii, right, strict=True) if hit) / 128
+    )
+    assert metrics["certify/accuracy@0"] == pytest.approx(metrics["test/accuracy"])
+    # No attack inside the certified radius: it is a lower bound on what PGD leaves standing.
+    assert metrics["certify/accuracy@1"] <= metrics["test/pgd_accuracy"]
+
+
+def test_a_name_is_made_up(here: Path, steadfast: Steadfast) -> None:
+    outcome = steadfast("fit", OLSA, REVIEWS, TINY, "--trainer.max_epochs=1")
+    assert outcome.status == 0
+    (run,) = Path("runs").iterdir()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d_OLSA_Reviews", run.name)
+    assert outcome.out.strip().endswith(str(run))
+
+
+def test_the_seed_decides(here: Path, steadfast: Steadfast) -> None:
+    for name, seed in (("a", "1"), ("b", "1"), ("c", "2")):
+        arguments = ["--seed_everything", seed, "--run", name, "--trainer.max_epochs=1"]
+        assert steadfast("train", OLSA, REVIEWS, TINY, ATTACK, arguments).status == 0
+    assert results("a")["metrics"] == results("b")["metrics"]
+    assert results("a")["metrics"] != results("c")["metrics"]
+    assert results("c")["seed"] == 2
+
+
+def test_the_stored_settings_make_a_new_run(trained: Path, steadfast: Steadfast) -> None:
+    outcome = steadfast("train", "--config=runs/done/config.yaml", ATTACK, "--run=again")
+    assert outcome.status == 0
+    assert results("again")["metrics"] == results("done")["metrics"]
+    read = [
+        yaml.safe_load(Path(f"runs/{run}/config.yaml").read_text()) for run in ("done", "again")
+    ]
+    assert read[0] == read[1]
+
+
+def test_the_best_checkpoint_is_tested_and_loads_alone(trained: Path) -> None:
+    model = lit_modules.load(trained / "checkpoints" / "best.ckpt")
+    assert model.predict_texts(["the soup was not good"]).shape == (1, 2)
+
+
+def test_without_validation_the_last_checkpoint_is_tested(here: Path, steadfast: Steadfast) -> None:
+    arguments = ["--trainer.limit_val_batches=0", "--trainer.max_epochs=1", "--run=a"]
+    assert steadfast("train", OLSA, REVIEWS, TINY, ATTACK, arguments).status == 0
+    assert not Path("runs/a/checkpoints/best.ckpt").exists()
+    assert "test/accuracy" in results("a")["metrics"]
+
+
+def test_a_dry_run_leaves_nothing(here: Path, steadfast: Steadfast) -> None:
+    assert (
+        steadfast("train", OLSA, REVIEWS, TINY, ATTACK, "--trainer.fast_dev_run=true").status == 0
+    )
+    assert not list(here.rglob("*.*"))
+
+
+def test_no_attack_when_epsilon_is_zero(trained: Path, steadfast: Steadfast) -> None:
+    assert steadfast("test", "--run=done", TINY, "--pgd_epsilon=0.5", ATTACK).status == 0
+    assert results("done")["metrics"]["test/pgd_epsilon"] == 0.5
+    Path("runs/done/results.json").unlink()
+    assert steadfast("test", "--run=done", TINY, "--pgd_epsilon=0").status == 0
+    assert "test/pgd_accuracy" not in results("done")["metrics"]
+
+
+def test_certify_needs_full_precision(here: Path, steadfast: Steadfast) -> None:
+    outcome = steadfast("train", OLSA, REVIEWS, TINY, "--trainer.precision=bf16-mixed", "--run=a")
+    assert outcome.status == 1
+    assert "expected 32-true or 64-true" in outcome.err
+    assert not Path("runs/a/checkpoints").exists()
+
+
+def test_certify_in_double_precision(trained: Path, steadfast: Steadfast) -> None:
+    before = results("done")["metrics"]["certify/radius"]
+    assert steadfast("certify", "--run=done", TINY, "--trainer.precision=64-true").status == 0
+    assert results("done")["metrics"]["certify/radius"] == pytest.approx(before, rel=1e-4)
