@@ -115,6 +115,7 @@ class RunDirectory:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
+            self.unlock()
             msg = (
                 f"got run {self.name!r} while another process trains it; wait for that one, or "
                 "choose another --run"

@@ -1,0 +1,69 @@
+"""Every method on every kind of corpus, from fit to predictions."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import lit_modules
+from tests.integration.conftest import ATTACK, QUIET, Steadfast, lines, results
+
+METHODS = {
+    "OLSA": ["--model=OLSA", "--model.heads=2"],
+    "TextClassifier": ["--model=TextClassifier", "--model.heads=2"],
+    "TextClassifier-mean": ["--model=TextClassifier", "--model.encoder=mean"],
+}
+CORPORA = ("Reviews", "TextFiles-single", "TextFiles-pair")
+
+
+def corpus(kind: str) -> list[str]:
+    if kind == "Reviews":
+        return ["--data=Reviews", "--data.limit_train=48"]
+    words = ("red", "green", "blue")
+    for split, count in (("train", 45), ("validation", 12), ("test", 15)):
+        rows = [
+            {
+                "first": f"a {words[i % 3]} thing no {i}",
+                "second": f"it is {i}",
+                "label": words[i % 3],
+            }
+            for i in range(count)
+        ]
+        Path(f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    settings = {name: f"{name}.jsonl" for name in ("train", "validation", "test")}
+    settings |= {"text_column": "first", "label_column": "label"}
+    if kind == "TextFiles-pair":
+        settings["text_pair_column"] = "second"
+    return ["--data=TextFiles", *(f"--data.{key}={value}" for key, value in settings.items())]
+
+
+@pytest.mark.parametrize("kind", CORPORA)
+@pytest.mark.parametrize("method", METHODS)
+def test_matrix(here: Path, steadfast: Steadfast, method: str, kind: str) -> None:
+    arguments = [*METHODS[method], "--model.width=8", *corpus(kind), "--data.batch_size=16", *QUIET]
+    outcome = steadfast("train", arguments, ATTACK, "--trainer.max_epochs=1", "--run=a")
+    assert outcome.status == 0, outcome.err
+    found = results("a")
+    metrics = found["metrics"]
+    assert found["method"] == method.split("-", maxsplit=1)[0]
+    assert 0 <= metrics["test/pgd_accuracy"] <= metrics["test/accuracy"] <= 1
+    certified = method != "TextClassifier"
+    assert (metrics["certify/radius"] > 0) == certified
+    assert ("test/radius" in metrics) == certified
+    certificates = lines("runs/a/certificates.jsonl")
+    assert {record["lipschitz"] is None for record in certificates} == {not certified}
+
+    assert steadfast("validate", "--run=a", QUIET).status == 0
+    assert results("a")["metrics"]["val/accuracy"] == pytest.approx(metrics["val/accuracy"])
+    assert steadfast("predict", "--run=a", QUIET).status == 0
+    predictions = lines("runs/a/predictions.jsonl")
+    assert [r["prediction"] for r in predictions] == [r["prediction"] for r in certificates]
+
+    model = lit_modules.load("runs/a/checkpoints/best.ckpt")
+    text: str | tuple[str, str] = ("a red thing", "it is") if model.pairs else "a red thing"
+    assert model.predict_texts([text]).shape == (1, 2 if kind == "Reviews" else 3)
+
+    again = steadfast("train", "--run=a")
+    assert again.status == 1
+    assert "is finished" in again.err
+    assert steadfast("fit", "--run=a", "--trainer.max_epochs=2").status == 0

@@ -1,0 +1,73 @@
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app import results
+from app.report import table
+from app.results import Results, Stage
+
+IDENTITY: dict[str, Any] = {"run": "a", "method": "OLSA", "corpus": "reviews", "seed": 3}
+
+
+def merge(path: Path, stage: Stage, metrics: dict[str, float]) -> Results:
+    return results.merge(path, stage, identity=IDENTITY, metrics=metrics, seconds=1.23456)
+
+
+def test_stages_are_merged(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    assert results.read(path) is None
+    merge(path, "fit", {"val/accuracy": 0.5})
+    merge(path, "test", {"test/accuracy": 0.25})
+    found = merge(path, "test", {"test/loss": math.nan})
+    assert json.loads(path.read_text()) == found
+    assert found["metrics"] == {"val/accuracy": 0.5, "test/accuracy": 0.25, "test/loss": None}
+    assert found["seconds"] == {"fit": 1.235, "test": 1.235}
+    assert found["seed"] == 3
+
+
+def test_a_fit_drops_what_was_measured_before(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    merge(path, "test", {"test/accuracy": 0.25})
+    assert merge(path, "fit", {})["metrics"] == {}
+
+
+def test_reopen(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    results.reopen(path)
+    assert not path.exists()
+    merge(path, "fit", {"val/accuracy": 0.5})
+    results.reopen(path)
+    found = results.read(path)
+    assert found is not None
+    assert found["metrics"] == {}
+    assert found["seconds"] == {}
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"metrics": {}}'])
+def test_unreadable(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "results.json"
+    path.write_text(content)
+    with pytest.raises(ValueError, match="unreadable content"):
+        results.read(path)
+
+
+def test_table(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    merge(path, "fit", {"val/accuracy": 0.5})
+    assert "val/accuracy  0.5000" in table(merge(path, "validate", {}))
+    merge(path, "test", {"test/accuracy": 0.25, "test/pgd_accuracy": 0.1, "test/pgd_epsilon": 0.5})
+    lines = table(merge(path, "certify", {"certify/radius": math.inf})).splitlines()
+    assert lines[1] == "OLSA on reviews, seed 3"
+    assert [line.split("  ")[0] for line in lines[3:]] == [
+        "accuracy",
+        "mean certified radius",
+        "accuracy under l2-PGD at eps = 0.5",
+        "seconds",
+    ]
+    columns = {len(line) - len(line.split("  ", 1)[1].lstrip()) for line in lines[3:]}
+    assert len(columns) == 1
+    assert lines[4].endswith("not finite")
+    assert lines[6].endswith("4.9 (fit 1.2, validate 1.2, test 1.2, certify 1.2)")

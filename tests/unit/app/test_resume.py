@@ -1,0 +1,105 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app import results
+from app.results import Stage
+from app.resume import HARMLESS, Plan, check_same, plan_training
+from app.run_directory import RunDirectory
+
+CONFIG: dict[str, Any] = {
+    "seed_everything": 0,
+    "model": {"class_path": "lit_modules.OLSA", "init_args": {"gamma": 1.0, "betas": [0.9, 0.99]}},
+    "data": {"class_path": "datamodules.Reviews", "init_args": {"data_dir": None, "batch_size": 8}},
+    "trainer": {"max_epochs": 3, "max_steps": -1, "devices": 1},
+}
+
+
+def changed(part: str, **settings: Any) -> dict[str, Any]:
+    inner = CONFIG[part]
+    if "init_args" in inner:
+        return {**CONFIG, part: {**inner, "init_args": {**inner["init_args"], **settings}}}
+    return {**CONFIG, part: {**inner, **settings}}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    run = RunDirectory(tmp_path / "a")
+    run.write_config(CONFIG)
+    return run
+
+
+def finish(run: RunDirectory, *stages: Stage) -> None:
+    identity = {"run": "a", "method": "OLSA", "corpus": "reviews", "seed": 0}
+    for stage in stages:
+        results.merge(run.results_path, stage, identity=identity, metrics={}, seconds=1)
+
+
+def save(run: RunDirectory) -> Path:
+    run.checkpoints.mkdir()
+    run.last.write_bytes(b"")
+    return run.last
+
+
+def test_a_new_run(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "new")
+    assert plan_training(run, CONFIG, whole=True) == Plan(("fit", "test", "certify"))
+    assert plan_training(run, CONFIG, whole=False) == Plan(("fit",))
+
+
+def test_begun_without_checkpoint(run: RunDirectory) -> None:
+    assert plan_training(run, CONFIG, whole=False) == Plan(("fit",))
+
+
+def test_unfinished(run: RunDirectory) -> None:
+    last = save(run)
+    assert plan_training(run, CONFIG, whole=False) == Plan(("fit",), last)
+    assert plan_training(run, changed("trainer", devices=4), whole=False) == Plan(("fit",), last)
+
+
+def test_some_stages_are_left(run: RunDirectory) -> None:
+    save(run)
+    finish(run, "fit", "certify")
+    assert plan_training(run, CONFIG, whole=True) == Plan(("test",))
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_finished(run: RunDirectory, whole: bool) -> None:
+    save(run)
+    finish(run, "fit", "test", "certify")
+    with pytest.raises(ValueError, match="is finished"):
+        plan_training(run, CONFIG, whole=whole)
+    with pytest.raises(ValueError, match="is finished"):
+        plan_training(run, changed("trainer", max_epochs=2), whole=whole)
+    with pytest.raises(ValueError, match="is finished"):
+        plan_training(run, changed("trainer", max_steps=10**9, max_epochs=None), whole=whole)
+
+
+@pytest.mark.parametrize("limit", [{"max_epochs": 4}, {"max_epochs": -1}])
+def test_longer(run: RunDirectory, limit: dict[str, Any]) -> None:
+    last = save(run)
+    finish(run, "fit", "test")
+    plan = plan_training(run, changed("trainer", **limit), whole=True)
+    assert plan == Plan(("fit", "test", "certify"), last, reopened=True)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({**CONFIG, "seed_everything": 1}, "seed_everything: 0 in the run, 1 given"),
+        (changed("model", gamma=2.0), r"model\.gamma: 1\.0 in the run, 2\.0 given"),
+        (changed("model", betas=[0.9, 0.9]), r"model\.betas"),
+        (changed("data", batch_size=9), r"data\.batch_size: 8 in the run, 9 given"),
+    ],
+)
+def test_other_settings(run: RunDirectory, config: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        plan_training(run, config, whole=True)
+
+
+def test_harmless_settings(run: RunDirectory) -> None:
+    plan_training(run, changed("data", data_dir="d"), whole=True)
+    check_same(run, changed("data", batch_size=9, data_dir="d"), ("model", "data"), HARMLESS)
+    # A setting that a newer version has is no difference; nothing can be said about it.
+    check_same(run, changed("model", new=1), ("model", "data"), HARMLESS)
