@@ -39,7 +39,8 @@ class TextDataModule(pl.LightningDataModule):
     file, the `datasets` library fetches it from the hub.
 
     Args:
-        data_dir: DIR above; None to take everything from the hub.
+        data_dir: folder DIR that holds a folder of the corpus's name with a file for each split;
+            everything comes from the hub if not given.
         batch_size: training texts per batch and process.
         eval_batch_size: texts per batch and process in validation, test and prediction.
         num_workers: processes that assemble batches; texts are encoded before, so 0 is fast.

@@ -22,14 +22,28 @@ class FixedBatches(SequentialSampler):
         return iter(self.batches)
 
 
+class Loader(DataLoader[Batch]):
+    """A loader that repeats its batches: the data module's state and the sampler see to it.
+
+    Lightning warns of unreliable results when it resumes with loaders that have no such methods.
+    """
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing beside the state of the data module."""
+        return {}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Nothing to restore: the sampler was made with the epoch, and what to skip of it."""
+
+
 def make_loader(
     encoded: EncodedTexts, sampler: Any, *, num_workers: int, pin_memory: bool, seed: int
-) -> DataLoader[Batch]:
+) -> Loader:
     """A loader that hands each list of indices from the sampler to the data, and yields batches."""
     if num_workers:
         # The texts are encoded: a tokenizer's threads must not warn of the fork, nor be used.
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    return DataLoader(
+    return Loader(
         encoded,
         # One index is a whole batch: `batch_size=None` is torch's switch for that; and as it is the
         # `sampler`, Lightning finds its `set_epoch` and can wrap the loader for prediction.

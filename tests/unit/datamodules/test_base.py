@@ -1,5 +1,3 @@
-import logging
-from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -104,7 +102,8 @@ def test_a_data_dir_that_does_not_exist(tmp_path: Path) -> None:
 
 
 def test_settings_out_of_range() -> None:
-    for settings in ({"batch_size": 0}, {"eval_batch_size": 0}, {"limit_train": 0}):
+    bad: list[dict[str, Any]] = [{"batch_size": 0}, {"eval_batch_size": 0}, {"limit_train": 0}]
+    for settings in bad:
         with pytest.raises(ValueError, match="at least 1"):
             Reviews(**settings)
     with pytest.raises(ValueError, match="num_workers=-1"):
@@ -165,9 +164,9 @@ def test_workers_give_the_same_batches() -> None:
     alone, helped = ready(limit_train=100), ready(limit_train=100, num_workers=2)
     loader = helped.train_dataloader()
     assert ids(loader) == ids(alone.train_dataloader())
-    loader.sampler.set_epoch(1)  # type: ignore[union-attr]
+    loader.sampler.set_epoch(1)  # type: ignore[attr-defined]
     again = alone.train_dataloader()
-    again.sampler.set_epoch(1)  # type: ignore[union-attr]
+    again.sampler.set_epoch(1)  # type: ignore[attr-defined]
     assert ids(loader) == ids(again)
 
 
@@ -225,10 +224,10 @@ def test_limit_train_draws_with_the_seed(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.fixture
-def pairs(tmp_path: Path) -> Iterator[TextFiles]:
+def pairs(tmp_path: Path) -> TextFiles:
     rows = ["a\tb\tlabel", *(f"one {i}\ttwo {i} x\t{i % 2}" for i in range(30)), ""]
     (tmp_path / "a.tsv").write_text("\n".join(rows))
-    yield TextFiles(train="a.tsv", text_column="a", text_pair_column="b", data_dir=str(tmp_path))
+    return TextFiles(train="a.tsv", text_column="a", text_pair_column="b", data_dir=str(tmp_path))
 
 
 def test_pairs_carry_both_texts_and_segments(pairs: TextFiles) -> None:

@@ -42,8 +42,8 @@ class Recorder(pl.LightningModule):
         pass
 
 
-def corpus(num_workers: int = 0, batch_size: int = 8, **settings: int) -> Reviews:
-    module = Reviews(limit_train=60, num_workers=num_workers, batch_size=batch_size, **settings)
+def corpus(num_workers: int = 0, batch_size: int = 8, seed: int = 0) -> Reviews:
+    module = Reviews(limit_train=60, num_workers=num_workers, batch_size=batch_size, seed=seed)
     module.setup("fit")
     module.tokenizer = WordTokenizer.build(module.train_texts())
     return module

@@ -1,5 +1,6 @@
 import hashlib
 from itertools import chain, zip_longest
+from typing import Any
 
 import numpy as np
 import pytest
@@ -142,6 +143,6 @@ def test_any_evaluation_batches_are_a_mixture() -> None:
     "change",
     [{"batch_size": 0}, {"world": 0}, {"rank": 2, "world": 2}, {"epoch": -1}, {"skip": -1}],
 )
-def test_settings_out_of_range(change: dict[str, int]) -> None:
+def test_settings_out_of_range(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="expected a positive batch size"):
         BucketBatchSampler([1, 2], **{"batch_size": 2, **change})

@@ -1,0 +1,111 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from datamodules import DataError, TextFiles
+from text import WordTokenizer
+
+
+def make(folder: Path, **files: str) -> None:
+    for name, content in files.items():
+        (folder / name.replace("_", ".")).write_text(content, encoding="utf-8")
+
+
+def texts(module: TextFiles, split: Any) -> list[tuple[Any, ...]]:
+    return [tuple(example) for example in module.examples(split)]
+
+
+def test_named_columns_of_three_formats(tmp_path: Path) -> None:
+    make(
+        tmp_path,
+        a_tsv='id\treview\tmood\n1\tall "good\tglad\n2\tbad\tsad\n',
+        b_csv='mood,review\nsad,"not good, no"\n',
+        c_jsonl='{"mood": "glad", "review": "fine"}\n',
+    )
+    module = TextFiles(
+        train="a.tsv",
+        validation="b.csv",
+        test="c.jsonl",
+        text_column="review",
+        label_column="mood",
+        name="moods",
+        data_dir=str(tmp_path),
+    )
+    module.setup()
+    assert (module.corpus, module.class_names, module.pairs) == ("moods", ["glad", "sad"], False)
+    assert texts(module, "train") == [('all "good', 0, 0), ("bad", 1, 1)]
+    assert texts(module, "validation") == [("not good, no", 1, 0)]
+    assert texts(module, "test") == [("fine", 0, 0)]
+
+
+def test_classes_that_the_user_names(tmp_path: Path) -> None:
+    make(tmp_path, a_tsv="text\tlabel\nx\t1\ny\t0\n")
+    module = TextFiles(train="a.tsv", test="a.tsv", classes=["no", "yes"], data_dir=str(tmp_path))
+    module.setup("test")
+    assert module.class_names == ["no", "yes"]
+    assert texts(module, "test") == [("x", 1, 0), ("y", 0, 1)]
+
+
+def test_classes_are_inferred_in_the_order_of_numbers(tmp_path: Path) -> None:
+    make(tmp_path, a_tsv="text\tlabel\n" + "".join(f"x\t{i}\n" for i in (10, 9, -1, 10)))
+    module = TextFiles(train="a.tsv", test="a.tsv", data_dir=str(tmp_path))
+    module.setup("test")
+    assert module.class_names == ["-1", "9", "10"]
+    assert [label for _, label, _ in texts(module, "test")] == [2, 1, 0, 2]
+
+
+def test_a_tenth_validates_where_there_is_no_file_for_it(tmp_path: Path) -> None:
+    make(tmp_path, a_csv="text,label\n" + "".join(f"t{i},{i % 2}\n" for i in range(50)))
+    modules = [TextFiles(train="a.csv", seed=seed, data_dir=str(tmp_path)) for seed in (0, 1)]
+    for module in modules:
+        module.setup("fit")
+    first, second = modules
+    assert len(first.examples("validation")) == 5
+    assert first.examples("validation") == second.examples("validation")
+    together = {text for split in ("train", "validation") for text, *_ in texts(first, split)}
+    assert len(together) == 50
+    for split in ("train", "validation"):
+        ids = [sample for *_, sample in texts(first, split)]
+        assert ids == list(range(len(ids)))
+    make(tmp_path, b_csv="text,label\na,0\n")
+    alone = TextFiles(train="b.csv", classes=["0", "1"], data_dir=str(tmp_path))
+    with pytest.raises(DataError, match="validate"):
+        alone.setup("fit")
+
+
+def test_a_test_file_without_labels_can_be_predicted_but_not_tested(tmp_path: Path) -> None:
+    make(tmp_path, a_tsv="text\tlabel\nx\t\ny\t-1\n")
+    module = TextFiles(test="a.tsv", classes=["no", "yes"], data_dir=str(tmp_path))
+    module.setup("predict")
+    module.tokenizer = WordTokenizer.build(["x y"])
+    (batch,) = module.predict_dataloader()
+    assert batch.labels is None
+    with pytest.raises(DataError, match="test split without labels"):
+        module.test_dataloader()
+
+
+@pytest.mark.parametrize(
+    ("settings", "stage", "message"),
+    [
+        ({"train": "a.tsv"}, "test", r"no test file.*--data\.test"),
+        ({"test": "a.tsv"}, "test", r"--data\.classes"),
+        ({"classes": ["0", "1"]}, "fit", r"no train file.*--data\.train"),
+        ({"train": "none.tsv"}, "fit", r"none\.tsv, which is no file"),
+        ({"train": "a.tsv", "label_column": "mood"}, "fit", r"got columns \['text', 'label'\]"),
+        ({"train": "one.tsv"}, "fit", r"got 1 distinct labels"),
+    ],
+)
+def test_what_is_missing_is_said(
+    tmp_path: Path, settings: dict[str, Any], stage: str, message: str
+) -> None:
+    make(tmp_path, a_tsv="text\tlabel\nx\t1\ny\t0\n", one_tsv="text\tlabel\nx\t1\ny\t1\n")
+    module = TextFiles(**settings, data_dir=str(tmp_path))
+    with pytest.raises(DataError, match=message):
+        module.setup(stage)
+
+
+@pytest.mark.parametrize("classes", [["a"], ["a", "a"]])
+def test_classes_must_differ(classes: list[str]) -> None:
+    with pytest.raises(ValueError, match="two different ones"):
+        TextFiles(classes=classes)
