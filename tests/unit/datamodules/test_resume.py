@@ -41,6 +41,9 @@ class Recorder(pl.LightningModule):
     def validation_step(self, batch: Batch) -> None:
         pass
 
+    def predict_step(self, batch: Batch) -> Tensor:
+        return batch.sample_ids
+
 
 def corpus(num_workers: int = 0, batch_size: int = 8, seed: int = 0) -> Reviews:
     module = Reviews(limit_train=60, num_workers=num_workers, batch_size=batch_size, seed=seed)
@@ -144,3 +147,11 @@ def test_processes_of_a_trainer_share_the_batches() -> None:
         parts.append([batch.sample_ids.tolist() for batch in data.train_dataloader()])
     joined = [sorted(first + second) for first, second in zip(*parts, strict=True)]
     assert joined == [sorted(batch) for batch in alone]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_predictions_come_once_for_every_sample(tmp_path: Path, num_workers: int) -> None:
+    # Lightning builds the loader anew for prediction, around the same sampler.
+    data = corpus(num_workers)
+    batches: Any = trainer(tmp_path).predict(Recorder(), datamodule=data)
+    assert sorted(torch.cat(batches).tolist()) == list(range(1000))
