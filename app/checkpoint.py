@@ -73,13 +73,16 @@ class BestCheckpoint(ModelCheckpoint):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the best score, wherever the run directory lies now (it may have been moved)."""
         best = os.path.join(str(self.dirpath), "best.ckpt")  # noqa: PTH118 (Lightning keeps str)
-        scores = list(state_dict["best_k_models"].values())
+        # Begun from another run's checkpoint, this one has no best yet, whatever that one's score.
+        here = Path(best).is_file()
+        scores = list(state_dict["best_k_models"].values()) if here else []
         super().load_state_dict(
             {
                 **state_dict,
                 "dirpath": self.dirpath,
                 "best_model_path": best if scores else "",
                 "kth_best_model_path": best if scores else "",
+                "best_model_score": state_dict["best_model_score"] if scores else None,
                 "best_k_models": dict.fromkeys([best], scores[0]) if scores else {},
             }
         )

@@ -150,7 +150,14 @@ class RobustCLI(LightningCLI):
             else self._fresh_run()
         )
         self.plan = resume.plan_training(run, self.settings, whole=self.subcommand == "train")
-        self.checkpoint = self.plan.checkpoint or self.checkpoint
+        if self.plan.checkpoint is not None:
+            if self.checkpoint is not None:
+                msg = (
+                    f"got --ckpt_path {self.checkpoint} and run {run.name!r}, which goes on from "
+                    "its own last.ckpt; leave --ckpt_path out, or choose another --run"
+                )
+                raise ValueError(msg)
+            self.checkpoint = self.plan.checkpoint
         return run
 
     def _run_to_evaluate(self) -> RunDirectory:

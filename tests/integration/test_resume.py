@@ -106,3 +106,15 @@ def test_resumed_is_as_uninterrupted(trained: Path, steadfast: Steadfast) -> Non
     )
     for name, tensor in whole.items():
         assert torch.equal(tensor, parts[name]), name
+
+
+def test_a_new_run_from_a_checkpoint(trained: Path, steadfast: Steadfast) -> None:
+    last = "--ckpt_path=runs/done/checkpoints/last.ckpt"
+    arguments = [*OLSA, *REVIEWS, *TINY, "--trainer.max_epochs=3", last]
+    assert steadfast("fit", arguments, "--run=new").status == 0
+    assert step("new") == 12
+    # The best is this run's own, even if the other one's was better.
+    assert Path("runs/new/checkpoints/best.ckpt").is_file()
+    outcome = steadfast("fit", arguments, "--run=done")
+    assert outcome.status == 1
+    assert "which goes on from its own last.ckpt" in outcome.err

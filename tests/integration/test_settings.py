@@ -18,6 +18,12 @@ from app.cli import RobustCLI
 from tests.integration.conftest import OLSA, REVIEWS, ROOT, TINY, Steadfast
 
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
+CORPORA = sorted(
+    name
+    for name, found in vars(datamodules).items()
+    if isinstance(found, type) and issubclass(found, datamodules.TextDataModule)
+)
+CORPORA.remove("TextDataModule")
 COMMANDS = ("train", "fit", "validate", "test", "certify", "predict")
 
 
@@ -101,13 +107,8 @@ def test_model_help(here: Path, steadfast: Steadfast, name: str) -> None:
     assert {"gamma", "width", "max_length", "optimizer"} <= settings
 
 
-@pytest.mark.parametrize("name", [n for n in datamodules.__all__ if n[0].isupper()])
+@pytest.mark.parametrize("name", CORPORA)
 def test_data_help(here: Path, steadfast: Steadfast, name: str) -> None:
-    found = getattr(datamodules, name)
-    if found is datamodules.TextDataModule or not (
-        isinstance(found, type) and issubclass(found, datamodules.TextDataModule)
-    ):
-        pytest.skip("no corpus")
     outcome = steadfast("fit", f"--data.help={name}")
     assert outcome.status == 0
     assert "--data.batch_size" in outcome.out
