@@ -135,7 +135,8 @@ class PGD:
 
 def _norm(x: Tensor) -> Tensor:
     """`[B, 1, 1]` Frobenius norm of each sample."""
-    return torch.linalg.vector_norm(x, dim=(1, 2), keepdim=True)
+    norm: Tensor = torch.linalg.vector_norm(x, dim=(1, 2), keepdim=True)
+    return norm
 
 
 def _into_ball(delta: Tensor, radius: Tensor) -> Tensor:

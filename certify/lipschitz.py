@@ -25,11 +25,11 @@ def measure(block: LipschitzBlock) -> BlockNorms:
     attention = block.attention
     score = attention.score_weight().to(torch.float64)
     exact = 1 + 1e-12  # covers the rounding of the vector norms and of kappa
-    query, key, value = (spectral_norm_bound(w) for w in attention.qkv.weight())
+    query, key = (spectral_norm_bound(w) for w in attention.query_key.weight())
     norms = AttentionNorms(
         query=query,
         key=key,
-        value=value,
+        value=_norm(attention.value),
         score=torch.linalg.vector_norm(score, dim=-1).amax() * exact,
         kappa=attention.kappa().to(torch.float64) * exact,
     )
@@ -101,7 +101,9 @@ def _attention(
         value_radius = torch.minimum(value_radius, attention.value_radius(used))
         largest = torch.minimum(largest, value_radius * math.sqrt(attention.heads))
     oscillation = norms.score * norms.key * proven / attention.alpha_1
-    mixed = torch.minimum(largest, norms.value * proven * mixing_norm(oscillation, lengths))
+    offsets = lengths.clamp_max(attention.offset_heads)
+    reach = (mixing_norm(oscillation, lengths).square() + offsets).sqrt()
+    mixed = torch.minimum(largest, norms.value * proven * reach)
     gain = attention_bound(
         attention.alpha_1,
         lengths,

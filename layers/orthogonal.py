@@ -69,6 +69,10 @@ def qr(raw: Tensor) -> Tensor:
     return factor
 
 
+def _identical(a: Tensor, b: Tensor) -> bool:
+    return a.device == b.device and a.dtype == b.dtype and torch.equal(a, b)
+
+
 class OrthogonalLinear(nn.Module):
     """`count` (semi-)orthogonal maps from `in_features` to `out_features`, side by side, no bias.
 
@@ -105,7 +109,7 @@ class OrthogonalLinear(nn.Module):
         self.method, self.iterations = method, iterations
         size = max(in_features, out_features)
         self.raw = nn.Parameter(torch.empty(count, size, size))
-        self._cache: tuple[tuple[object, ...], Tensor] | None = None
+        self._cache: tuple[Tensor, Tensor] | None = None
         self._fixed: Tensor | None = None
         self.reset_parameters()
 
@@ -125,11 +129,11 @@ class OrthogonalLinear(nn.Module):
             return self._fixed
         if torch.is_grad_enabled() and self.raw.requires_grad:
             return self._orthogonalize()
-        key = (self.raw._version, self.raw.data_ptr(), self.raw.dtype, self.raw.device)
-        if self._cache is None or self._cache[0] != key:
+        # The values are compared, not a version counter: fused optimisers write without counting.
+        if self._cache is None or not _identical(self._cache[0], self.raw):
             # A tensor made under inference mode could never take part in training again.
             with torch.inference_mode(False), torch.no_grad():
-                self._cache = (key, self._orthogonalize())
+                self._cache = (self.raw.detach().clone(), self._orthogonalize())
         return self._cache[1]
 
     def _orthogonalize(self) -> Tensor:
@@ -171,7 +175,7 @@ class OrthogonalLinear(nn.Module):
         return linear
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave the cache out of copies and pickles: its key is an address."""
+        """Leave the cache out of copies and pickles."""
         return {**self.__dict__, "_cache": None}
 
     def extra_repr(self) -> str:

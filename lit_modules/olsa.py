@@ -40,6 +40,7 @@ class OLSA(CertifiedClassifier):
         bound: Bound = "sound",
         initial_alpha_1: float = 16.0,
         value_clip: float | None = None,
+        offset_heads: int = 0,
         feedforward: bool = False,
         orthogonal: Method = "cayley",
         embedding_norm: float = 2.0,
@@ -74,6 +75,8 @@ class OLSA(CertifiedClassifier):
             bound: formula behind alpha_2. sound: our theorem. paper: as printed, not a theorem.
             initial_alpha_1: attention temperature at the start; trained.
             value_clip: project each head's values to value_clip * r / sqrt(heads); null for none.
+            offset_heads: how many heads look at the neighbours 1, 1, 2, 2, ... tokens away, which
+                costs nothing in the bound (ours).
             feedforward: add a 1-Lipschitz feed-forward map to every layer (ours).
             orthogonal: parametrisation of orthogonal weights.
             embedding_norm: norm of word and of position embeddings, or of the backbone's output.
@@ -160,6 +163,7 @@ class OLSA(CertifiedClassifier):
                     "initial_alpha_1",
                     "bound",
                     "value_clip",
+                    "offset_heads",
                     "feedforward",
                     "activation",
                     "orthogonal",

@@ -4,6 +4,12 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# No time limits (machines differ, and the first example pays for torch's start), and the same
+# examples every time, so that a red run can be repeated.
+settings.register_profile("steadfast", deadline=None, derandomize=True)
+settings.load_profile("steadfast")
 
 
 @pytest.fixture(scope="session")

@@ -20,8 +20,13 @@ class OneLipschitzSelfAttention(nn.Module):
     """Multi-head additive attention whose output is divided by a bound on its Lipschitz constant.
 
     For tokens of norm at most r: s_ij = w_h . sigma((q_i + k_j) / 2) / alpha_1, rows of P are
-    softmaxes over real tokens, y_i = sum_j P_ij v_j / alpha_2. W^Q, W^K, W^V are orthogonal, the
-    score vectors w_h have norm 1, alpha_1 > 0 is trained and alpha_2 follows from it.
+    softmaxes over real tokens, y_i = sum_j P_ij v_j / alpha_2. W^Q, W^K, W^V are (semi-)orthogonal,
+    the score vectors w_h have norm 1, alpha_1 > 0 is trained and alpha_2 follows from it.
+
+    Ours, not the paper's: `offset_heads` heads do not choose where to look but always look at the
+    token 1 to the left, 1 to the right, 2 to the left, ...; beyond the text they see zeros. Such a
+    P is a partial permutation of norm at most 1 that does not depend on the input, so it costs
+    nothing in the bound, and neighbouring words can be told from distant ones.
     """
 
     def __init__(
@@ -32,6 +37,7 @@ class OneLipschitzSelfAttention(nn.Module):
         initial_alpha_1: float = 4.0,
         bound: Bound = "sound",
         value_clip: float | None = None,
+        offset_heads: int = 0,
         activation: Activation = "maxmin",
         orthogonal: Method = "cayley",
         form: Form = "cdist",
@@ -45,6 +51,7 @@ class OneLipschitzSelfAttention(nn.Module):
             bound: formula for alpha_2.
             value_clip: project each head's value vectors to norm value_clip * r / sqrt(H), which
                 makes the bound smaller; None for no projection.
+            offset_heads: how many of the heads look at fixed offsets; fewer than `heads`.
             activation: sigma; `relu` is the ablation of the paper's Table 8.
             orthogonal: parametrisation of the weights.
             form: how the scores are computed; changes time and memory, not the result.
@@ -62,11 +69,16 @@ class OneLipschitzSelfAttention(nn.Module):
                 "expected positive numbers (value_clip may be null)"
             )
             raise ValueError(msg)
-        self.width, self.heads = width, heads
+        if not 0 <= offset_heads < heads:
+            msg = f"got offset_heads={offset_heads}, expected 0 ... {heads - 1} of {heads} heads"
+            raise ValueError(msg)
+        self.width, self.heads, self.offset_heads = width, heads, offset_heads
         self.bound, self.value_clip = bound, value_clip
         self.activation, self.form = activation, form
-        self.qkv = OrthogonalLinear(width, width, count=3, method=orthogonal)
-        self.raw_score = nn.Parameter(torch.randn(heads, width // heads))
+        size, choosing = width // heads, heads - offset_heads
+        self.value = OrthogonalLinear(width, width, method=orthogonal)
+        self.query_key = OrthogonalLinear(width, choosing * size, count=2, method=orthogonal)
+        self.raw_score = nn.Parameter(torch.randn(choosing, size))
         # The inverse of softplus: alpha_1 stays positive whatever the optimiser does.
         self.raw_alpha_1 = nn.Parameter(torch.tensor(math.log(math.expm1(initial_alpha_1))))
 
@@ -76,7 +88,7 @@ class OneLipschitzSelfAttention(nn.Module):
         return functional.softplus(self.raw_alpha_1)
 
     def score_weight(self) -> Tensor:
-        """`[H, d / H]`, rows of norm 1 up to rounding."""
+        """`[H - offset_heads, d / H]`, rows of norm 1 up to rounding."""
         return functional.normalize(self.raw_score, dim=-1)
 
     def kappa(self) -> Tensor:
@@ -99,10 +111,11 @@ class OneLipschitzSelfAttention(nn.Module):
     def growth(self, lengths: Tensor, radius: Tensor) -> Tensor:
         """`[B]` bound on |alpha_2 y_i| / r for ideal weights (docs/certificates.md, Lemma 4)."""
         mixing = mixing_norm(radius / self.alpha_1, lengths)
+        reach = (mixing.square() + lengths.clamp_max(self.offset_heads)).sqrt()
         limit = lengths.clamp_max(self.heads).sqrt()
         if self.value_clip is not None:
             limit = limit.clamp_max(self.value_clip)
-        return torch.minimum(mixing, limit)
+        return torch.minimum(reach, limit)
 
     def alpha_2(self, lengths: Tensor, radius: Tensor) -> Tensor:
         """`[B]` the output scale: the chosen bound for ideal weights.
@@ -131,10 +144,8 @@ class OneLipschitzSelfAttention(nn.Module):
         Returns:
             The output `[B, N, d]` (zero at padding) and `[B]` a bound on its tokens' norms.
         """
-        query, key, value = (
-            part.reshape(*part.shape[:-1], self.heads, -1).transpose(1, 2)
-            for part in self.qkv(x).chunk(3, dim=-1)
-        )
+        value = self._split(self.value(x))
+        query, key = (self._split(part) for part in self.query_key(x).chunk(2, dim=-1))
         if self.value_clip is not None:
             value = project_to_ball(value, self.value_radius(radius)[:, None, None, None])
         scores = additive_scores(
@@ -144,5 +155,23 @@ class OneLipschitzSelfAttention(nn.Module):
         weights = scores.masked_fill(~mask[:, None, None, :], -torch.inf).softmax(dim=-1)
         lengths = mask.sum(dim=1).to(x.dtype)
         alpha_2 = self.alpha_2(lengths, radius)
-        mixed = (weights @ value).transpose(1, 2).flatten(-2) / alpha_2[:, None, None]
+        heads = [weights @ value[:, self.offset_heads :]]
+        if self.offset_heads:
+            # Padding must look like what lies beyond the text: zero.
+            value = value[:, : self.offset_heads] * mask[:, None, :, None]
+            heads.insert(0, self._shift(value))
+        mixed = torch.cat(heads, dim=1).transpose(1, 2).flatten(-2) / alpha_2[:, None, None]
         return mixed * mask.unsqueeze(-1), radius * self.growth(lengths, radius) / alpha_2
+
+    def _split(self, x: Tensor) -> Tensor:
+        """`[B, N, h * e]` to `[B, h, N, e]`."""
+        return x.reshape(*x.shape[:-1], -1, self.width // self.heads).transpose(1, 2)
+
+    def _shift(self, value: Tensor) -> Tensor:
+        """`[B, offset_heads, N, e]`: head h sees the token -1, +1, -2, +2, ... away."""
+        length = value.shape[2]
+        reach = (self.offset_heads + 1) // 2
+        padded = functional.pad(value, (0, 0, reach, reach))
+        starts = [reach + (h // 2 + 1) * (1 if h % 2 else -1) for h in range(self.offset_heads)]
+        shifted = [padded[:, h, start : start + length] for h, start in enumerate(starts)]
+        return torch.stack(shifted, dim=1)
