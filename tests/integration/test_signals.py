@@ -58,7 +58,7 @@ def test_a_signal_saves_and_stops(
 ) -> None:
     fitting.send_signal(signum)
     _, err = fitting.communicate()
-    assert fitting.returncode == status
+    assert fitting.returncode == status, err
     assert f"stopped by {name}: saved" in err
     assert "--run a goes on from there" in err
     assert "Traceback" not in err
@@ -90,7 +90,7 @@ def test_a_signal_before_training_stops_at_once(here: Path) -> None:
     assert "Seed set to 0" in first
     program.send_signal(signal.SIGTERM)
     _, err = program.communicate()
-    assert program.returncode == 143
+    assert program.returncode == 143, err
     assert "Traceback" not in err
 
 
@@ -104,7 +104,7 @@ def test_a_signal_during_a_test_stops_at_once(trained: Path, steadfast: Steadfas
     time.sleep(1)
     program.send_signal(signal.SIGINT)
     _, err = program.communicate()
-    assert program.returncode == 130
+    assert program.returncode == 130, err
     assert "no checkpoint was written for it" in err
     assert results("done") == before
     assert steadfast("test", "--run=done", ATTACK, QUIET).status == 0
