@@ -25,21 +25,26 @@ class CheckpointSettings:
 
     Args:
         monitor: logged validation metric by which `best.ckpt` is chosen, for example
-            `val/accuracy`, `val/loss` or `val/radius_correct`.
+            `val/accuracy`, `val/loss` or `val/radius_correct`; null: those of the last epoch.
         mode: whether the largest (`max`) or the smallest (`min`) value of `monitor` is best.
         every_minutes: write `last.ckpt` also in the middle of an epoch, when this many minutes have
             passed since it was last written; it is always written at the end of each epoch.
     """
 
-    monitor: str = "val/accuracy"
+    monitor: str | None = "val/accuracy"
     mode: Literal["min", "max"] = "max"
     every_minutes: float = 10.0
 
 
 class BestCheckpoint(ModelCheckpoint):
-    """Keeps the weights with the best value of a monitored metric as `best.ckpt`."""
+    """Keeps the weights with the best value of a monitored metric as `best.ckpt`.
 
-    def __init__(self, directory: Path, *, monitor: str, mode: Literal["min", "max"]) -> None:
+    Without a metric the newest weights are the best.
+    """
+
+    def __init__(
+        self, directory: Path, *, monitor: str | None, mode: Literal["min", "max"]
+    ) -> None:
         super().__init__(
             dirpath=directory,
             filename="best",
@@ -57,7 +62,8 @@ class BestCheckpoint(ModelCheckpoint):
             ValueError: the module does not log it.
         """
         metrics = sorted(name for name in trainer.callback_metrics if name.startswith("val/"))
-        if trainer.state.fn == TrainerFn.FITTING and self.monitor not in metrics:
+        missing = self.monitor is not None and self.monitor not in metrics
+        if trainer.state.fn == TrainerFn.FITTING and missing:
             msg = (
                 f"got --checkpoint.monitor {self.monitor}, which {type(pl_module).__name__} does "
                 f"not log, expected one of {', '.join(metrics)}"
@@ -67,7 +73,7 @@ class BestCheckpoint(ModelCheckpoint):
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Keep the weights if they are the best; without validation none are."""
-        if self.monitor in trainer.callback_metrics:
+        if self.monitor is None or self.monitor in trainer.callback_metrics:
             super().on_train_epoch_end(trainer, pl_module)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

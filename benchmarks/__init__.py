@@ -1,0 +1,1 @@
+"""Commands that measure; never collected by the test run."""

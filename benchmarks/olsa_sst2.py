@@ -1,0 +1,136 @@
+"""The tables of docs/methods/olsa.md: OLSA on SST-2, every row a run of the real command.
+
+    python -m benchmarks.olsa_sst2 --data_dir DIR [--group depth gamma ...] [--backbone FOLDER]
+
+Runs that are finished are not repeated, interrupted ones go on; the tables are printed from their
+`results.json`. With `--print` nothing is run.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+OLSA = "configs/olsa/sst2.yaml"
+PAPER = "configs/olsa/sst2_paper.yaml"
+BAG = "configs/text_classifier/sst2_bag.yaml"
+TRANSFORMER = "configs/text_classifier/sst2.yaml"
+FINETUNE = "configs/olsa/sst2_finetune.yaml"
+
+Row = tuple[str, str, list[str]]
+
+
+def _model(**settings: object) -> list[str]:
+    return [
+        part
+        for name, value in settings.items()
+        for part in (f"--model.{name}", "null" if value is None else str(value).lower())
+    ]
+
+
+PURE: dict[str, object] = {"value_clip": None, "offset_heads": 0, "feedforward": False}
+"""Nothing that the paper does not have."""
+
+GROUPS: dict[str, list[Row]] = {
+    "depth": [
+        *((f"ours, {d} layer(s), hinge 2", OLSA, _model(depth=d)) for d in (1, 2, 3)),
+        *((f"paper's layers, {d}, hinge 2", OLSA, _model(depth=d, **PURE)) for d in (1, 2, 3)),
+        ("bag, hinge 2", BAG, []),
+        ("Transformer, 2 layers", TRANSFORMER, []),
+    ],
+    "gamma": [
+        (f"paper's layers, 1, gamma {g}", PAPER, _model(gamma=g)) for g in (0.2, 0.5, 1.0, 2.0, 5.0)
+    ],
+    "hinge": [
+        *(
+            (f"ours, 1 layer, hinge {t}", OLSA, _model(target_radius=t))
+            for t in (0.5, 1.0, 1.5, 3.0)
+        ),
+        *((f"bag, hinge {t}", BAG, _model(target_radius=t)) for t in (0.5, 1.0, 1.5, 3.0)),
+    ],
+    "parts": [
+        ("ours without offset heads", OLSA, _model(offset_heads=0)),
+        ("ours without feed-forward", OLSA, _model(feedforward=False)),
+        ("ours without value clip", OLSA, _model(value_clip=None)),
+        ("ours, alpha_1 from 4", OLSA, _model(initial_alpha_1=4.0)),
+    ],
+    "ablation": [
+        ("dropout 0.1", OLSA, _model(**PURE, dropout=0.1)),
+        ("ReLU", OLSA, _model(**PURE, activation="relu")),
+        ("mean-only LayerNorm", OLSA, _model(**PURE, mean_norm=True)),
+    ],
+    "finetune": [
+        ("OLSA on MiniLM, hinge 1", FINETUNE, []),
+        ("OLSA on MiniLM, hinge 0.5", FINETUNE, _model(target_radius=0.5)),
+        ("bag on MiniLM, hinge 1", FINETUNE, _model(depth=0)),
+        ("bag on MiniLM, hinge 0.5", FINETUNE, _model(depth=0, target_radius=0.5)),
+    ],
+}
+
+
+def run_name(title: str) -> str:
+    """A run name from a row's title."""
+    kept = "".join(c if c.isalnum() or c == "." else "-" for c in title.lower())
+    return "sst2-" + "-".join(part for part in kept.split("-") if part)
+
+
+def train(row: Row, arguments: argparse.Namespace) -> None:
+    """Run one row unless it is finished."""
+    title, config, overrides = row
+    results = arguments.runs_dir / run_name(title) / "results.json"
+    if results.is_file() and "certify" in json.loads(results.read_text())["seconds"]:
+        return
+    command = [sys.executable, "-m", "app", "train", "--config", config]
+    command += ["--data.data_dir", arguments.data_dir, "--run", run_name(title)]
+    command += ["--runs_dir", str(arguments.runs_dir), *overrides]
+    if config == FINETUNE and arguments.backbone:
+        command += ["--model.backbone", arguments.backbone]
+    print("$", " ".join(command), file=sys.stderr, flush=True)
+    subprocess.run([*command, "--trainer.enable_progress_bar", "false"], check=True)
+
+
+def table(group: str, runs_dir: Path) -> str:
+    """The Markdown table of a group, from what is finished."""
+    lines = [
+        "| model | accuracy | mean radius | radius, 0 if wrong | accuracy under PGD, eps 1 "
+        "| seconds of training |",
+        "|---|---|---|---|---|---|",
+    ]
+    for title, _, _ in GROUPS[group]:
+        path = runs_dir / run_name(title) / "results.json"
+        if not path.is_file():
+            lines.append(f"| {title} | not run | | | | |")
+            continue
+        content = json.loads(path.read_text())
+        metrics = content["metrics"]
+        cells = [
+            f"{100 * metrics.get('test/accuracy', float('nan')):.1f} %",
+            f"{metrics.get('certify/radius', float('nan')):.3f}",
+            f"{metrics.get('certify/radius_correct', float('nan')):.3f}",
+            f"{100 * metrics.get('test/pgd_accuracy', float('nan')):.1f} %",
+            f"{content['seconds'].get('fit', float('nan')):.0f}",
+        ]
+        lines.append(f"| {title} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--data_dir", help="folder with sst2/{train,validation,test}.tsv[.gz]")
+    parser.add_argument("--runs_dir", type=Path, default=Path("runs"), help="where runs are kept")
+    parser.add_argument("--backbone", help="folder or hub name of the pretrained encoder")
+    parser.add_argument("--group", nargs="+", choices=list(GROUPS), default=list(GROUPS))
+    parser.add_argument("--print", action="store_true", help="print tables of finished runs only")
+    arguments = parser.parse_args()
+    if not arguments.print and arguments.data_dir is None:
+        parser.error("give --data_dir DIR, or --print for what is finished")
+    for group in arguments.group:
+        for row in [] if arguments.print else GROUPS[group]:
+            train(row, arguments)
+        print(f"\n{group}\n\n{table(group, arguments.runs_dir)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
