@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict
 from app import atomic
 from app.version import versions
 
-Stage = Literal["fit", "validate", "test", "certify"]
+Stage = Literal["fit", "validate", "test", "certify", "certify_paper"]
 
 
 class Results(TypedDict):

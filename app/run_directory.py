@@ -60,10 +60,9 @@ class RunDirectory:
         """Numbers of the finished stages."""
         return self.path / "results.json"
 
-    @property
-    def certificates(self) -> Path:
-        """One certificate per sample."""
-        return self.path / "certificates.jsonl"
+    def certificates(self, bound: str = "sound") -> Path:
+        """One certificate per sample; apart where the bound is no theorem."""
+        return self.path / ("certificates.jsonl" if bound == "sound" else f"printed_{bound}.jsonl")
 
     @property
     def predictions(self) -> Path:

@@ -178,17 +178,17 @@ class RobustTrainer(pl.Trainer):
             datamodule: the corpus.
             ckpt_path: checkpoint to certify; `best.ckpt` of `--run` if not given.
             bound: formula of the Lipschitz constant: a proven one, or `paper`, as printed in the
-                papers, for reproduction only.
+                papers, for reproduction only; its numbers are kept apart, as `certify_paper/...`.
             radii: the R of the metrics `certify/accuracy@R`, the share of the texts that are
                 classified rightly with a radius of more than R.
         """
         self._require_full_precision()
         keep = self.recorder is not None and not self.fast_dev_run
-        path = self.recorder.run.certificates if keep and self.recorder else None
+        path = self.recorder.run.certificates(bound) if keep and self.recorder else None
         evaluator = CertifyEvaluator(model, bound=bound, radii=radii, path=path)
         return self._evaluate(
-            "certify",
-            "certify/",
+            evaluator.stage,
+            f"{evaluator.stage}/",
             model,
             ckpt_path,
             lambda found: super(RobustTrainer, self).test(
@@ -236,7 +236,6 @@ class RobustTrainer(pl.Trainer):
         pgd_steps: int = 20,
         pgd_step_size: float | None = None,
         pgd_restarts: int = 1,
-        bound: Bound = "sound",
         radii: list[float] = list(RADII),  # noqa: B006 (LightningCLI shows it; it is only read)
     ) -> None:
         """Fit a model, then test and certify its best checkpoint.
@@ -254,8 +253,6 @@ class RobustTrainer(pl.Trainer):
             pgd_step_size: length of a step; 2.5 pgd_epsilon / pgd_steps if not given.
             pgd_restarts: how often the attack is begun, first at the text and then at random
                 points.
-            bound: formula of the Lipschitz constant: a proven one, or `paper`, as printed in the
-                papers, for reproduction only.
             radii: the R of the metrics `certify/accuracy@R`, the share of the texts that are
                 classified rightly with a radius of more than R.
         """
@@ -276,7 +273,7 @@ class RobustTrainer(pl.Trainer):
                 pgd_restarts=pgd_restarts,
             )
         if "certify" in stages:
-            self.certify(model, datamodule, best, bound=bound, radii=radii)
+            self.certify(model, datamodule, best, radii=radii)
 
     def _best(self) -> Path | None:
         """The checkpoint that is tested after a fit; None for the weights as they are."""

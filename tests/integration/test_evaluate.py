@@ -49,8 +49,11 @@ def test_predict_writes_one_line_per_sample(trained: Path, steadfast: Steadfast)
 def test_bounds_and_radii(trained: Path, steadfast: Steadfast) -> None:
     outcome = steadfast("certify", "--run=done", TINY, "--bound=paper", "--radii=[0.5,3]")
     assert outcome.status == 0
-    assert {"certify/accuracy@0.5", "certify/accuracy@3"} <= set(results("done")["metrics"])
-    assert {r["bound"] for r in lines("runs/done/certificates.jsonl")} == {"paper"}
+    assert {"certify_paper/accuracy@0.5", "certify_paper/accuracy@3"} <= set(
+        results("done")["metrics"]
+    )
+    assert {r["bound"] for r in lines("runs/done/printed_paper.jsonl")} == {"paper"}
+    assert {r["bound"] for r in lines("runs/done/certificates.jsonl")} == {"sound"}
 
 
 def test_other_settings_would_mix_results(trained: Path, steadfast: Steadfast) -> None:
