@@ -31,7 +31,7 @@ class OLSA(CertifiedClassifier):
         depth: int = 1,
         heads: int = 8,
         width: int = 256,
-        loss: Loss = "cross_entropy",
+        loss: Loss = "hinge",
         gamma: float = 2.0,
         gamma_schedule: Schedule = "linear",
         margin: Margin = "pairwise",
@@ -65,8 +65,8 @@ class OLSA(CertifiedClassifier):
             depth: number of OLSA layers; 0 is a bag of embeddings.
             heads: attention heads.
             width: token width from scratch; on a backbone the backbone's width is used.
-            loss: cross_entropy: minus gamma times the margin reward, as the paper. hinge: on the
-                certified radius, with target_radius.
+            loss: hinge: on the certified radius, up to target_radius. cross_entropy: minus gamma
+                times the margin reward, as the paper; it can run off to one class.
             gamma: final weight of the margin reward.
             gamma_schedule: linear: gamma rises from 0 to its final value over the run.
             margin: what is rewarded: paper: logit difference / sqrt(2). pairwise: the radius.
