@@ -1,0 +1,88 @@
+"""Try to break certificates: attack every test text just inside its certified radius.
+
+    python -m benchmarks.soundness --run runs/NAME [--data_dir DIR] [--restarts 3] [--steps 50]
+
+For each text of the run's test split: projected gradient descent at 0.999 of its own radius, once
+on the margin and once on the cross-entropy, from the text itself and from random points of the
+ball. A single changed prediction would refute the certificate. Beside it the same attack at
+multiples of the radius, to show that it is an attack, and how loose the certificates are.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import torch
+import yaml
+
+import datamodules
+import lit_modules
+from attacks import PGD
+from certify import Certifier
+
+FACTORS = (0.999, 1.01, 1.05, 1.1, 1.5)
+
+
+def corpus_of(run: Path, data_dir: str | None) -> datamodules.TextDataModule:
+    """The data module of a run."""
+    settings = yaml.safe_load((run / "config.yaml").read_text())["data"]
+    arguments = dict(settings.get("init_args") or {})
+    if data_dir is not None:
+        arguments["data_dir"] = data_dir
+    name = settings["class_path"].rsplit(".", 1)[-1]
+    corpus: datamodules.TextDataModule = getattr(datamodules, name)(**arguments)
+    return corpus
+
+
+def main() -> int:
+    """Run the attacks; 1 if a certificate was broken."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--run", type=Path, required=True, help="run directory")
+    parser.add_argument("--data_dir", help="where the corpora lie, if not where the run had them")
+    parser.add_argument("--restarts", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--limit", type=int, help="attack only the first so many texts")
+    arguments = parser.parse_args()
+
+    model = lit_modules.load(arguments.run / "checkpoints" / "best.ckpt")
+    corpus = corpus_of(arguments.run, arguments.data_dir)
+    corpus.prepare_data()
+    corpus.setup("test")
+    corpus.tokenizer = model.tokenizer
+    certifier = Certifier(model)
+    flips = dict.fromkeys(FACTORS, 0)
+    samples, certified, left = 0, 0, arguments.limit or sys.maxsize
+    for batch in corpus.test_dataloader():
+        if left <= 0:
+            break
+        certificates = certifier(batch)
+        x = model.embed(batch).detach()
+        seeds = batch.sample_ids.tolist()
+        with model.frozen():
+            for factor in FACTORS:
+                flipped = torch.zeros_like(certificates.prediction, dtype=torch.bool)
+                for loss in ("margin", "cross_entropy"):
+                    attack = PGD(steps=arguments.steps, restarts=arguments.restarts, loss=loss)
+                    _, found = attack(
+                        model.classify,
+                        x,
+                        batch.mask,
+                        certificates.prediction,
+                        epsilon=(factor * certificates.radius).to(x.dtype),
+                        seeds=seeds,
+                    )
+                    flipped |= found
+                flips[factor] += int(flipped.sum())
+        samples += len(batch)
+        certified += int((certificates.radius > 0).sum())
+        left -= len(batch)
+    print(f"{samples} texts, {certified} with a positive radius; predictions changed by PGD")
+    print(f"(margin and cross-entropy, {arguments.restarts} restarts, {arguments.steps} steps)")
+    print("\n| eps / certified radius | changed |\n|---|---|")
+    for factor, count in flips.items():
+        print(f"| {factor} | {count} ({100 * count / samples:.1f} %) |")
+    return 1 if flips[FACTORS[0]] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
