@@ -43,11 +43,8 @@ GROUPS: dict[str, list[Row]] = {
         (f"paper's layers, 1, gamma {g}", PAPER, _model(gamma=g)) for g in (0.2, 0.5, 1.0, 2.0, 5.0)
     ],
     "hinge": [
-        *(
-            (f"ours, 1 layer, hinge {t}", OLSA, _model(target_radius=t))
-            for t in (0.5, 1.0, 1.5, 3.0)
-        ),
-        *((f"bag, hinge {t}", BAG, _model(target_radius=t)) for t in (0.5, 1.0, 1.5, 3.0)),
+        *((f"ours, 1 layer, hinge {t}", OLSA, _model(target_radius=t)) for t in (1.0, 1.5, 3.0)),
+        *((f"bag, hinge {t}", BAG, _model(target_radius=t)) for t in (1.0, 1.5, 3.0)),
     ],
     "parts": [
         ("ours without offset heads", OLSA, _model(offset_heads=0)),
@@ -62,9 +59,8 @@ GROUPS: dict[str, list[Row]] = {
     ],
     "finetune": [
         ("OLSA on MiniLM, hinge 1", FINETUNE, []),
-        ("OLSA on MiniLM, hinge 0.5", FINETUNE, _model(target_radius=0.5)),
         ("bag on MiniLM, hinge 1", FINETUNE, _model(depth=0)),
-        ("bag on MiniLM, hinge 0.5", FINETUNE, _model(depth=0, target_radius=0.5)),
+        ("OLSA on MiniLM, hinge 0.6", FINETUNE, _model(target_radius=0.6)),
     ],
 }
 
