@@ -1,5 +1,6 @@
 """Projected gradient descent in the embedding space, L2 ball (Madry et al., 2018)."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -36,13 +37,13 @@ class PGD:
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        if self.epsilon < 0 or self.steps < 1 or self.restarts < 1:
+        if not 0 <= self.epsilon < math.inf or self.steps < 1 or self.restarts < 1:
             msg = (
                 f"got epsilon={self.epsilon}, steps={self.steps}, restarts={self.restarts}, "
-                "expected epsilon >= 0 and at least one step and one restart"
+                "expected a finite epsilon >= 0 and at least one step and one restart"
             )
             raise ValueError(msg)
-        if self.step_size is not None and self.step_size <= 0:
+        if self.step_size is not None and not 0 < self.step_size < math.inf:
             msg = f"got step_size={self.step_size}, expected a positive number or null"
             raise ValueError(msg)
 
@@ -78,7 +79,10 @@ class PGD:
         with torch.inference_mode(False), torch.enable_grad():
             # Tensors made under inference mode cannot be saved for backward; clones can.
             x, mask, labels = x.detach().clone(), mask.clone(), labels.clone()
-            radius = x.new_full((x.shape[0],), self.epsilon) if epsilon is None else epsilon.clone()
+            radius = x.new_full((x.shape[0],), self.epsilon)
+            if epsilon is not None:
+                # Certified radii are float64; the perturbation has the embeddings' precision.
+                radius.copy_(epsilon)
             best, best_loss = x.clone(), x.new_full((x.shape[0],), -torch.inf)
             found = torch.zeros_like(labels, dtype=torch.bool)
             for restart in range(self.restarts):
@@ -90,7 +94,8 @@ class PGD:
                 )
                 with torch.no_grad():
                     wrong = classify(x + delta, mask).argmax(dim=-1) != labels
-                    better = (wrong & ~found) | ((wrong == found) & (value > best_loss))
+                    # What was found is kept: other samples decide how many restarts follow.
+                    better = ~found & (wrong | (value > best_loss))
                     best = torch.where(better[:, None, None], x + delta, best)
                     best_loss = torch.where(better, value, best_loss)
                     found |= wrong
@@ -108,18 +113,26 @@ class PGD:
         labels: Tensor,
         radius: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        """One restart: the perturbation of largest loss on the way, and that loss."""
+        """One restart: the perturbation of largest loss on the way, and that loss.
+
+        Misclassified ones come first: with three classes the cross-entropy may be largest where
+        the prediction is still the label.
+        """
         step = 2.5 * radius / self.steps if self.step_size is None else self.step_size
         step = torch.as_tensor(step, dtype=x.dtype, device=x.device).expand_as(radius)
         best, best_loss = delta, torch.full_like(radius, -torch.inf)
+        found = torch.zeros_like(labels, dtype=torch.bool)
         for _ in range(self.steps + 1):
             delta = delta.detach().requires_grad_()
-            value = self._objective(classify(x + delta, mask), labels)
+            logits = classify(x + delta, mask)
+            value = self._objective(logits, labels)
             (gradient,) = torch.autograd.grad(value.sum(), delta)
             with torch.no_grad():
-                better = value > best_loss
+                wrong = logits.argmax(dim=-1) != labels
+                better = (wrong & ~found) | ((wrong == found) & (value > best_loss))
                 best = torch.where(better[:, None, None], delta, best)
                 best_loss = torch.where(better, value, best_loss)
+                found |= wrong
                 gradient = gradient * mask.unsqueeze(-1)
                 direction = gradient / _norm(gradient).clamp_min(torch.finfo(x.dtype).tiny)
                 delta = _into_ball(delta + step[:, None, None] * direction, radius)

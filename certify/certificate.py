@@ -12,6 +12,9 @@ from layers.attention.bounds import BOUNDS, Bound
 from layers.encoders import LipschitzClassifier
 from layers.orthogonal import OrthogonalLinear
 
+ROUNDING = 1e-9
+"""Relative allowance for rounding: far above a float64 forward pass's, far below any margin."""
+
 
 class Certifiable(Protocol):
     """What can be certified: `embed` maps a batch to tokens, `network` tokens to logits."""
@@ -29,13 +32,14 @@ class Certificates:
 
     Attributes:
         prediction: `[B]` int64, the predicted class.
-        margin: `[B]` float64, smallest difference of the predicted logit and another, over the
-            norm of the difference of their head rows: the prediction's distance from the decision
-            boundary in the pooled space.
+        margin: `[B]` float64, smallest difference of the predicted logit and another, less an
+            allowance for rounding, over the norm of the difference of their head rows: the
+            prediction's distance from the decision boundary in the pooled space.
         lipschitz: `[B]` float64, bound on the Lipschitz constant from tokens to pooled vector;
             infinite where there is none.
-        radius: `[B]` float64, margin / lipschitz; 0 where there is no certificate. For `sound`
-            bounds: no X' with ||X' - X||_F < radius has another prediction.
+        radius: `[B]` float64, margin / lipschitz; 0 where there is no certificate, where logits
+            are tied and where anything is not finite. For `sound` bounds: no X' with
+            ||X' - X||_F < radius has another prediction.
         bound: name of the bound.
     """
 
@@ -53,7 +57,7 @@ class Certifier:
         """Measure the model's weights.
 
         The certificate is about the network with the weights that `module` uses in evaluation
-        mode, run in float64; the module itself is not changed.
+        mode (orthogonal matrices bit for bit), run in float64; the module itself is not changed.
 
         Args:
             module: a classifier. One whose network is no `LipschitzClassifier` gets radius 0.
@@ -61,6 +65,7 @@ class Certifier:
 
         Raises:
             ValueError: unknown bound, or weights of reduced precision.
+            TypeError: a part of the network is of a class that the theorem does not cover.
         """
         if bound not in BOUNDS:
             msg = f"got bound={bound!r}, expected one of {', '.join(BOUNDS)}"
@@ -76,7 +81,7 @@ class Certifier:
         self.network: LipschitzClassifier | None = None
         if isinstance(module.network, LipschitzClassifier):
             self.network = _plain_double(module.network)
-            self.norms = [measure(block) for block in self.network.encoder.blocks]  # type: ignore[arg-type] # ModuleList hides the type; encoder_bound checks it
+            self.norms = measure(self.network)
 
     @torch.no_grad()
     def __call__(self, batch: Any) -> Certificates:
@@ -106,13 +111,18 @@ class Certifier:
                 torch.zeros_like(margin),
                 self.bound,
             )
-        logits = self.network(x.to(torch.float64), mask)
-        prediction, margin = margins(logits, self.network.head.weight)
-        # Far above the error of a float64 forward pass, far below any margin of interest.
-        margin = margin - 1e-9 * (1 + logits.abs().amax(dim=1))
+        pooled = self.network.encoder(x.to(torch.float64), mask)
+        logits = self.network.head(pooled)
+        prediction = logits.argmax(dim=1)
         lengths = mask.sum(dim=1).to(torch.float64)
+        scale = torch.maximum(pooled.norm(dim=1), lengths.sqrt() * self.network.encoder.radius)
+        raised = _raise_others(logits, prediction, ROUNDING * scale, self.network.head)
+        margin = signed_margins(raised, prediction, self.network.head.weight)
         lipschitz = encoder_bound(self.network.encoder, self.norms, lengths, bound=self.bound)
-        radius = (margin / lipschitz).clamp_min(0.0)
+        lipschitz = lipschitz.nan_to_num(nan=torch.inf)
+        radius = margin / lipschitz
+        proven = (radius > 0) & radius.isfinite() & logits.isfinite().all(dim=1)
+        radius = torch.where(proven, radius, torch.zeros_like(radius))
         return Certificates(prediction, margin, lipschitz, radius, self.bound)
 
 
@@ -163,6 +173,26 @@ def signed_margins(logits: Tensor, labels: Tensor, head: Tensor | None) -> Tenso
         gaps = gaps / norms
     own = torch.zeros_like(gaps, dtype=torch.bool).scatter(1, labels.unsqueeze(1), value=True)
     return gaps.masked_fill(own, torch.inf).amin(dim=1)
+
+
+def _raise_others(logits: Tensor, prediction: Tensor, error: Tensor, head: nn.Linear) -> Tensor:
+    """Logits in which every class but the predicted one has the benefit of the rounding error.
+
+    Rounding moves a logit in proportion to its head row and not to itself: of two nearly equal,
+    long rows the difference of the logits may be nothing but rounding.
+
+    Args:
+        logits: `[B, C]`.
+        prediction: `[B]`.
+        error: `[B]` allowance for the pooled vectors' error.
+        head: gives the lengths of the rows.
+    """
+    allowance = error * torch.linalg.vector_norm(head.weight, dim=1).amax()
+    if head.bias is not None:
+        allowance = allowance + ROUNDING * head.bias.abs().amax()
+    chosen = prediction.unsqueeze(1)
+    raised: Tensor = (logits + allowance[:, None]).scatter(1, chosen, logits.gather(1, chosen))
+    return raised
 
 
 def _plain_double(network: LipschitzClassifier) -> LipschitzClassifier:

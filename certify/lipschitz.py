@@ -1,16 +1,39 @@
 """Lipschitz constants of encoders from measured weight norms; proofs in docs/certificates.md."""
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from certify.norms import spectral_norm_bound
 from layers.attention.bounds import AttentionNorms, Bound, attention_bound, mixing_norm
 from layers.attention.olsa import OneLipschitzSelfAttention
-from layers.encoders import LipschitzBlock, LipschitzEncoder
+from layers.encoders import (
+    LipschitzBlock,
+    LipschitzClassifier,
+    LipschitzEncoder,
+    MeanOnlyNorm,
+    OrthogonalFeedForward,
+)
+from layers.groupsort import GroupSort
 from layers.orthogonal import OrthogonalLinear
+
+COVERED: tuple[type[nn.Module], ...] = (
+    LipschitzClassifier,
+    LipschitzEncoder,
+    LipschitzBlock,
+    OneLipschitzSelfAttention,
+    OrthogonalLinear,
+    OrthogonalFeedForward,
+    GroupSort,
+    MeanOnlyNorm,
+    nn.Dropout,
+    nn.Linear,
+    nn.ModuleList,
+)
+"""The classes whose compositions docs/certificates.md proves bounds for."""
 
 
 class BlockNorms(NamedTuple):
@@ -20,8 +43,32 @@ class BlockNorms(NamedTuple):
     feedforward: Tensor
 
 
-def measure(block: LipschitzBlock) -> BlockNorms:
-    """Upper bounds, in float64, on the norms of a block's weights."""
+def measure(network: LipschitzClassifier) -> list[BlockNorms]:
+    """Upper bounds, in float64, on the norms of each block's weights.
+
+    Raises:
+        TypeError: a part of the network, or of a part, is not of the very class that the theorem
+            is about; a subclass may compute anything.
+    """
+    for part in network.modules():
+        if type(part) not in COVERED:
+            msg = (
+                f"got a {type(part).__name__} in a network to certify, expected only "
+                f"{', '.join(kind.__name__ for kind in COVERED)}: no theorem covers others"
+            )
+            raise TypeError(msg)
+    return [_measure(block) for block in _blocks(network.encoder)]
+
+
+def _blocks(encoder: LipschitzEncoder) -> Iterator[LipschitzBlock]:
+    for block in encoder.blocks:
+        if not isinstance(block, LipschitzBlock):
+            msg = f"got a block of type {type(block).__name__}, expected LipschitzBlock"
+            raise TypeError(msg)
+        yield block
+
+
+def _measure(block: LipschitzBlock) -> BlockNorms:
     attention = block.attention
     score = attention.score_weight().to(torch.float64)
     exact = 1 + 1e-12  # covers the rounding of the vector norms and of kappa
@@ -64,10 +111,7 @@ def encoder_bound(
     lipschitz = torch.ones_like(lengths)
     used = torch.full_like(lengths, encoder.radius)
     proven = used * (1 + 1e-12)
-    for block, measured in zip(encoder.blocks, norms, strict=True):
-        if not isinstance(block, LipschitzBlock):
-            msg = f"got a block of type {type(block).__name__}, expected LipschitzBlock"
-            raise TypeError(msg)
+    for block, measured in zip(_blocks(encoder), norms, strict=True):
         attention = block.attention
         alpha_2 = attention.alpha_2(lengths, used)
         gain, mixed = _attention(

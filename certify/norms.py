@@ -1,7 +1,8 @@
 """Spectral norms that are upper bounds, not estimates.
 
 Power iteration and singular-value routines approach the norm from below or without a proven error;
-a certificate needs a number that is certainly not too small. Everything here runs in float64.
+a certificate needs a number that is certainly not too small. Everything here runs in float64. The
+rounding errors are bounded in docs/certificates.md, "Measured weights and rounding".
 """
 
 import torch
@@ -26,40 +27,59 @@ def spectral_norm_bound(weight: Tensor) -> Tensor:
         weight: `[n, m]`, any floating dtype; converted to float64 exactly.
 
     Returns:
-        A float64 scalar.
+        A float64 scalar; NaN or infinite if an entry is.
     """
     matrix = weight.detach().to(torch.float64)
     if matrix.shape[0] > matrix.shape[1]:
         matrix = matrix.mT
+    # A power of two, so the division is exact; without it the Gram matrix of very small or very
+    # large entries would underflow or overflow.
+    _, exponent = torch.frexp(matrix.abs().amax())
+    scaled = torch.ldexp(matrix, -exponent)
+    scaled_bound = torch.ldexp(_gram_iteration(scaled @ scaled.mT, _slack(scaled)), exponent)
     gram = matrix @ matrix.mT
-    unit = torch.finfo(torch.float64).eps
-    size = float(max(matrix.shape))
-    # |fl(A B) - A B| <= m u |A| |B| entrywise (Higham 2002, section 3.5), so in Frobenius norm at
-    # most m u ||A||_F^2; a factor 4 covers the operations after it.
-    slack = 4 * size * unit * matrix.square().sum()
     eye = torch.eye(gram.shape[0], dtype=gram.dtype, device=gram.device)
-    near_orthogonal = (1 + torch.linalg.matrix_norm(gram - eye) + slack).sqrt()
-    return torch.minimum(near_orthogonal, _gram_iteration(gram, slack, size * unit))
+    defect = _frobenius_bound(gram - eye) + _slack(matrix)
+    near_orthogonal = (1 + defect).sqrt() * (1 + 1e-15)
+    return torch.minimum(near_orthogonal, scaled_bound)
 
 
-def _gram_iteration(gram: Tensor, slack: Tensor, unit_error: float) -> Tensor:
+def _slack(matrix: Tensor) -> Tensor:
+    """Upper bound on the rounding error of `matrix @ matrix.mT`, in Frobenius norm.
+
+    |fl(A B) - A B| <= m u |A| |B| entrywise for inner products of m terms (Higham 2002, section
+    3.5), so in Frobenius norm at most m u ||A||_F^2. Four times as much with eps = 2 u leaves
+    seven eighths for whatever is computed with a result of a few roundings.
+    """
+    size = float(max(matrix.shape))
+    return 4 * size * torch.finfo(matrix.dtype).eps * matrix.square().sum()
+
+
+def _frobenius_bound(matrix: Tensor) -> Tensor:
+    """The Frobenius norm, enlarged by the largest error of summing its n^2 squares."""
+    norm: Tensor = torch.linalg.matrix_norm(matrix)
+    return norm * (1 + (matrix.numel() + 4) * torch.finfo(matrix.dtype).eps)
+
+
+def _gram_iteration(gram: Tensor, slack: Tensor) -> Tensor:
     """Upper bound on sqrt(||gram||) by repeated squaring (Delattre et al., 2023).
 
-    With G = s P and ||P||_F = 1: ||G|| <= s; P^2 = f P' with ||P'||_F = 1 gives ||G||^2 <= s^2 f,
+    With G = s P and ||P||_F <= 1: ||G|| <= s; P^2 = f P' with ||P'||_F <= 1 gives ||G||^2 <= s^2 f,
     and so on. Every stage is a valid bound, so the smallest is taken. `error` bounds how far the
     computed P is from the exact one, in Frobenius norm.
     """
-    scale = torch.linalg.matrix_norm(gram) + slack
-    if not bool(scale > 0):
+    scale = _frobenius_bound(gram) + slack
+    if bool(scale == 0):
         return torch.zeros_like(scale)
+    product_error = 4 * gram.shape[0] * torch.finfo(gram.dtype).eps
     log_bound = scale.log()
     best = log_bound
     power, error = gram / scale, slack / scale
     exponent = 1.0
     for _ in range(GRAM_STEPS):
         square = power @ power
-        error = 2 * error + error.square() + 4 * unit_error
-        frobenius = torch.linalg.matrix_norm(square)
+        error = 2 * error + error.square() + product_error
+        frobenius = _frobenius_bound(square)
         exponent *= 2
         log_bound = log_bound + (frobenius + error).log() / exponent
         best = torch.minimum(best, log_bound)
