@@ -1,7 +1,7 @@
 """Reading checkpoints: of any method, safely, with one clear error for whatever is wrong."""
 
 import inspect
-import pickle
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,9 @@ from lit_modules.text_classifier import TextClassifier
 
 METHODS: dict[str, type[Classifier]] = {cls.__name__: cls for cls in (OLSA, TextClassifier)}
 """Every method, by the name that its checkpoints carry."""
+
+CONTENT = ("method", "tokenizer", "class_names", "pairs")
+"""What a checkpoint has of ours, beside its format."""
 
 
 class CheckpointError(ValueError):
@@ -30,8 +33,11 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
         msg = f"got checkpoint {path}, which is no file; expected one written by `fit` or `train`"
         raise CheckpointError(msg)
     try:
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, EOFError, OSError, ValueError, KeyError, pickle.UnpicklingError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns of odd pickles before it fails on them
+            checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+    # Bytes that are no pickle lead torch's reader to exceptions of any kind.
+    except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         msg = (
             f"got checkpoint {path}, which cannot be read ({reason}): it is damaged or no "
@@ -41,9 +47,15 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     if not isinstance(checkpoint, dict) or CHECKPOINT_KEY not in checkpoint:
         msg = f"got checkpoint {path}, which was not written by this project"
         raise CheckpointError(msg)
-    version = checkpoint[CHECKPOINT_KEY].get("format")
+    content = checkpoint[CHECKPOINT_KEY]
+    version = content.get("format") if isinstance(content, dict) else None
     if version != CHECKPOINT_FORMAT:
         msg = f"got checkpoint {path} of format {version}, expected {CHECKPOINT_FORMAT}"
+        raise CheckpointError(msg)
+    lost = [name for name in ("state_dict", "hyper_parameters") if name not in checkpoint]
+    lost += [name for name in CONTENT if name not in content]
+    if lost:
+        msg = f"got checkpoint {path} without {', '.join(lost)}: it is damaged; use another"
         raise CheckpointError(msg)
     return checkpoint
 
@@ -103,9 +115,13 @@ def load(path: str | Path) -> Classifier:
     if unknown := sorted(settings.keys() - accepted.keys()):
         msg = f"got checkpoint {path} with settings unknown to this version: {', '.join(unknown)}"
         raise CheckpointError(msg)
-    model = METHODS[method](**settings)
-    model.restore_text(checkpoint)
-    model.configure_model()
+    try:
+        model = METHODS[method](**settings)
+        model.restore_text(checkpoint)
+        model.configure_model()
+    except (KeyError, TypeError, ValueError) as error:
+        msg = f"got checkpoint {path}, from which no model can be built ({error}): it is damaged"
+        raise CheckpointError(msg) from error
     check_fits(checkpoint, model, path)
     model.load_state_dict(checkpoint["state_dict"])
     return model.eval()
