@@ -53,6 +53,28 @@ class FrozenBackbone(nn.Module):
             raise ValueError(msg)
         self._cache: dict[int, Tensor] | None = {} if cache else None
 
+    def check_fits(self, vocab_size: int, max_length: int) -> None:
+        """Raise ValueError unless the encoder has an embedding for every token and position.
+
+        Args:
+            vocab_size: of the tokenizer.
+            max_length: longest text in tokens.
+        """
+        words: int = self.encoder.config.vocab_size
+        longest = max_length
+        table = getattr(getattr(self.encoder, "embeddings", None), "position_embeddings", None)
+        if isinstance(table, nn.Embedding):
+            # RoBERTa and its kin count positions from behind the padding id.
+            taken = 0 if table.padding_idx is None else table.padding_idx + 1
+            longest = table.num_embeddings - taken
+        if vocab_size > words or max_length > longest:
+            msg = (
+                f"got a tokenizer of {vocab_size} ids and max_length={max_length}, expected at "
+                f"most {words} ids and {longest} tokens for this backbone: use the tokenizer it "
+                "was trained with, and a smaller max_length"
+            )
+            raise ValueError(msg)
+
     @property
     def config(self) -> dict[str, Any]:
         """The architecture, as JSON scalars, lists and dicts."""
@@ -92,8 +114,14 @@ class FrozenBackbone(nn.Module):
             for row, key in enumerate(keys):
                 self._cache[key] = vectors[row, mask[row]].clone()
             return vectors
-        cached = [self._cache[key] for key in keys]
-        return nn.utils.rnn.pad_sequence(cached, batch_first=True)
+        cached = torch.cat([self._cache[key] for key in keys])
+        out = cached.new_zeros(*mask.shape, cached.shape[-1])
+        out[mask] = cached
+        return out
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the content of the cache out of copies and pickles: it may be gigabytes."""
+        return {**self.__dict__, "_cache": None if self._cache is None else {}}
 
     @torch.no_grad()
     def _encode(self, input_ids: Tensor, mask: Tensor, segment_ids: Tensor | None) -> Tensor:
