@@ -109,6 +109,8 @@ class LipschitzEncoder(nn.Module):
                 alpha_2 = block.attention.alpha_2(lengths, radius)
                 result.append((block.attention.alpha_1, alpha_2.mean()))
                 radius = radius * (1 + block.attention.growth(lengths, radius) / alpha_2) / 2
+                if block.norm is not None:
+                    radius = radius + torch.linalg.vector_norm(block.norm.bias)
         return result
 
 
