@@ -11,7 +11,7 @@ from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.optim.lr_scheduler import LambdaLR
+from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 from torchmetrics import MeanMetric
 
 from attacks import PGD
@@ -60,6 +60,9 @@ class Classifier(pl.LightningModule):
             extra_metrics: keys that `evaluate` returns beside `loss` and `accuracy`.
         """
         super().__init__()
+        if not 0 <= warmup <= 1:
+            msg = f"got warmup={warmup}, expected the share of all steps, 0 ... 1"
+            raise ValueError(msg)
         self.tokenizer: Tokenizer | None = None
         self.class_names: list[str] | None = None
         self.pairs = False
@@ -73,7 +76,8 @@ class Classifier(pl.LightningModule):
         # that had no batch.
         self.means = nn.ModuleDict(
             {
-                f"{stage}_{name}": MeanMetric()
+                # By default samples with a NaN would be left out of the mean, and hide in it.
+                f"{stage}_{name}": MeanMetric(nan_strategy="disable")
                 for stage in ("val", "test")
                 for name in (*self.metric_names, "pgd_accuracy")
             }
@@ -101,7 +105,8 @@ class Classifier(pl.LightningModule):
             pairs: whether inputs are pairs of texts.
 
         Raises:
-            ValueError: fewer than two classes, or other classes than attached before.
+            ValueError: fewer than two classes, or another vocabulary or other classes than those
+                attached before.
         """
         names = list(class_names)
         if len(names) < 2:
@@ -113,18 +118,31 @@ class Classifier(pl.LightningModule):
                 f"{self.class_names} (pairs: {self.pairs}): use a corpus of the same task"
             )
             raise ValueError(msg)
-        self.tokenizer = self.tokenizer or tokenizer
+        if self.tokenizer is None:
+            self.tokenizer = tokenizer
+        elif tokenizer is not self.tokenizer and tokenizer.state() != self.tokenizer.state():
+            msg = (
+                f"got another vocabulary ({tokenizer.vocab_size} ids) than the model has "
+                f"({self.tokenizer.vocab_size} ids), expected the same: its weights belong to it"
+            )
+            raise ValueError(msg)
         self.class_names, self.pairs = names, pairs
 
     def restore_text(self, checkpoint: dict[str, Any]) -> None:
-        """Attach what a checkpoint (as `read_checkpoint` returns it) was trained with."""
-        content = checkpoint[CHECKPOINT_KEY]
-        if self.tokenizer is None:
-            self.attach(
-                tokenizer_from_state(content["tokenizer"]),
-                content["class_names"],
-                pairs=content["pairs"],
-            )
+        """Attach what a checkpoint (as `read_checkpoint` returns it) was trained with.
+
+        Raises:
+            ValueError: it has no such content, or other than the model has already.
+        """
+        content = checkpoint.get(CHECKPOINT_KEY)
+        if content is None:
+            msg = "got a checkpoint without vocabulary and classes, expected one of this project"
+            raise ValueError(msg)
+        self.attach(
+            tokenizer_from_state(content["tokenizer"]),
+            content["class_names"],
+            pairs=content["pairs"],
+        )
 
     def require_text(self) -> tuple[Tokenizer, list[str]]:
         """The tokenizer and the class names; raises RuntimeError if there are none yet."""
@@ -179,7 +197,7 @@ class Classifier(pl.LightningModule):
             return torch.empty(0, len(class_names), device=self.device)
         encodings = tokenizer.encode(texts)
         order = sorted(range(len(texts)), key=lambda i: len(encodings[i].input_ids))
-        logits = torch.empty(len(texts), len(class_names), device=self.device)
+        parts = []
         training = self.training
         self.eval()
         try:
@@ -187,17 +205,27 @@ class Classifier(pl.LightningModule):
                 rows = order[start : start + batch_size]
                 chunk = [encodings[i] for i in rows]
                 batch = collate(chunk, pad_id=tokenizer.pad_id, pairs=self.pairs)
-                logits[rows] = self(batch.to(self.device)).to(logits)
+                parts.append(self(batch.to(self.device)))
         finally:
             self.train(training)
-        return logits
+        logits = torch.cat(parts)
+        back = torch.tensor(order, device=logits.device).argsort()
+        return logits[back]
 
     # Steps
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         optimizer = self.optimizer([p for p in self.parameters() if p.requires_grad])
         if self.lr_scheduler is not None:
-            return [optimizer], [self.lr_scheduler(optimizer)]
+            scheduler = self.lr_scheduler(optimizer)
+            if isinstance(scheduler, ReduceLROnPlateau):
+                # LightningCLI's own class names what it watches; torch's does not.
+                monitor = getattr(scheduler, "monitor", "val/loss")
+                return {
+                    "optimizer": optimizer,
+                    "lr_scheduler": {"scheduler": scheduler, "monitor": monitor},
+                }
+            return [optimizer], [scheduler]
         if self.warmup == 0 and self.decay == "none":
             return optimizer
         schedule = LambdaLR(optimizer, self._learning_rate_factor())
@@ -246,8 +274,9 @@ class Classifier(pl.LightningModule):
 
     def logs_this_step(self) -> bool:
         """Whether the trainer writes metrics at this step; others need not be computed."""
+        # 0 turns logging off.
         every: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined] # set by a connector
-        return (self.trainer.global_step + 1) % every == 0
+        return every > 0 and (self.trainer.global_step + 1) % every == 0
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         self._accumulate("val", self.evaluate(batch))

@@ -13,6 +13,8 @@ from lit_modules.base import Classifier, Decay
 from lit_modules.radius import RadiusObjective
 from text import Batch
 
+FULL_PRECISION = ("32-true", "64-true")
+
 
 class CertifiedClassifier(Classifier):
     """A classifier whose network may be Lipschitz by construction, trained for a large radius.
@@ -59,7 +61,16 @@ class CertifiedClassifier(Classifier):
             decay=decay,
             extra_metrics=extra,
         )
-        self.objective = objective
+        self.objective, self.certified = objective, certified
+
+    def setup(self, stage: str) -> None:
+        precision = str(self.trainer.precision)
+        if self.certified and precision.endswith("true") and precision not in FULL_PRECISION:
+            msg = (
+                f"got precision {precision}, expected 32-true, 64-true, bf16-mixed or 16-mixed: "
+                "weights of reduced precision cannot be orthogonal enough for a certificate"
+            )
+            raise ValueError(msg)
 
     def head_weight(self) -> Tensor | None:
         """`[C, d]` weight of the head; None for a network without certificate."""

@@ -117,62 +117,56 @@ class OLSA(CertifiedClassifier):
             msg = f"got depth={depth}, expected 0 or more layers"
             raise ValueError(msg)
         self.save_hyperparameters(ignore=["optimizer", "lr_scheduler"])
+        # Not read from hparams: a subclass built by the command line has its own arguments there.
+        self.width, self.embedding_norm = width, embedding_norm
+        self.backbone, self.backbone_layer = backbone, backbone_layer
+        self.cache_backbone = cache_backbone
+        self.layers: dict[str, Any] = {
+            "depth": depth,
+            "heads": heads,
+            "initial_alpha_1": initial_alpha_1,
+            "bound": bound,
+            "value_clip": value_clip,
+            "offset_heads": offset_heads,
+            "feedforward": feedforward,
+            "activation": activation,
+            "orthogonal": orthogonal,
+            "mean_norm": mean_norm,
+            "dropout": dropout,
+            "head_bias": head_bias,
+        }
         self.backbone_config: dict[str, Any] | None = None
         self.embedding: NormalizedEmbedding | FrozenBackbone | None = None
 
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
-        if self.hparams["backbone"] is None:
+        if self.backbone is None:
             return super().build_tokenizer(texts)
-        return PretrainedTokenizer.from_pretrained(
-            self.hparams["backbone"], max_length=self.max_length
-        )
+        return PretrainedTokenizer.from_pretrained(self.backbone, max_length=self.max_length)
 
     def configure_model(self) -> None:
         if self.embedding is not None:
             return
         tokenizer, class_names = self.require_text()
-        settings = self.hparams
-        norm: float = settings["embedding_norm"]
-        if settings["backbone"] is None:
+        if self.backbone is None:
             self.embedding = NormalizedEmbedding(
                 tokenizer.vocab_size,
-                settings["width"],
+                self.width,
                 max_length=tokenizer.max_length,
                 pairs=self.pairs,
-                norm=norm,
+                norm=self.embedding_norm,
             )
-            width, radius = settings["width"], self.embedding.radius
+            width, radius = self.width, self.embedding.radius
         else:
             self.embedding = FrozenBackbone(
-                settings["backbone"],
+                self.backbone,
                 config=self.backbone_config,
-                layer=settings["backbone_layer"],
-                norm=norm,
-                cache=settings["cache_backbone"],
+                layer=self.backbone_layer,
+                norm=self.embedding_norm,
+                cache=self.cache_backbone,
             )
-            width, radius = self.embedding.width, norm
-        self.network = olsa_classifier(
-            width,
-            len(class_names),
-            radius=radius,
-            **{
-                name: settings[name]
-                for name in (
-                    "depth",
-                    "heads",
-                    "initial_alpha_1",
-                    "bound",
-                    "value_clip",
-                    "offset_heads",
-                    "feedforward",
-                    "activation",
-                    "orthogonal",
-                    "mean_norm",
-                    "dropout",
-                    "head_bias",
-                )
-            },
-        )
+            self.embedding.check_fits(tokenizer.vocab_size, tokenizer.max_length)
+            width, radius = self.embedding.width, self.embedding_norm
+        self.network = olsa_classifier(width, len(class_names), radius=radius, **self.layers)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)

@@ -87,25 +87,30 @@ class TextClassifier(CertifiedClassifier):
             warmup=warmup,
             decay=decay,
         )
+        if encoder not in ("transformer", "mean") or depth < 0:
+            msg = f"got {encoder=} and {depth=}, expected transformer or mean, and 0 or more layers"
+            raise ValueError(msg)
         self.save_hyperparameters(ignore=["optimizer", "lr_scheduler"])
+        # Not read from hparams: a subclass built by the command line has its own arguments there.
+        self.encoder, self.depth, self.heads = encoder, depth, heads
+        self.width, self.dropout, self.embedding_norm = width, dropout, embedding_norm
         self.embedding: NormalizedEmbedding | None = None
 
     def configure_model(self) -> None:
         if self.embedding is not None:
             return
         tokenizer, class_names = self.require_text()
-        settings = self.hparams
         self.embedding = NormalizedEmbedding(
             tokenizer.vocab_size,
-            settings["width"],
+            self.width,
             max_length=tokenizer.max_length,
             pairs=self.pairs,
-            norm=settings["embedding_norm"],
+            norm=self.embedding_norm,
         )
         network: nn.Module
-        if settings["encoder"] == "mean":
+        if self.encoder == "mean":
             network = olsa_classifier(
-                settings["width"],
+                self.width,
                 len(class_names),
                 depth=0,
                 heads=1,
@@ -114,11 +119,11 @@ class TextClassifier(CertifiedClassifier):
             )
         else:
             network = TransformerClassifier(
-                settings["width"],
+                self.width,
                 len(class_names),
-                depth=settings["depth"],
-                heads=settings["heads"],
-                dropout=settings["dropout"],
+                depth=self.depth,
+                heads=self.heads,
+                dropout=self.dropout,
             )
         self.network = network
 
