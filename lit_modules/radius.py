@@ -53,7 +53,7 @@ class RadiusObjective:
             raise ValueError(msg)
 
     def current_gamma(self, progress: float) -> float:
-        """The weight of the reward after a share `progress` (0 ... 1) of the run; 0 with a hinge."""
+        """The reward's weight after a share `progress` (0 ... 1) of the run; 0 with a hinge."""
         if self.loss == "hinge":
             return 0.0
         return self.gamma * (min(1.0, progress) if self.gamma_schedule == "linear" else 1.0)
