@@ -1,0 +1,319 @@
+"""Certificates under attack: nothing inside a certified ball changes the prediction."""
+
+import math
+
+import pytest
+import torch
+
+from attacks import PGD
+from certify import Certifier, certify
+from layers import OrthogonalLinear, olsa_classifier, project_to_ball
+from layers.attention.bounds import attention_bound, mixing_norm
+from layers.attention.olsa import OneLipschitzSelfAttention
+from layers.encoders import LipschitzBlock
+from lit_modules import OLSA, TextClassifier
+from lit_modules.certified import CertifiedClassifier
+from tests.unit.certify.models import (
+    F64,
+    OPTIONS,
+    RADIUS,
+    Tokens,
+    Toy,
+    classifier,
+    olsa,
+    tokens,
+    train,
+)
+from text import Text, WordTokenizer
+
+LENGTHS = [1, 2, 3, 4, 5, 5, 2, 4]
+
+
+CASES = [
+    *((name, 1 + place % 3, 25) for place, name in enumerate(OPTIONS)),
+    *((name, depth, 0) for name in ("plain", "everything") for depth in (1, 2)),
+    ("everything", 3, 25),
+]
+
+
+@pytest.mark.parametrize(("name", "depth", "trained"), CASES)
+def test_attacks_inside_the_radius_fail(name: str, depth: int, trained: int) -> None:
+    toy, batch = classifier(depth, **OPTIONS[name]), tokens(LENGTHS, seed=depth)
+    train(toy, batch, torch.arange(len(LENGTHS)) % 3, steps=trained)
+    toy.network.eval().requires_grad_(requires_grad=False)
+    certificates = certify(toy, batch)
+    assert int((certificates.radius > 1e-3).sum()) >= 7  # of 8: there is something to attack
+    attack = PGD(steps=8, restarts=2)
+    seeds = list(range(len(LENGTHS)))
+    points, flipped = attack(
+        toy.network,
+        batch.x,
+        batch.mask,
+        certificates.prediction,
+        epsilon=0.999 * certificates.radius,
+        seeds=seeds,
+    )
+    assert not bool(flipped.any())
+    assert not torch.equal(points, batch.x)
+    _, flipped = attack(
+        toy.network,
+        batch.x,
+        batch.mask,
+        certificates.prediction,
+        epsilon=30.0 * certificates.radius,
+        seeds=seeds,
+    )
+    assert bool(flipped.any())  # the attack can succeed
+
+
+def lightning_module(name: str) -> tuple[CertifiedClassifier, list[Text]]:
+    torch.manual_seed(0)
+    pairs: list[Text] = [("a b c", "a c"), ("b", "c b a"), ("c c", "a"), ("a", "b b")]
+    singles: list[Text] = ["a b c a", "b", "c a", "a a c"]
+    module: CertifiedClassifier = (
+        TextClassifier(encoder="mean", width=8, loss="hinge")
+        if name == "bag"
+        else OLSA(width=8, heads=2, depth=2, loss="hinge", offset_heads=1, feedforward=True)
+    )
+    texts = pairs if name == "pairs" else singles
+    tokenizer = WordTokenizer.build(texts, max_length=16)
+    module.attach(tokenizer, ["no", "yes"], pairs=name == "pairs")
+    module.configure_model()
+    return module, texts
+
+
+@pytest.mark.parametrize("name", ["single", "pairs", "bag"])
+def test_attacks_on_modules_fail_inside_the_radius(name: str) -> None:
+    """The modules that users train, in float32, with their own embeddings and segment ids."""
+    module, texts = lightning_module(name)
+    labels = torch.tensor([0, 1, 1, 0])
+    optimizer = torch.optim.Adam(module.parameters(), lr=0.03)
+    batch = module.encode_texts(texts)
+    for _ in range(60):
+        head = module.head_weight()
+        assert head is not None
+        optimizer.zero_grad()
+        module.objective(module(batch), labels, head, progress=1.0).backward()
+        optimizer.step()
+    module.eval()
+    certificates = certify(module, batch)
+    assert torch.equal(certificates.prediction, labels)
+    assert float(certificates.radius.min()) > 0.05
+    x = module.embed(batch).detach()
+    for factor, found in ((0.999, False), (30.0, True)):
+        with module.frozen():
+            _, flipped = PGD(steps=8, restarts=2)(
+                module.classify,
+                x,
+                batch.mask,
+                labels,
+                epsilon=factor * certificates.radius,
+                seeds=[0, 1, 2, 3],
+            )
+        assert bool(flipped.any()) is found
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("name", ["plain", "relu", "offsets-clip", "everything"])
+@pytest.mark.parametrize("length", [2, 5])
+def test_no_pair_moves_the_output_by_more_than_the_constant(
+    name: str, depth: int, length: int
+) -> None:
+    """Weights and pairs are found by ascent on their ratio, beginning near the worst known."""
+    toy = classifier(depth, **OPTIONS[name])
+    encoder = olsa(toy).encoder
+    size = 12
+    x, move = torch.randn(2, size, length, 8, dtype=F64)
+    signs = torch.tensor([(-1.0) ** i for i in range(length)], dtype=F64)
+    x[: size // 2] = signs[:, None] * x[: size // 2, :1] + 0.05 * x[: size // 2]
+    move[: size // 2] = move[: size // 2, :1] + 0.05 * move[: size // 2]
+    far = torch.linspace(-8.0, 1.0, size, dtype=F64)
+    mask = torch.ones(size, length, dtype=torch.bool)
+    variables = [x, move, far]
+    for variable in variables:
+        variable.requires_grad_()
+    weights = [p for n, p in encoder.named_parameters() if "alpha" not in n]
+    optimizer = torch.optim.Adam([*variables, *weights], lr=0.03)
+    ratios = []
+    for step in range(61):
+        step_length = far.clamp(-10.0, 1.0).exp()[:, None, None]
+        other = x + step_length * move / move.norm(dim=(1, 2), keepdim=True)
+        gap = (encoder(x, mask) - encoder(other, mask)).norm(dim=1)
+        ratio = gap / (x - other).norm(dim=(1, 2))
+        if step % 20 == 0:
+            constant = certify(toy, Tokens(x.detach(), mask)).lipschitz
+            ratios.append(float((ratio.detach() / constant).max()))
+        optimizer.zero_grad()
+        (-ratio.log().sum()).backward()
+        optimizer.step()
+    assert max(ratios) <= 1.0
+    assert ratios[-1] > max(0.4, ratios[0])  # the ascent gets somewhere
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_tokens_stay_within_the_radius_that_is_followed(name: str) -> None:
+    toy, batch = classifier(3, **OPTIONS[name]), tokens([6] * 40, outside=3.0)
+    encoder = olsa(toy).encoder
+    with torch.no_grad():
+        x = project_to_ball(batch.x, RADIUS)
+        radius = torch.full((40,), RADIUS, dtype=F64)
+        lengths = batch.mask.sum(dim=1).to(F64)
+        for block in encoder.blocks:
+            assert isinstance(block, LipschitzBlock)
+            attention = block.attention
+            alpha_2 = attention.alpha_2(lengths, radius)
+            assert torch.all(alpha_2 >= mixing_norm(radius / attention.alpha_1, lengths))
+            if not attention.offset_heads:
+                assert torch.all(attention.growth(lengths, radius) <= alpha_2)
+            x, radius = block(x, batch.mask, radius)
+            assert torch.all(x.norm(dim=-1) <= radius.unsqueeze(1) * (1 + 1e-12))
+
+
+@pytest.mark.parametrize(
+    ("heads", "offsets", "clip", "reached"),
+    [(4, 0, None, 0.9), (4, 3, None, 0.9), (4, 2, 0.8, 0.9), (2, 1, None, 0.9)],
+)
+def test_growth_of_tokens_is_bounded_and_nearly_attained(
+    heads: int, offsets: int, clip: float | None, reached: float
+) -> None:
+    """Lemma 4 against ascent on the longest output token; dropping a term of it would fail."""
+    best = 0.0
+    for seed in range(2):
+        torch.manual_seed(seed)
+        layer = OneLipschitzSelfAttention(
+            8, heads, initial_alpha_1=0.1, offset_heads=offsets, value_clip=clip
+        ).double()
+        x = torch.randn(1, 6, 8, dtype=F64, requires_grad=True)
+        mask = torch.ones(1, 6, dtype=torch.bool)
+        radius, lengths = torch.ones(1, dtype=F64), torch.full((1,), 6.0, dtype=F64)
+        weights = [p for n, p in layer.named_parameters() if "alpha" not in n]
+        optimizer = torch.optim.Adam([x, *weights], lr=0.05)
+        for _ in range(100):
+            out, _ = layer(project_to_ball(x, 1.0), mask, radius)
+            longest = out.norm(dim=-1).amax() * layer.alpha_2(lengths, radius).detach()
+            share = float(longest.detach() / layer.growth(lengths, radius).detach())
+            assert share <= 1 + 1e-12
+            best = max(best, share)
+            optimizer.zero_grad()
+            (-longest.log().sum()).backward()
+            optimizer.step()
+    assert best > reached
+
+
+def reflection(source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    gap = source - target
+    return torch.eye(len(source), dtype=F64) - 2 * torch.outer(gap, gap) / gap.dot(gap)
+
+
+def counterexample(tau: float) -> tuple[Toy, torch.Tensor, torch.Tensor]:
+    """docs/certificates.md, "A counterexample", in the real layers: two tokens in the unit ball.
+
+    Returns a one-layer model whose alpha_2 is the paper's, the tokens, and the direction of unit
+    length in which moving them together moves the pooled vector most.
+    """
+    torch.manual_seed(0)
+    toy = Toy(
+        olsa_classifier(
+            4,
+            2,
+            depth=1,
+            heads=1,
+            radius=1.0,
+            initial_alpha_1=1 / tau,
+            bound="paper",
+            head_bias=True,
+        ).double()
+    )
+    move, aside, value, _ = torch.eye(4, dtype=F64)
+    score = torch.tensor([1.0, -1.0, 0.0, 0.0], dtype=F64) / math.sqrt(2)
+    attention = layer_of(toy)
+    key_axis = math.cos(0.02) * move + math.sin(0.02) * aside
+    attention.query_key.fix(torch.stack([reflection(move, score), reflection(key_axis, score)]))
+    attention.value.fix(torch.eye(4, dtype=F64).unsqueeze(0))
+    with torch.no_grad():
+        attention.raw_score.copy_(score.unsqueeze(0))
+    token = math.sqrt(1 - 2e-3**2) * value + 1e-3 * aside
+    x = torch.stack([token, -token]).unsqueeze(0)
+    return toy, x, (move / math.sqrt(2)).expand(1, 2, 4)
+
+
+def layer_of(toy: Toy) -> OneLipschitzSelfAttention:
+    block = olsa(toy).encoder.blocks[0]
+    assert isinstance(block, LipschitzBlock)
+    return block.attention
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("tau", [4.0, 25.0, 100.0])
+def test_layers_scaled_by_the_paper_are_not_one_lipschitz(tau: float) -> None:
+    toy, x, direction = counterexample(tau)
+    layer, mask, step = layer_of(toy), torch.ones(1, 2, dtype=torch.bool), 1e-6
+    radius = torch.ones(1, dtype=F64)
+    gap = layer(x + step * direction, mask, radius)[0] - layer(x, mask, radius)[0]
+    ratio = float(gap.norm()) / step
+    paper = 1 + 2 * tau / 4
+    assert ratio * paper == pytest.approx(math.sqrt(1 + tau**2), rel=1e-3)
+    assert ratio > 1.37  # the paper: at most 1
+    lengths = torch.full((1,), 2.0, dtype=F64)
+    proven = attention_bound(layer.alpha_1, lengths, radius=radius, value_radius=radius)
+    assert ratio * paper <= float(proven)
+
+
+@torch.no_grad()
+def test_a_radius_by_the_paper_is_wrong_and_a_sound_one_is_not() -> None:
+    """The prediction changes inside the radius that follows from the paper's Theorem 4.1."""
+    toy, x, direction = counterexample(100.0)
+    network, mask, step = olsa(toy), torch.ones(1, 2, dtype=torch.bool), 1e-5
+    moved = x + step * direction
+    assert float(moved.norm(dim=-1).max()) <= 1.0
+    start, end = network.encoder(x, mask)[0], network.encoder(moved, mask)[0]
+    way = end - start
+    assert float(way.norm()) > 1.1 * step  # half is residual, and still more than 1
+    # A head that decides along the way, with its boundary just before the end.
+    network.head.weight.copy_(torch.stack([-way, way]) / way.norm())
+    boundary = start + 0.97 * way
+    network.head.bias.copy_(-network.head.weight @ boundary)
+    claimed = certify(toy, Tokens(x, mask), bound="paper")
+    assert float(claimed.lipschitz) == pytest.approx(1.0)
+    before, after = (int(network(z, mask).argmax()) for z in (x, moved))
+    assert before != after
+    assert float((moved - x).norm()) < 0.95 * float(claimed.radius)
+    proven = certify(toy, Tokens(x, mask))
+    assert 0 < float(proven.radius) < float((moved - x).norm())
+
+
+def sound_over_paper(length: int) -> torch.Tensor:
+    tau = torch.logspace(-5, 5, 4001, dtype=F64)
+    radius, lengths = torch.ones_like(tau), torch.full_like(tau, length)
+    sound = attention_bound(1 / tau, lengths, radius=radius, value_radius=radius)
+    paper = attention_bound(1 / tau, lengths, radius=radius, value_radius=radius, bound="paper")
+    return sound / paper
+
+
+@pytest.mark.parametrize("length", [8, 9, 10, 16, 50, 128, 512, 4096])
+def test_the_papers_formula_holds_from_eight_tokens_on(length: int) -> None:
+    """By our proof and not by its own; unit norms and tokens in the ball."""
+    assert float(sound_over_paper(length).max()) < 1.0
+
+
+@pytest.mark.parametrize("length", [2, 3, 4, 5, 6, 7])
+def test_our_proof_says_nothing_of_the_papers_formula_for_fewer(length: int) -> None:
+    assert float(sound_over_paper(length).max()) > 1.0
+
+
+def scaled(toy: Toy, factor: float) -> None:
+    for layer in toy.network.modules():
+        if isinstance(layer, OrthogonalLinear):
+            layer.fix(layer.weight().detach() * factor)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_longer_weights_shrink_the_radius(name: str) -> None:
+    toy, batch = classifier(2, **OPTIONS[name]), tokens([4, 2, 3])
+    before = Certifier(toy)(batch)
+    scaled(toy, 1.01)
+    after = Certifier(toy)(batch)
+    assert torch.all(after.lipschitz > before.lipschitz * 1.001)
+    with torch.no_grad():
+        olsa(toy).head.weight.mul_(1.01)
+    assert torch.allclose(Certifier(toy)(batch).lipschitz, after.lipschitz, rtol=0, atol=0)
