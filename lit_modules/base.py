@@ -346,7 +346,9 @@ class Classifier(pl.LightningModule):
             mean = self._mean(stage, name)
             mean.update(torch.empty(0, device=self.device))  # a rank without batches is no error
             self.log(f"{stage}/{name}", mean.compute(), prog_bar=name == "accuracy")
-            mean.reset()
+            # A state made under inference mode could not be updated by a later run without it.
+            with torch.inference_mode(False):
+                mean.reset()
 
     def _mean(self, stage: str, name: str) -> MeanMetric:
         mean = self.means[f"{stage}_{name}"]

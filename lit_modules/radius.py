@@ -1,7 +1,7 @@
 """The training objective of certified classifiers: accuracy, and a large certified radius."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from torch import Tensor
 from torch.nn import functional
@@ -42,6 +42,11 @@ class RadiusObjective:
 
     def __post_init__(self) -> None:
         """Check the settings."""
+        for name, choices in (("loss", Loss), ("margin", Margin), ("gamma_schedule", Schedule)):
+            value = getattr(self, name)
+            if value not in get_args(choices):
+                msg = f"got {name}={value!r}, expected one of {', '.join(get_args(choices))}"
+                raise ValueError(msg)
         if self.gamma < 0 or self.target_radius <= 0:
             msg = (
                 f"got gamma={self.gamma} and target_radius={self.target_radius}, "
