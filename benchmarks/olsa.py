@@ -1,6 +1,6 @@
-"""The tables of docs/methods/olsa.md: OLSA on SST-2, every row a run of the real command.
+"""The tables of docs/methods/olsa.md: every row a run of the real command.
 
-    python -m benchmarks.olsa_sst2 --data_dir DIR [--group depth gamma ...] [--backbone FOLDER]
+    python -m benchmarks.olsa --data_dir DIR [--group depth gamma ...] [--backbone FOLDER]
 
 Runs that are finished are not repeated, interrupted ones go on; the tables are printed from their
 `results.json`. With `--print` nothing is run.
@@ -17,6 +17,8 @@ PAPER = "configs/olsa/sst2_paper.yaml"
 BAG = "configs/text_classifier/sst2_bag.yaml"
 TRANSFORMER = "configs/text_classifier/sst2.yaml"
 FINETUNE = "configs/olsa/sst2_finetune.yaml"
+REVIEWS = "configs/default.yaml"
+REVIEWS_TRANSFORMER = "configs/text_classifier/reviews.yaml"
 
 Row = tuple[str, str, list[str]]
 
@@ -35,9 +37,20 @@ PURE: dict[str, object] = {"value_clip": None, "offset_heads": 0, "feedforward":
 GROUPS: dict[str, list[Row]] = {
     "depth": [
         *((f"ours, {d} layer(s), hinge 2", OLSA, _model(depth=d)) for d in (1, 2, 3)),
-        *((f"paper's layers, {d}, hinge 2", OLSA, _model(depth=d, **PURE)) for d in (1, 2, 3)),
         ("bag, hinge 2", BAG, []),
         ("Transformer, 2 layers", TRANSFORMER, []),
+        *((f"paper's layers, {d}, hinge 2", OLSA, _model(depth=d, **PURE)) for d in (1, 2, 3)),
+    ],
+    "reviews": [
+        ("ours, 2 layers, hinge 0.6", REVIEWS, []),
+        ("ours without offset heads", REVIEWS, _model(offset_heads=0)),
+        ("bag, hinge 0.6", REVIEWS, _model(depth=0)),
+        (
+            "ours, paper's loss, gamma 0.5, margin pairwise, cap 2",
+            REVIEWS,
+            _model(loss="cross_entropy", gamma=0.5, margin="pairwise", margin_cap=2.0),
+        ),
+        ("Transformer, 2 layers", REVIEWS_TRANSFORMER, []),
     ],
     "gamma": [
         (f"paper's layers, 1, gamma {g}", PAPER, _model(gamma=g)) for g in (0.2, 0.5, 1.0, 2.0, 5.0)
@@ -65,20 +78,22 @@ GROUPS: dict[str, list[Row]] = {
 }
 
 
-def run_name(title: str) -> str:
-    """A run name from a row's title."""
+def run_name(row: Row) -> str:
+    """The run of a row: its corpus and its title."""
+    title, config, _ = row
+    corpus = "reviews" if config in (REVIEWS, REVIEWS_TRANSFORMER) else "sst2"
     kept = "".join(c if c.isalnum() or c == "." else "-" for c in title.lower())
-    return "sst2-" + "-".join(part for part in kept.split("-") if part)
+    return "-".join([corpus, *(part for part in kept.split("-") if part)])
 
 
 def train(row: Row, arguments: argparse.Namespace) -> None:
     """Run one row unless it is finished."""
-    title, config, overrides = row
-    results = arguments.runs_dir / run_name(title) / "results.json"
+    _, config, overrides = row
+    results = arguments.runs_dir / run_name(row) / "results.json"
     if results.is_file() and "certify" in json.loads(results.read_text())["seconds"]:
         return
     command = [sys.executable, "-m", "app", "train", "--config", config]
-    command += ["--data.data_dir", arguments.data_dir, "--run", run_name(title)]
+    command += ["--data.data_dir", arguments.data_dir, "--run", run_name(row)]
     command += ["--runs_dir", str(arguments.runs_dir), *overrides]
     if config == FINETUNE and arguments.backbone:
         command += ["--model.backbone", arguments.backbone]
@@ -93,8 +108,8 @@ def table(group: str, runs_dir: Path) -> str:
         "| seconds of training |",
         "|---|---|---|---|---|---|",
     ]
-    for title, _, _ in GROUPS[group]:
-        path = runs_dir / run_name(title) / "results.json"
+    for row in GROUPS[group]:
+        title, path = row[0], runs_dir / run_name(row) / "results.json"
         if not path.is_file():
             lines.append(f"| {title} | not run | | | | |")
             continue
