@@ -61,6 +61,8 @@ METHODS: dict[str, Build] = {
     "mean": plain(encoder="mean", loss="hinge"),
 }
 """Every method, with every option at least once."""
+FEW = [METHODS[name] for name in ("olsa, all options, 3 layers", "transformer", "mean")]
+"""For what takes several fits."""
 
 
 def attached(build: Build, *, pairs: bool = False, classes: int = 3, seed: int = 0) -> Classifier:
