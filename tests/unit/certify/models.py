@@ -11,7 +11,7 @@ from layers import LipschitzClassifier, olsa_classifier
 
 F64 = torch.float64
 RADIUS = 2.0
-"""Of the ball that the token of a toy model are projected onto."""
+"""Of the ball that the tokens of a toy model are projected onto."""
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -87,5 +87,6 @@ def train(toy: Toy, batch: Tokens, labels: Tensor, *, steps: int) -> None:
     for _ in range(steps):
         margin = signed_margins(network(batch.x, batch.mask), labels, network.head.weight)
         optimizer.zero_grad()
-        torch.relu(2.0 - margin).mean().backward()
+        loss = torch.relu(2.0 - margin).mean()
+        loss.backward()  # type: ignore[no-untyped-call] # torch's
         optimizer.step()

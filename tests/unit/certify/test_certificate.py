@@ -245,7 +245,7 @@ def test_the_model_is_left_alone(training: bool) -> None:
     toy = Toy(classifier(2, **OPTIONS["everything"], dropout=0.3).network.float())
     toy.network.train(training)
     first = next(toy.network.parameters())
-    first.requires_grad_(requires_grad=False)
+    first.requires_grad_(False)
     before = copy.deepcopy(toy.network.state_dict())
     batch = tokens([3, 2])
     batch = Tokens(batch.x.float(), batch.mask)
