@@ -33,7 +33,7 @@ def test_stays_orthogonal_while_training(method: Method) -> None:
     for _ in range(60):
         loss = (layer.weight()[0] - target).square().sum()
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call] # torch has no annotation for it
         optimizer.step()
         losses.append(loss.item())
     assert losses[-1] < 0.5 * losses[0]  # it can move
@@ -46,7 +46,9 @@ def test_gradients(method: Method) -> None:
     layer = OrthogonalLinear(4, 4, count=2, method=method).double()
 
     def weight(raw: torch.Tensor) -> torch.Tensor:
-        return torch.func.functional_call(layer, {"raw": raw}, (torch.eye(4, dtype=raw.dtype),))
+        eye = torch.eye(4, dtype=raw.dtype)
+        out: torch.Tensor = torch.func.functional_call(layer, {"raw": raw}, (eye,))
+        return out
 
     assert torch.autograd.gradcheck(weight, (layer.raw.detach().requires_grad_(),))
 
@@ -104,7 +106,7 @@ def test_cache_notices_an_optimizer_step(fused: bool) -> None:
     optimizer = torch.optim.AdamW(layer.parameters(), lr=0.1, fused=fused)
     with torch.no_grad():
         before = layer.weight()
-    layer.weight()[0, 0].sum().backward()
+    layer.weight()[0, 0].sum().backward()  # type: ignore[no-untyped-call] # torch has no annotation for it
     optimizer.step()
     after = layer.weight().detach()
     with torch.no_grad():
