@@ -5,6 +5,8 @@ a certificate needs a number that is certainly not too small. Everything here ru
 rounding errors are bounded in docs/certificates.md, "Measured weights and rounding".
 """
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -32,18 +34,17 @@ def spectral_norm_bound(weight: Tensor) -> Tensor:
     matrix = weight.detach().to(torch.float64)
     if matrix.shape[0] > matrix.shape[1]:
         matrix = matrix.mT
-    # A power of two, so the division is exact; without it the Gram matrix of very small or very
-    # large entries would underflow or overflow.
-    _, exponent = torch.frexp(matrix.abs().amax())
-    scaled = torch.ldexp(matrix, -exponent)
-    scaled_bound = torch.ldexp(
-        _gram_iteration(_symmetric(scaled @ scaled.mT), _slack(scaled)), exponent
-    )
+    # A power of two, so the scaling is exact; without it the Gram matrix of very small or very
+    # large entries would underflow or overflow. Within the range whose inverse is finite, too.
+    _, exponent = math.frexp(float(matrix.abs().amax()))
+    power = 2.0 ** min(max(exponent, -1000), 1000)
+    scaled = matrix / power
+    gram_bound = _gram_iteration(_symmetric(scaled @ scaled.mT), _slack(scaled)) * power
     gram = matrix @ matrix.mT
     eye = torch.eye(gram.shape[0], dtype=gram.dtype, device=gram.device)
     defect = _frobenius_bound(gram - eye) + _slack(matrix)
     near_orthogonal = (1 + defect).sqrt() * (1 + 1e-15)
-    return torch.minimum(near_orthogonal, scaled_bound)
+    return torch.minimum(near_orthogonal, gram_bound)
 
 
 def _slack(matrix: Tensor) -> Tensor:

@@ -171,18 +171,23 @@ def test_tokens_stay_within_the_radius_that_is_followed(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("heads", "offsets", "clip", "reached"),
-    [(4, 0, None, 0.9), (4, 3, None, 0.9), (4, 2, 0.8, 0.9), (2, 1, None, 0.9)],
+    ("heads", "offsets", "clip", "alpha_1", "reached"),
+    [
+        (4, 0, None, 0.1, 0.9),  # sqrt(H)
+        (4, 2, 0.8, 0.1, 0.9),  # the clip
+        (4, 0, None, 10.0, 0.9),  # A
+        (4, 2, None, 10.0, 0.8),  # sqrt(A^2 + p)
+    ],
 )
 def test_growth_of_tokens_is_bounded_and_nearly_attained(
-    heads: int, offsets: int, clip: float | None, reached: float
+    heads: int, offsets: int, clip: float | None, alpha_1: float, reached: float
 ) -> None:
     """Lemma 4 against ascent on the longest output token; dropping a term of it would fail."""
     best = 0.0
     for seed in range(2):
         torch.manual_seed(seed)
         layer = OneLipschitzSelfAttention(
-            8, heads, initial_alpha_1=0.1, offset_heads=offsets, value_clip=clip
+            8, heads, initial_alpha_1=alpha_1, offset_heads=offsets, value_clip=clip
         ).double()
         x = torch.randn(1, 6, 8, dtype=F64, requires_grad=True)
         mask = torch.ones(1, 6, dtype=torch.bool)
