@@ -211,8 +211,9 @@ def test_what_is_found_first_is_kept_whatever_the_others_need() -> None:
     """A sample found by the first restart is not improved on while others are still searched."""
     model, (x, mask) = Bag(), sample([2, 2])
     labels, distance = model.distances(x, mask)
-    attack = PGD(steps=3, restarts=5)
-    epsilon = torch.stack([1.5 * distance[0], 0.1 * distance[1]])
+    # One short step finds sample 0 from the centre; random starts further out have larger losses.
+    attack = PGD(steps=1, restarts=8, step_size=1.5 * float(distance[0]))
+    epsilon = torch.stack([5 * distance[0], 0.1 * distance[1]])
     points, found = attack(model, x, mask, labels, epsilon=epsilon, seeds=[1, 2])
     assert found.tolist() == [True, False]
     alone, _ = attack(model, x[:1], mask[:1], labels[:1], epsilon=epsilon[:1], seeds=[1])
