@@ -77,6 +77,19 @@ def test_stays_in_the_ball_and_off_the_padding(
     assert torch.equal(points[~mask], x[~mask])
 
 
+def test_padding_stays_even_where_a_model_reads_it() -> None:
+    network, (x, mask) = curved(), sample(LENGTHS)
+
+    def leaky(tokens: Tensor, mask: Tensor) -> Tensor:
+        logits: Tensor = network(tokens, torch.ones_like(mask))
+        return logits
+
+    labels = leaky(x, mask).argmax(dim=1)
+    points, _ = PGD(epsilon=0.5, steps=3, restarts=2)(leaky, x, mask, labels)
+    assert torch.equal(points[~mask], x[~mask])
+    assert torch.all(moved(points, x) > 0)
+
+
 def test_random_starts_are_in_the_ball_and_fill_it() -> None:
     x, mask = sample([2] * 200, width=2)
     starts: list[Tensor] = []
