@@ -55,6 +55,14 @@ GROUPS: dict[str, list[Row]] = {
     "gamma": [
         (f"paper's layers, 1, gamma {g}", PAPER, _model(gamma=g)) for g in (0.2, 0.5, 1.0, 2.0, 5.0)
     ],
+    "guard": [
+        (
+            f"paper's layers, 1, gamma {g}, margin pairwise, cap 2",
+            PAPER,
+            _model(gamma=g, margin="pairwise", margin_cap=2.0),
+        )
+        for g in (2.0, 5.0)
+    ],
     "hinge": [
         *((f"ours, 1 layer, hinge {t}", OLSA, _model(target_radius=t)) for t in (1.0, 1.5, 3.0)),
         *((f"bag, hinge {t}", BAG, _model(target_radius=t)) for t in (1.0, 1.5, 3.0)),

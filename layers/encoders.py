@@ -92,7 +92,8 @@ class LipschitzEncoder(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Encode `[B, N, d]` tokens with mask `[B, N]` to `[B, d]`."""
-        x = project_to_ball(x, self.radius) * mask.unsqueeze(-1)
+        # Filled and not multiplied: whatever stands at padding, infinity included, is gone.
+        x = project_to_ball(x, self.radius).masked_fill(~mask.unsqueeze(-1), 0.0)
         radius = x.new_full((x.shape[0],), self.radius)
         for block in self.blocks:
             x, radius = block(x, mask, radius)

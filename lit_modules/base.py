@@ -1,9 +1,8 @@
 """What every classifying LightningModule shares: texts in, logits out, the same metrics."""
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 
 import pytorch_lightning as pl
 import torch
@@ -15,12 +14,11 @@ from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 from torchmetrics import MeanMetric
 
 from attacks import PGD
+from lit_modules.schedule import Decay, learning_rate_factor
 from text import Batch, Text, Tokenizer, WordTokenizer, collate, tokenizer_from_state
 
 CHECKPOINT_KEY = "steadfast"
 CHECKPOINT_FORMAT = 1
-
-Decay = Literal["none", "linear", "cosine"]
 
 
 class Classifier(pl.LightningModule):
@@ -60,15 +58,13 @@ class Classifier(pl.LightningModule):
             extra_metrics: keys that `evaluate` returns beside `loss` and `accuracy`.
         """
         super().__init__()
-        if not 0 <= warmup <= 1:
-            msg = f"got warmup={warmup}, expected the share of all steps, 0 ... 1"
-            raise ValueError(msg)
         self.tokenizer: Tokenizer | None = None
         self.class_names: list[str] | None = None
         self.pairs = False
         self.max_length, self.min_count, self.max_vocab_size = max_length, min_count, max_vocab_size
         self.optimizer, self.lr_scheduler = optimizer, lr_scheduler
         self.warmup, self.decay = warmup, decay
+        learning_rate_factor(0, warmup=warmup, decay=decay)  # a wrong setting is found now
         self.test_attack: PGD | None = None
         """Run by every test step if set; the strength of an attack is no property of the model."""
         self.metric_names = ("loss", "accuracy", *extra_metrics)
@@ -228,27 +224,12 @@ class Classifier(pl.LightningModule):
             return [optimizer], [scheduler]
         if self.warmup == 0 and self.decay == "none":
             return optimizer
-        schedule = LambdaLR(optimizer, self._learning_rate_factor())
+        factor = learning_rate_factor(self.total_steps(), warmup=self.warmup, decay=self.decay)
+        schedule = LambdaLR(optimizer, factor)
         return {
             "optimizer": optimizer,
             "lr_scheduler": {"scheduler": schedule, "interval": "step"},
         }
-
-    def _learning_rate_factor(self) -> Callable[[int], float]:
-        total, warmup, decay = self.total_steps(), self.warmup, self.decay
-
-        def factor(step: int) -> float:
-            if total == 0:
-                return 1.0
-            done = min(1.0, step / total)
-            if done < warmup:
-                return (step + 1) / (warmup * total + 1)
-            left = (1 - done) / (1 - warmup) if warmup < 1 else 1.0
-            if decay == "linear":
-                return left
-            return 0.5 * (1 - math.cos(math.pi * left)) if decay == "cosine" else 1.0
-
-        return factor
 
     def total_steps(self) -> int:
         """Optimiser steps of the whole run, 0 where the run has no end."""

@@ -9,8 +9,9 @@ from torch.nn import functional
 
 from certify import signed_margins
 from layers import LipschitzClassifier
-from lit_modules.base import Classifier, Decay
+from lit_modules.base import Classifier
 from lit_modules.radius import RadiusObjective
+from lit_modules.schedule import Decay
 from text import Batch
 
 FULL_PRECISION = ("32-true", "64-true")

@@ -16,9 +16,10 @@ from layers.attention.additive import Activation
 from layers.attention.bounds import Bound
 from layers.backbones import FrozenBackbone
 from layers.orthogonal import Method
-from lit_modules.base import CHECKPOINT_KEY, Decay
+from lit_modules.base import CHECKPOINT_KEY
 from lit_modules.certified import CertifiedClassifier
 from lit_modules.radius import Loss, Margin, RadiusObjective, Schedule
+from lit_modules.schedule import Decay
 from text import Batch, PretrainedTokenizer, Text, Tokenizer
 
 
@@ -35,7 +36,7 @@ class OLSA(CertifiedClassifier):
         gamma: float = 2.0,
         gamma_schedule: Schedule = "linear",
         margin: Margin = "pairwise",
-        margin_cap: float | None = None,
+        margin_cap: float | None = 2.0,
         target_radius: float = 2.0,
         bound: Bound = "sound",
         initial_alpha_1: float = 16.0,
@@ -66,11 +67,12 @@ class OLSA(CertifiedClassifier):
             heads: attention heads.
             width: token width from scratch; on a backbone the backbone's width is used.
             loss: hinge: on the certified radius, up to target_radius. cross_entropy: minus gamma
-                times the margin reward, as the paper; it can run off to one class.
+                times the margin reward, as the paper.
             gamma: final weight of the margin reward.
             gamma_schedule: linear: gamma rises from 0 to its final value over the run.
             margin: what is rewarded: paper: logit difference / sqrt(2). pairwise: the radius.
-            margin_cap: largest reward of one sample; null for no limit.
+            margin_cap: largest reward of one sample, in units of the margin; null for no limit,
+                with which a large gamma runs off to one class.
             target_radius: radius that the hinge trains for.
             bound: formula behind alpha_2. sound: our theorem. paper: as printed, not a theorem.
             initial_alpha_1: attention temperature at the start; trained.

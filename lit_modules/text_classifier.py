@@ -7,9 +7,9 @@ from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
 from torch import Tensor, nn
 
 from layers import NormalizedEmbedding, TransformerClassifier, olsa_classifier
-from lit_modules.base import Decay
 from lit_modules.certified import CertifiedClassifier
 from lit_modules.radius import Loss, Margin, RadiusObjective, Schedule
+from lit_modules.schedule import Decay
 from text import Batch
 
 
@@ -28,7 +28,7 @@ class TextClassifier(CertifiedClassifier):
         gamma: float = 0.0,
         gamma_schedule: Schedule = "linear",
         margin: Margin = "pairwise",
-        margin_cap: float | None = None,
+        margin_cap: float | None = 2.0,
         target_radius: float = 2.0,
         embedding_norm: float = 2.0,
         max_length: int = 128,
@@ -52,7 +52,8 @@ class TextClassifier(CertifiedClassifier):
             gamma: weight of the margin reward (mean only).
             gamma_schedule: linear: gamma rises from 0 to its final value over the run.
             margin: what is rewarded: paper: logit difference / sqrt(2). pairwise: the radius.
-            margin_cap: largest reward of one sample; null for no limit.
+            margin_cap: largest reward of one sample, in units of the margin; null for no limit,
+                with which a large gamma runs off to one class.
             target_radius: radius that the hinge trains for.
             embedding_norm: norm of word and of position embeddings.
             max_length: longest text in tokens; longer ones are cut, and counted.

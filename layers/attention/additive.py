@@ -16,6 +16,7 @@ from torch.nn import functional
 from layers.groupsort import maxmin
 
 Activation = Literal["maxmin", "relu"]
+ACTIVATIONS: tuple[Activation, ...] = ("maxmin", "relu")
 Form = Literal["cdist", "pairs", "textbook"]
 
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from layers.attention.additive import Activation, Form, additive_scores
-from layers.attention.bounds import AttentionNorms, Bound, attention_bound, mixing_norm
+from layers.attention.additive import ACTIVATIONS, Activation, Form, additive_scores
+from layers.attention.bounds import BOUNDS, AttentionNorms, Bound, attention_bound, mixing_norm
 from layers.ball import project_to_ball
 from layers.orthogonal import Method, OrthogonalLinear
 
@@ -67,6 +67,12 @@ class OneLipschitzSelfAttention(nn.Module):
             msg = (
                 f"got initial_alpha_1={initial_alpha_1} and value_clip={value_clip}, "
                 "expected positive numbers (value_clip may be null)"
+            )
+            raise ValueError(msg)
+        if bound not in BOUNDS or activation not in ACTIVATIONS:
+            msg = (
+                f"got {bound=} and {activation=}, expected one of {', '.join(BOUNDS)} and one of "
+                f"{', '.join(ACTIVATIONS)}"
             )
             raise ValueError(msg)
         if not 0 <= offset_heads < heads:

@@ -53,12 +53,12 @@ def test_summary() -> None:
         {"label": 1, "prediction": 1, "radius": 2.0},
     ]
     assert summary(records, [0.0, 0.5, 1.0, 2.0]) == {
-        "certify/radius": 1.5,
-        "certify/radius_correct": 0.75,
-        "certify/accuracy@0": 0.75,
-        "certify/accuracy@0.5": 0.5,
-        "certify/accuracy@1": 0.25,
-        "certify/accuracy@2": 0.0,
+        "radius": 1.5,
+        "radius_correct": 0.75,
+        "accuracy@0": 0.75,
+        "accuracy@0.5": 0.5,
+        "accuracy@1": 0.25,
+        "accuracy@2": 0.0,
     }
 
 

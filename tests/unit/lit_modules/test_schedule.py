@@ -13,16 +13,14 @@ from torch.optim.lr_scheduler import LRScheduler, StepLR
 from torch.optim.lr_scheduler import ReduceLROnPlateau as TorchReduceLROnPlateau
 
 from lit_modules import Classifier
-from lit_modules.base import Decay
+from lit_modules.schedule import Decay, learning_rate_factor
 from tests.unit.lit_modules.builders import SINGLE, attached, loader, plain, trainer
 
 DECAYS: tuple[Decay, ...] = ("none", "linear", "cosine")
 
 
 def factors(warmup: float, decay: Decay, total: int) -> list[float]:
-    module = plain(warmup=warmup, decay=decay)()
-    module.total_steps = lambda: total  # type: ignore[method-assign] # no trainer here
-    factor = module._learning_rate_factor()
+    factor = learning_rate_factor(total, warmup=warmup, decay=decay)
     return [factor(step) for step in range(total + 1)]
 
 
