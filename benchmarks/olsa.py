@@ -39,7 +39,10 @@ GROUPS: dict[str, list[Row]] = {
         *((f"ours, {d} layer(s), hinge 2", OLSA, _model(depth=d)) for d in (1, 2, 3)),
         ("bag, hinge 2", BAG, []),
         ("Transformer, 2 layers", TRANSFORMER, []),
-        *((f"paper's layers, {d}, hinge 2", OLSA, _model(depth=d, **PURE)) for d in (1, 2, 3)),
+        *(
+            (f"paper's layers, {d}, gamma 2.0, margin pairwise, cap 2", PAPER, _model(depth=d))
+            for d in (1, 2, 3)
+        ),
     ],
     "reviews": [
         ("ours, 2 layers, hinge 0.6", REVIEWS, []),
@@ -53,14 +56,15 @@ GROUPS: dict[str, list[Row]] = {
         ("Transformer, 2 layers", REVIEWS_TRANSFORMER, []),
     ],
     "gamma": [
-        (f"paper's layers, 1, gamma {g}", PAPER, _model(gamma=g)) for g in (0.2, 0.5, 1.0, 2.0, 5.0)
+        (
+            f"paper's layers, 1, gamma {g}",
+            PAPER,
+            _model(gamma=g, margin="paper", margin_cap=None),
+        )
+        for g in (0.2, 0.5, 1.0, 2.0, 5.0)
     ],
     "guard": [
-        (
-            f"paper's layers, 1, gamma {g}, margin pairwise, cap 2",
-            PAPER,
-            _model(gamma=g, margin="pairwise", margin_cap=2.0),
-        )
+        (f"paper's layers, 1, gamma {g}, margin pairwise, cap 2", PAPER, _model(gamma=g))
         for g in (2.0, 5.0)
     ],
     "hinge": [

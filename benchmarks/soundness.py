@@ -1,6 +1,6 @@
 """Try to break certificates: attack every test text just inside its certified radius.
 
-    python -m benchmarks.soundness --run runs/NAME [--data_dir DIR] [--restarts 3] [--steps 50]
+    python -m benchmarks.soundness --run runs/NAME [--data_dir DIR] [--restarts 2] [--steps 20]
 
 For each text of the run's test split: projected gradient descent at 0.999 of its own radius, once
 on the margin and once on the cross-entropy, from the text itself and from random points of the
@@ -20,7 +20,7 @@ import lit_modules
 from attacks import PGD
 from certify import Certifier
 
-FACTORS = (0.999, 1.01, 1.05, 1.1, 1.5)
+INSIDE = 0.999
 
 
 def corpus_of(run: Path, data_dir: str | None) -> datamodules.TextDataModule:
@@ -39,8 +39,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--run", type=Path, required=True, help="run directory")
     parser.add_argument("--data_dir", help="where the corpora lie, if not where the run had them")
-    parser.add_argument("--restarts", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--restarts", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument(
+        "--beyond", type=float, nargs="*", default=[1.05, 1.1], help="multiples of the radius too"
+    )
     parser.add_argument("--limit", type=int, help="attack only the first so many texts")
     arguments = parser.parse_args()
 
@@ -50,7 +53,7 @@ def main() -> int:
     corpus.setup("test")
     corpus.tokenizer = model.tokenizer
     certifier = Certifier(model)
-    flips = dict.fromkeys(FACTORS, 0)
+    flips = dict.fromkeys([INSIDE, *arguments.beyond], 0)
     samples, certified, left = 0, 0, arguments.limit or sys.maxsize
     for batch in corpus.test_dataloader():
         if left <= 0:
@@ -59,7 +62,7 @@ def main() -> int:
         x = model.embed(batch).detach()
         seeds = batch.sample_ids.tolist()
         with model.frozen():
-            for factor in FACTORS:
+            for factor in flips:
                 flipped = torch.zeros_like(certificates.prediction, dtype=torch.bool)
                 for loss in ("margin", "cross_entropy"):
                     attack = PGD(steps=arguments.steps, restarts=arguments.restarts, loss=loss)
@@ -81,7 +84,7 @@ def main() -> int:
     print("\n| eps / certified radius | changed |\n|---|---|")
     for factor, count in flips.items():
         print(f"| {factor} | {count} ({100 * count / samples:.1f} %) |")
-    return 1 if flips[FACTORS[0]] else 0
+    return 1 if flips[INSIDE] else 0
 
 
 if __name__ == "__main__":
