@@ -5,11 +5,11 @@ from layers.embeddings import NormalizedEmbedding
 from layers.encoders import (
     LipschitzClassifier,
     LipschitzEncoder,
-    TransformerClassifier,
     olsa_classifier,
 )
 from layers.groupsort import GroupSort, maxmin
 from layers.orthogonal import OrthogonalLinear
+from layers.transformer import TransformerClassifier
 
 __all__ = [
     "GroupSort",

@@ -1,14 +1,12 @@
-"""Classifiers on embedded tokens: the certifiable family, and the ordinary Transformer."""
+"""The certifiable family of classifiers on embedded tokens."""
 
 import math
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from layers.attention.olsa import OneLipschitzSelfAttention
-from layers.attention.scaled_dot_product import SelfAttention
 from layers.ball import project_to_ball
 from layers.groupsort import GroupSort
 from layers.orthogonal import Method, OrthogonalLinear
@@ -136,60 +134,6 @@ class LipschitzClassifier(nn.Module):
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """`[B, N, d]` tokens with mask `[B, N]` to `[B, C]` logits."""
         logits: Tensor = self.head(self.encoder(x, mask))
-        return logits
-
-
-class TransformerBlock(nn.Module):
-    """Pre-norm Transformer block with GELU."""
-
-    def __init__(self, width: int, heads: int, *, dropout: float) -> None:
-        """Args: width: token width. heads: attention heads. dropout: everywhere."""
-        super().__init__()
-        self.attention_norm, self.feedforward_norm = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.attention = SelfAttention(width, heads, dropout=dropout)
-        self.inner, self.outer = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """`[B, N, d]` and `[B, N]` to `[B, N, d]`."""
-        x = x + self.dropout(self.attention(self.attention_norm(x), mask))
-        hidden = functional.gelu(self.inner(self.feedforward_norm(x)))
-        out: Tensor = x + self.dropout(self.outer(hidden))
-        return out
-
-
-class TransformerClassifier(nn.Module):
-    """Ordinary Transformer encoder, mean of the real tokens (or the first), linear head."""
-
-    def __init__(
-        self,
-        width: int,
-        num_classes: int,
-        *,
-        depth: int,
-        heads: int,
-        dropout: float = 0.1,
-        pooling: Literal["mean", "first"] = "mean",
-    ) -> None:
-        """Args: width, depth, heads: the usual sizes. pooling: what the head reads."""
-        super().__init__()
-        self.blocks = nn.ModuleList(
-            TransformerBlock(width, heads, dropout=dropout) for _ in range(depth)
-        )
-        self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, num_classes)
-        self.pooling = pooling
-
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """`[B, N, d]` tokens with mask `[B, N]` to `[B, C]` logits."""
-        for block in self.blocks:
-            x = block(x, mask)
-        x = self.norm(x)
-        if self.pooling == "first":
-            pooled = x[:, 0]
-        else:
-            pooled = (x * mask.unsqueeze(-1)).sum(dim=1) / mask.sum(dim=1, keepdim=True)
-        logits: Tensor = self.head(pooled)
         return logits
 
 
