@@ -17,6 +17,8 @@ NOISE = (
     r".*is smaller than the logging interval.*",
     r"GPU available but not used.*",
     r".*You are using `LearningRateMonitor` callback with models that have no learning rate.*",
+    # A frozen encoder is meant to be.
+    r"Found \d+ module\(s\) in eval mode at the start of training.*",
     # A run goes on in the directory where it was.
     r"Checkpoint directory .* exists and is not empty.*",
     # Lightning 2.6 asks torch for the kind of a tree node in the old way.
