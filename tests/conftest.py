@@ -3,6 +3,10 @@
 import os
 from pathlib import Path
 
+# Before torch is loaded, here and in the processes that tests start: models of tests are tiny, and
+# on a busy machine two threads spend minutes waiting for each other over matrices of eight rows.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 from hypothesis import settings
 
