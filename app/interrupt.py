@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 import pytorch_lightning as pl
-from pytorch_lightning.plugins.environments import SLURMEnvironment  # type: ignore[attr-defined]
+from pytorch_lightning.plugins.environments import SLURMEnvironment  # type: ignore[attr-defined] # no __all__
 
 log = logging.getLogger(__name__)
 

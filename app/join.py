@@ -18,7 +18,7 @@ class JoinCorpus(pl.Callback):
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Join the two."""
         module = pl_module.classifier if isinstance(pl_module, CertifyEvaluator) else pl_module
-        corpus = trainer.datamodule  # type: ignore[attr-defined]
+        corpus = trainer.datamodule  # type: ignore[attr-defined] # set by a connector
         if isinstance(module, Classifier) and isinstance(corpus, TextDataModule):
             join(module, corpus)
 

@@ -40,7 +40,7 @@ class RandomState(pl.Callback):
         version, internal, gauss = state["python"]
         random.setstate((version, tuple(internal), gauss))
         kind, keys, *rest = state["numpy"]
-        np.random.set_state((kind, np.array(keys, dtype=np.uint32), *rest))  # noqa: NPY002
+        np.random.set_state((kind, np.array(keys, dtype=np.uint32), *rest))  # noqa: NPY002 (the global generator is what is restored)
         torch.set_rng_state(state["torch"])
         if len(state["cuda"]) == torch.cuda.device_count() > 0:
             torch.cuda.set_rng_state_all(state["cuda"])

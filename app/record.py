@@ -103,7 +103,7 @@ class Recorder(pl.Callback):
         if not trainer.is_global_zero:
             return None
         self.keep_config(trainer)
-        corpus = getattr(trainer.datamodule, "corpus", "unknown")  # type: ignore[attr-defined]
+        corpus = getattr(trainer.datamodule, "corpus", "unknown")  # type: ignore[attr-defined] # set by a connector
         identity = {"run": self.run.name, "method": method, "corpus": corpus, "seed": self.seed}
         merged = results.merge(
             self.run.results_path, stage, identity=identity, metrics=dict(metrics), seconds=seconds

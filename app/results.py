@@ -48,7 +48,7 @@ def read(path: Path) -> Results | None:
     if not isinstance(content, dict) or not {"metrics", "seconds"} <= content.keys():
         msg = f"got {path} with unreadable content, expected results of a run; move it away"
         raise ValueError(msg)
-    results: Results = content  # type: ignore[assignment]
+    results: Results = content  # type: ignore[assignment] # keys checked above
     return results
 
 

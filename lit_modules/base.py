@@ -167,7 +167,9 @@ class Classifier(pl.LightningModule):
 
     def embed(self, batch: Batch) -> Tensor:
         """`[B, N, d]`: the space in which perturbations and certificates live."""
-        raise NotImplementedError
+        # Part of the contract that only a method can fill in; the base class is never built.
+        msg = f"got {type(self).__name__} without embed(), expected every method to define it"
+        raise NotImplementedError(msg)
 
     def classify(self, x: Tensor, mask: Tensor) -> Tensor:
         """`[B, N, d]` embedded tokens and mask `[B, N]` to logits `[B, C]`."""
