@@ -1,4 +1,4 @@
-"""Projected gradient descent in the embedding space, L2 ball (Madry et al., 2018)."""
+"""Projected gradient descent in the embedding space (Madry et al., 2018), L2 or Linf ball."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -11,29 +11,33 @@ from torch.nn import functional
 
 Classify = Callable[[Tensor, Tensor], Tensor]
 """From tokens `[B, N, d]` and mask `[B, N]` to logits `[B, C]`."""
+Norm = Literal["l2", "linf"]
+Loss = Literal["margin", "cross_entropy"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PGD:
-    """L2 projected gradient descent; the object only keeps settings.
+    """Projected gradient descent; the object only keeps settings.
 
-    The ball is one per sample, over all its real tokens together: ||X' - X||_F <= epsilon, the
-    norm of the OLSA paper's certificates. Padding is never perturbed.
+    The ball is one per sample, over all its real tokens together. Padding is never perturbed.
 
     Attributes:
         epsilon: radius of the ball, in units of the embedding space.
+        norm: `l2`: ||X' - X||_F <= epsilon, the norm of the OLSA paper's certificates; `linf`: no
+            coordinate of any token moves by more than epsilon.
         steps: gradient steps of each restart.
-        step_size: length of a step; 2.5 epsilon / steps if None (Madry et al., 2018).
+        step_size: length of a step in that norm; 2.5 epsilon / steps if None (Madry et al., 2018).
         restarts: the first starts at the centre, the others uniformly inside the ball.
         loss: `margin`: largest other logit minus the label's, which never saturates;
             `cross_entropy`: as in the papers.
     """
 
     epsilon: float = 1.0
+    norm: Norm = "l2"
     steps: int = 20
     step_size: float | None = None
     restarts: int = 1
-    loss: Literal["margin", "cross_entropy"] = "margin"
+    loss: Loss = "margin"
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -79,16 +83,13 @@ class PGD:
         with torch.inference_mode(False), torch.enable_grad():
             # Tensors made under inference mode cannot be saved for backward; clones can.
             x, mask, labels = x.detach().clone(), mask.clone(), labels.clone()
-            radius = x.new_full((x.shape[0],), self.epsilon)
-            if epsilon is not None:
-                # Certified radii are float64; the perturbation has the embeddings' precision.
-                radius.copy_(epsilon)
+            radius = radii(x, self.epsilon, epsilon)
             best, best_loss = x.clone(), x.new_full((x.shape[0],), -torch.inf)
             found = torch.zeros_like(labels, dtype=torch.bool)
             for restart in range(self.restarts):
                 delta = torch.zeros_like(x)
                 if restart:
-                    delta = _random_in_ball(x, mask, radius, seeds, restart)
+                    delta = self._random_in_ball(x, mask, radius, seeds, restart)
                 delta, value = self._ascend(
                     classify, x, delta, mask=mask, labels=labels, radius=radius
                 )
@@ -125,7 +126,7 @@ class PGD:
         for _ in range(self.steps + 1):
             delta = delta.detach().requires_grad_()
             logits = classify(x + delta, mask)
-            value = self._objective(logits, labels)
+            value = objective(logits, labels, self.loss)
             (gradient,) = torch.autograd.grad(value.sum(), delta)
             with torch.no_grad():
                 wrong = logits.argmax(dim=-1) != labels
@@ -133,44 +134,73 @@ class PGD:
                 best = torch.where(better[:, None, None], delta, best)
                 best_loss = torch.where(better, value, best_loss)
                 found |= wrong
-                gradient = gradient * mask.unsqueeze(-1)
-                direction = gradient / _norm(gradient).clamp_min(torch.finfo(x.dtype).tiny)
-                delta = _into_ball(delta + step[:, None, None] * direction, radius)
+                upwards = steepest(gradient * mask.unsqueeze(-1), self.norm)
+                delta = self._into_ball(delta + step[:, None, None] * upwards, radius)
         return best.detach(), best_loss.detach()
 
-    def _objective(self, logits: Tensor, labels: Tensor) -> Tensor:
-        if self.loss == "cross_entropy":
-            return functional.cross_entropy(logits, labels, reduction="none")
-        chosen = logits.gather(1, labels.unsqueeze(1)).squeeze(1)
-        others = logits.scatter(1, labels.unsqueeze(1), -torch.inf)
-        return others.amax(dim=1) - chosen
+    def _into_ball(self, delta: Tensor, radius: Tensor) -> Tensor:
+        limit = radius[:, None, None]
+        if self.norm == "linf":
+            return delta.clamp(-limit, limit)
+        norm = frobenius(delta).clamp_min(torch.finfo(delta.dtype).tiny)
+        return delta * (limit / norm).clamp_max(1.0)
+
+    def _random_in_ball(
+        self, x: Tensor, mask: Tensor, radius: Tensor, seeds: Sequence[int] | None, restart: int
+    ) -> Tensor:
+        """Uniform in the ball over the real tokens."""
+        noise, lengths = torch.zeros_like(x), mask.sum(dim=1).tolist()
+        scale = torch.ones_like(radius)
+        generator = torch.Generator()
+        for row, length in enumerate(lengths):
+            if seeds is None:
+                generator.seed()
+            else:
+                generator.manual_seed((seeds[row] << 8) + restart)
+            shape = (length, x.shape[2])
+            if self.norm == "linf":
+                draw = 2 * torch.rand(shape, dtype=torch.float64, generator=generator) - 1
+            else:
+                draw = torch.randn(shape, dtype=torch.float64, generator=generator)
+                share = torch.rand((), dtype=torch.float64, generator=generator)
+                scale[row] = share ** (1 / draw.numel())
+            noise[row, mask[row]] = draw.to(x)
+        if self.norm == "l2":
+            noise = noise / frobenius(noise)
+        return noise * (radius * scale)[:, None, None]
 
 
-def _norm(x: Tensor) -> Tensor:
-    """`[B, 1, 1]` Frobenius norm of each sample."""
+def radii(x: Tensor, setting: float, given: Tensor | None) -> Tensor:
+    """`[B]` radius of each sample, in the precision of `x`: what was given, else the setting."""
+    radius = x.new_full((x.shape[0],), setting)
+    if given is not None:
+        # Certified radii are float64; the perturbation has the embeddings' precision.
+        radius.copy_(given)
+    return radius
+
+
+def objective(logits: Tensor, labels: Tensor, loss: Loss) -> Tensor:
+    """`[B]`, what an attack on `[B, C]` logits climbs."""
+    if loss == "cross_entropy":
+        return functional.cross_entropy(logits, labels, reduction="none")
+    chosen = logits.gather(1, labels.unsqueeze(1)).squeeze(1)
+    others = logits.scatter(1, labels.unsqueeze(1), -torch.inf)
+    return others.amax(dim=1) - chosen
+
+
+def steepest(gradient: Tensor, norm: Norm) -> Tensor:
+    """The step of length 1 along which a linear function rises most; 0 where it is flat.
+
+    Args:
+        gradient: `[B, N, d]`, 0 at padding.
+        norm: in which the step has length 1, per sample.
+    """
+    if norm == "linf":
+        return gradient.sign()
+    return gradient / frobenius(gradient).clamp_min(torch.finfo(gradient.dtype).tiny)
+
+
+def frobenius(x: Tensor) -> Tensor:
+    """`[B, 1, 1]` norm of each sample."""
     norm: Tensor = torch.linalg.vector_norm(x, dim=(1, 2), keepdim=True)
     return norm
-
-
-def _into_ball(delta: Tensor, radius: Tensor) -> Tensor:
-    norm = _norm(delta).clamp_min(torch.finfo(delta.dtype).tiny)
-    return delta * (radius[:, None, None] / norm).clamp_max(1.0)
-
-
-def _random_in_ball(
-    x: Tensor, mask: Tensor, radius: Tensor, seeds: Sequence[int] | None, restart: int
-) -> Tensor:
-    """Uniform in the ball over the real tokens."""
-    noise, lengths = torch.zeros_like(x), mask.sum(dim=1).tolist()
-    scale = torch.empty_like(radius)
-    generator = torch.Generator()
-    for row, length in enumerate(lengths):
-        if seeds is None:
-            generator.seed()
-        else:
-            generator.manual_seed((seeds[row] << 8) + restart)
-        draw = torch.randn(length, x.shape[2], dtype=torch.float64, generator=generator)
-        noise[row, mask[row]] = draw.to(x)
-        share = torch.rand((), dtype=torch.float64, generator=generator)
-        scale[row] = share ** (1 / draw.numel())
-    return noise / _norm(noise) * (radius * scale)[:, None, None]

@@ -1,6 +1,6 @@
 """What a corpus and a module share: tokenizers, vocabulary, and the batch."""
 
-from text.batch import Batch, Encoding, Text, collate
+from text.batch import Batch, Encoding, Span, Text, collate, length_batches
 from text.hub import hub_reachable
 from text.pretrained import PretrainedTokenizer
 from text.tokenizer import Tokenizer, tokenizer_from_state
@@ -11,12 +11,14 @@ __all__ = [
     "Batch",
     "Encoding",
     "PretrainedTokenizer",
+    "Span",
     "Text",
     "Tokenizer",
     "Vocabulary",
     "WordTokenizer",
     "collate",
     "hub_reachable",
+    "length_batches",
     "split_words",
     "tokenizer_from_state",
 ]

@@ -26,6 +26,20 @@ class Encoding(NamedTuple):
     truncated: bool = False
 
 
+class Span(NamedTuple):
+    """Where a token stands in its input.
+
+    Attributes:
+        text: 0, or 1 for the second text of a pair.
+        start: its first character.
+        end: one behind its last; `start` for tokens that stand for no characters ([CLS], <sep>).
+    """
+
+    text: int
+    start: int
+    end: int
+
+
 @dataclass(slots=True)
 class Batch:
     """A padded batch of B texts of at most N tokens.
@@ -76,6 +90,32 @@ class Batch:
             None if self.labels is None else self.labels.pin_memory(),
             None if self.segment_ids is None else self.segment_ids.pin_memory(),
         )
+
+
+def length_batches(
+    lengths: Sequence[int], batch_size: int, *, slack: float = 0.15, least: int = 32
+) -> list[list[int]]:
+    """Put texts of like length together, for passes that need no other order.
+
+    Args:
+        lengths: tokens of each text.
+        batch_size: most texts of a batch.
+        slack: a text that is longer than the shortest of its batch by more than this share begins
+            a new one: what is saved of padding is more than a smaller batch costs,
+        least: if the batch has so many already.
+
+    Returns:
+        Positions of the texts, each once, the shortest first.
+    """
+    batches: list[list[int]] = []
+    limit = 0.0
+    for i in sorted(range(len(lengths)), key=lengths.__getitem__):
+        full = not batches or len(batches[-1]) == batch_size
+        if full or (lengths[i] > limit and len(batches[-1]) >= least):
+            batches.append([])
+            limit = (1 + slack) * lengths[i] + 1
+        batches[-1].append(i)
+    return batches
 
 
 def collate(

@@ -1,12 +1,13 @@
 """The tokenizer of a pretrained backbone: Hugging Face's fast tokenizer behind our interface."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import tokenizers
 
-from text.batch import Encoding, Text
+from text.batch import Encoding, Span, Text
 from text.hub import hub_reachable
 from text.tokenizer import Tokenizer
 
@@ -30,7 +31,8 @@ class PretrainedTokenizer(Tokenizer):
 
     def __init__(self, definition: str, max_length: int, *, pad_id: int, unk_id: int) -> None:
         try:
-            self._backend = tokenizers.Tokenizer.from_str(definition)
+            with _panics_told():
+                self._backend = tokenizers.Tokenizer.from_str(definition)
         except Exception as error:  # the library raises bare Exception
             msg = f"got a definition that cannot be read ({error}), expected a tokenizer.json"
             raise ValueError(msg) from error
@@ -48,6 +50,7 @@ class PretrainedTokenizer(Tokenizer):
         self.unk_id = unk_id
         ids = self._backend.get_vocab(with_added_tokens=True).values()
         self.vocab_size = 1 + max(max(ids, default=0), pad_id, unk_id)
+        self.encode(["a", ("a", "b")])  # what contradicts itself shows only when it is used
 
     @classmethod
     def from_pretrained(cls, name_or_path: str, *, max_length: int = 128) -> "PretrainedTokenizer":
@@ -65,7 +68,10 @@ class PretrainedTokenizer(Tokenizer):
 
         local = Path(name_or_path).is_dir() or not hub_reachable()
         try:
-            wrapped = AutoTokenizer.from_pretrained(name_or_path, local_files_only=local)
+            # Said, not left open: where it is open, transformers asks at the terminal.
+            wrapped = AutoTokenizer.from_pretrained(
+                name_or_path, local_files_only=local, trust_remote_code=False
+            )
         except (OSError, ValueError) as error:
             kind = "folder" if Path(name_or_path).is_dir() else "hub id or folder"
             msg = (
@@ -97,10 +103,23 @@ class PretrainedTokenizer(Tokenizer):
 
     def encode(self, texts: Sequence[Text]) -> list[Encoding]:
         """Encode texts, pairs or both."""
+        with _panics_told():
+            batch = self._backend.encode_batch(list(texts))
         return [
             Encoding(coded.ids, coded.type_ids, bool(coded.overflowing))
             if coded.ids
             else Encoding([self.unk_id], [0])
+            for coded in batch
+        ]
+
+    def spans(self, texts: Sequence[Text]) -> list[list[Span]]:
+        """See `Tokenizer.spans`."""
+        return [
+            [
+                Span(0, 0, 0) if text is None else Span(text, *offsets)
+                for text, offsets in zip(coded.sequence_ids, coded.offsets, strict=True)
+            ]
+            or [Span(0, 0, 0)]
             for coded in self._backend.encode_batch(list(texts))
         ]
 
@@ -123,3 +142,19 @@ class PretrainedTokenizer(Tokenizer):
             pad_id=state["pad_id"],
             unk_id=state["unk_id"],
         )
+
+
+@contextmanager
+def _panics_told() -> Iterator[None]:
+    """Turns a panic of the library, which is no `Exception` and would pass all handlers, into one.
+
+    Raises:
+        ValueError: the tokenizer's definition contradicts itself.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        msg = f"got a tokenizer that contradicts itself ({error}), expected a sound tokenizer.json"
+        raise ValueError(msg) from error

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from text.batch import Encoding, Text
+from text.batch import Encoding, Span, Text
 
 
 class Tokenizer(ABC):
@@ -23,6 +23,10 @@ class Tokenizer(ABC):
     @abstractmethod
     def encode(self, texts: Sequence[Text]) -> list[Encoding]:
         """Encode texts, pairs or both; a text without a single token becomes the unknown token."""
+
+    @abstractmethod
+    def spans(self, texts: Sequence[Text]) -> list[list[Span]]:
+        """Where each token of `encode(texts)` stands, in characters of the texts as given."""
 
     @abstractmethod
     def state(self) -> dict[str, Any]:

@@ -3,9 +3,10 @@
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
-from text.batch import Encoding, Text
+from text.batch import Encoding, Span, Text
 from text.tokenizer import Tokenizer
 from text.vocabulary import Vocabulary
 
@@ -19,6 +20,7 @@ _TOKEN = re.compile(
     r"|\w[\w\u0300-\u036f]*"
     r"|([^\w\s])\1*"
 )
+_RUN = re.compile(r"\S+|\s+")
 _APOSTROPHES = str.maketrans({"\u2019": "'", "\u02bc": "'", "\uff07": "'"})
 
 
@@ -28,8 +30,46 @@ def split_words(text: str) -> list[str]:
     Text that is already in Penn Treebank tokens ("does n't", "it 's") comes out as it went in, but
     for hyphenated words, which are split so that unseen compounds keep known parts.
     """
-    plain = unicodedata.normalize("NFC", text).translate(_APOSTROPHES).lower()
-    return [match.group() for match in _TOKEN.finditer(plain)]
+    return [match.group() for match in _TOKEN.finditer(_plain(text))]
+
+
+def split_spans(text: str) -> list[tuple[int, int]]:
+    """Start and end of each word of `split_words(text)` in the text as given, in characters."""
+    matches = [match.span() for match in _TOKEN.finditer(_plain(text))]
+    origins = _origins(text)
+    return [(origins[start][0], origins[end - 1][1]) for start, end in matches]
+
+
+def _located(column: int, text: str) -> list[Span]:
+    spans = [Span(column, start, end) for start, end in split_spans(text)]
+    return spans or [Span(column, 0, 0)]
+
+
+def _plain(text: str) -> str:
+    return unicodedata.normalize("NFC", text).translate(_APOSTROPHES).lower()
+
+
+def _origins(text: str) -> list[tuple[int, int]]:
+    """From which characters of a text each character of its plain form was made."""
+    nfc = unicodedata.normalize("NFC", text)
+    origins = [(i, i + 1) for i in range(len(text))]
+    if nfc != text:
+        # Letters are drawn together with the accents behind them, and Korean ones within a word.
+        for pieces in (_accented(text), [match.span() for match in _RUN.finditer(text)]):
+            made = [unicodedata.normalize("NFC", text[start:end]) for start, end in pieces]
+            if "".join(made) == nfc:
+                break
+        else:
+            pieces, made = [(0, len(text))], [nfc]
+        origins = [p for p, chars in zip(pieces, made, strict=True) for _ in chars]
+    # Some letters become two in lower case.
+    return [origin for origin, char in zip(origins, nfc, strict=True) for _ in char.lower()]
+
+
+def _accented(text: str) -> list[tuple[int, int]]:
+    """Each character with the combining ones behind it."""
+    starts = [i for i, char in enumerate(text) if i == 0 or not unicodedata.combining(char)]
+    return list(pairwise([*starts, len(text)]))
 
 
 class WordTokenizer(Tokenizer):
@@ -104,13 +144,29 @@ class WordTokenizer(Tokenizer):
         kept = ids[: self.max_length]
         return Encoding(kept, [0] * len(kept), len(kept) < len(ids))
 
-    def _pair(self, first: str, second: str) -> Encoding:
-        a, b = self._ids(first), self._ids(second)
+    def spans(self, texts: Sequence[Text]) -> list[list[Span]]:
+        """See `Tokenizer.spans`."""
+        result = []
+        for text in texts:
+            if isinstance(text, str):
+                result.append(_located(0, text)[: self.max_length])
+                continue
+            first, second = _located(0, text[0]), _located(1, text[1])
+            n_a, n_b = self._kept(len(first), len(second))
+            result.append([*first[:n_a], Span(0, 0, 0), *second[:n_b]])
+        return result
+
+    def _kept(self, a: int, b: int) -> tuple[int, int]:
+        """How many tokens of each text of a pair stay."""
         room = self.max_length - 1
         # What "drop from the longer one, token by token" comes to: each side is safe up to half
         # the room, and beyond it up to what the other side leaves free.
-        n_a = min(len(a), max(room - room // 2, room - len(b)))
-        n_b = min(len(b), room - n_a)
+        n_a = min(a, max(room - room // 2, room - b))
+        return n_a, min(b, room - n_a)
+
+    def _pair(self, first: str, second: str) -> Encoding:
+        a, b = self._ids(first), self._ids(second)
+        n_a, n_b = self._kept(len(a), len(b))
         return Encoding(
             [*a[:n_a], self.sep_id, *b[:n_b]],
             [0] * (n_a + 1) + [1] * n_b,

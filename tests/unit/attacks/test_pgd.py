@@ -1,7 +1,7 @@
 """PGD: stays in its ball, climbs, finds what is there to find, and touches nothing else."""
 
 import math
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from attacks import PGD
+from attacks.pgd import Loss, Norm
 from layers import olsa_classifier
 
 F64 = torch.float64
@@ -53,31 +54,38 @@ def curved(width: int = 6, classes: int = 3) -> nn.Module:
     ).double()
 
 
-def moved(points: Tensor, x: Tensor) -> Tensor:
-    norm: Tensor = (points - x).norm(dim=(1, 2))
-    return norm
+def moved(points: Tensor, x: Tensor, norm: Norm = "l2") -> Tensor:
+    if norm == "linf":
+        return (points - x).abs().amax(dim=(1, 2))
+    length: Tensor = (points - x).norm(dim=(1, 2))
+    return length
 
 
 LENGTHS = [1, 3, 5, 2]
 
 
+NORMS = pytest.mark.parametrize("norm", ["l2", "linf"])
+
+
+@NORMS
 @pytest.mark.parametrize("loss", ["margin", "cross_entropy"])
 @pytest.mark.parametrize("step_size", [None, 0.05, 10.0])
 def test_stays_in_the_ball_and_off_the_padding(
-    loss: Literal["margin", "cross_entropy"], step_size: float | None
+    norm: Norm, loss: Loss, step_size: float | None
 ) -> None:
     network, (x, mask) = curved(), sample(LENGTHS)
     x[~mask] = 7.0
     labels = network(x, mask).argmax(dim=1)
     epsilon = torch.tensor([0.1, 0.5, 1.0, 0.01], dtype=F64)
-    attack = PGD(steps=6, restarts=3, loss=loss, step_size=step_size)
+    attack = PGD(norm=norm, steps=6, restarts=3, loss=loss, step_size=step_size)
     points, _ = attack(network, x, mask, labels, epsilon=epsilon, seeds=[0, 1, 2, 3])
-    assert torch.all(moved(points, x) <= epsilon * (1 + 1e-12))
-    assert torch.all(moved(points, x) > 0)
+    assert torch.all(moved(points, x, norm) <= epsilon * (1 + 1e-12))
+    assert torch.all(moved(points, x, norm) > 0)
     assert torch.equal(points[~mask], x[~mask])
 
 
-def test_padding_stays_even_where_a_model_reads_it() -> None:
+@NORMS
+def test_padding_stays_even_where_a_model_reads_it(norm: Norm) -> None:
     network, (x, mask) = curved(), sample(LENGTHS)
 
     def leaky(tokens: Tensor, mask: Tensor) -> Tensor:
@@ -85,31 +93,33 @@ def test_padding_stays_even_where_a_model_reads_it() -> None:
         return logits
 
     labels = leaky(x, mask).argmax(dim=1)
-    points, _ = PGD(epsilon=0.5, steps=3, restarts=2)(leaky, x, mask, labels)
+    points, _ = PGD(norm=norm, epsilon=0.5, steps=3, restarts=2)(leaky, x, mask, labels)
     assert torch.equal(points[~mask], x[~mask])
     assert torch.all(moved(points, x) > 0)
 
 
-def test_random_starts_are_in_the_ball_and_fill_it() -> None:
+@NORMS
+def test_random_starts_are_in_the_ball_and_fill_it(norm: Norm) -> None:
     x, mask = sample([2] * 200, width=2)
     starts: list[Tensor] = []
 
     def flat(tokens: Tensor, mask: Tensor) -> Tensor:
-        starts.append((tokens - x).detach().norm(dim=(1, 2)))
+        starts.append(moved(tokens.detach(), x, norm))
         return (0.0 * tokens).sum(dim=(1, 2)).unsqueeze(1) + torch.tensor([1.0, 0.0], dtype=F64)
 
-    PGD(epsilon=2.0, steps=1, restarts=2)(
+    PGD(norm=norm, epsilon=2.0, steps=1, restarts=2)(
         flat, x, mask, torch.zeros(200, dtype=torch.long), seeds=list(range(200))
     )
     assert float(starts[0].max()) == 0.0  # the first restart begins at the centre
     radii = starts[3]  # after one step's two evaluations and the judgement
     assert float(radii.max()) <= 2.0
-    # Uniform in a ball of 4 dimensions: a share of 1/2 lies beyond 2 (1/2)^(1/4).
+    # Uniform in any ball of 4 dimensions: a share of 1/2 lies beyond 2 (1/2)^(1/4).
     share = float((radii > 2 * 0.5**0.25).double().mean())
     assert 0.4 < share < 0.6
 
 
-def test_loss_never_falls_on_a_linear_model() -> None:
+@NORMS
+def test_loss_never_falls_on_a_linear_model(norm: Norm) -> None:
     model, (x, mask) = Bag(), sample(LENGTHS)
     labels, _ = model.distances(x, mask)
     losses: list[Tensor] = []
@@ -120,7 +130,7 @@ def test_loss_never_falls_on_a_linear_model() -> None:
         losses.append(logits.detach().sum(dim=1) - 2 * chosen)
         return logits
 
-    attack = PGD(epsilon=1.0, steps=10)
+    attack = PGD(norm=norm, epsilon=1.0, steps=10)
     points, _ = attack(classify, x, mask, labels)
     path = torch.stack(losses[:-1])  # the last is the judgement
     assert path.shape[0] == 11
@@ -129,9 +139,36 @@ def test_loss_never_falls_on_a_linear_model() -> None:
     # The best point of a linear model is known: the whole radius along the gradient.
     rows = model.head.weight.detach()
     slope = torch.stack([rows[1 - int(label)] - rows[int(label)] for label in labels])
-    best = path[0] + slope.norm(dim=1) * mask.sum(dim=1).sqrt()
+    if norm == "l2":
+        best = path[0] + slope.norm(dim=1) * mask.sum(dim=1).sqrt()
+    else:
+        best = path[0] + slope.abs().sum(dim=1) * mask.sum(dim=1)
     torch.testing.assert_close(path[-1], best)
-    torch.testing.assert_close(moved(points, x), torch.ones(4, dtype=F64))
+    torch.testing.assert_close(moved(points, x, norm), torch.ones(4, dtype=F64))
+
+
+@NORMS
+def test_loss_never_falls_on_a_convex_model(norm: Norm) -> None:
+    """What is convex lies above its tangents, and a projected step never turns back."""
+    x, mask = sample(LENGTHS)
+    losses: list[Tensor] = []
+
+    def classify(tokens: Tensor, mask: Tensor) -> Tensor:
+        bowl = (tokens * mask.unsqueeze(-1)).square().sum(dim=(1, 2))
+        losses.append(bowl.detach())
+        return torch.stack([torch.zeros_like(bowl), bowl - 1e3], dim=1)
+
+    labels = torch.zeros(4, dtype=torch.long)
+    points, _ = PGD(norm=norm, epsilon=0.5, steps=8, step_size=0.2)(classify, x, mask, labels)
+    path = torch.stack(losses[:-1])
+    assert torch.all(path[1:] >= path[:-1] - 1e-12)
+    # The highest point of the ball: straight outwards, or the corner furthest out.
+    real = x * mask.unsqueeze(-1)
+    highest = (real.norm(dim=(1, 2)) + 0.5).square()
+    if norm == "linf":
+        highest = ((real.abs() + 0.5) * mask.unsqueeze(-1)).square().sum(dim=(1, 2))
+    torch.testing.assert_close(losses[-1], highest)
+    torch.testing.assert_close(moved(points, x, norm), torch.full((4,), 0.5, dtype=F64))
 
 
 @pytest.mark.parametrize(
@@ -139,9 +176,7 @@ def test_loss_never_falls_on_a_linear_model() -> None:
     # With three classes the nearest boundary is not always the steepest one from the centre.
     [(2, "margin", 1), (2, "cross_entropy", 1), (3, "margin", 10)],
 )
-def test_finds_the_boundary_of_a_linear_model(
-    classes: int, loss: Literal["margin", "cross_entropy"], restarts: int
-) -> None:
+def test_finds_the_boundary_of_a_linear_model(classes: int, loss: Loss, restarts: int) -> None:
     model, (x, mask) = Bag(classes), sample([1, 3, 5, 2, 4, 4])
     labels, distance = model.distances(x, mask)
     attack = PGD(steps=40, restarts=restarts, loss=loss)
@@ -197,11 +232,15 @@ def test_margin_beats_saturated_cross_entropy() -> None:
     assert entropy.tolist() == [False, False]
 
 
+@NORMS
 @pytest.mark.parametrize("step_size", [None, 1e-3])
-def test_seeds_make_results_independent_of_batch_and_padding(step_size: float | None) -> None:
+def test_seeds_make_results_independent_of_batch_and_padding(
+    norm: Norm, step_size: float | None
+) -> None:
     network, (x, mask) = curved(), sample(LENGTHS)
     labels = network(x, mask).argmax(dim=1)
-    attack = PGD(epsilon=0.8, steps=3, restarts=4, step_size=step_size)
+    epsilon = 0.8 if norm == "l2" else 0.2
+    attack = PGD(norm=norm, epsilon=epsilon, steps=3, restarts=4, step_size=step_size)
     points, found = attack(network, x, mask, labels, seeds=[10, 11, 12, 13])
     again, _ = attack(network, x, mask, labels, seeds=[10, 11, 12, 13])
     assert torch.equal(points, again)

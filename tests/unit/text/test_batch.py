@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from text import Encoding, collate
+from text import Encoding, collate, length_batches
 
 ids = st.lists(st.integers(0, 50), min_size=1, max_size=12)
 
@@ -50,3 +50,14 @@ def test_sample_ids_are_carried() -> None:
 def test_nothing_to_pad_is_an_error(encodings: list[Encoding], what: str) -> None:
     with pytest.raises(ValueError, match=what):
         collate(encodings, pad_id=0)
+
+
+@given(st.lists(st.integers(1, 200), max_size=300), st.integers(1, 70))
+def test_texts_of_like_length_go_together(lengths: list[int], batch_size: int) -> None:
+    batches = length_batches(lengths, batch_size, slack=0.15, least=8)
+    assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
+    for batch in batches:
+        assert 0 < len(batch) <= batch_size
+        found = [lengths[i] for i in batch]
+        assert found == sorted(found)
+        assert all(length <= 1.15 * found[0] + 1 for length in found[8:])

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
-from text import PretrainedTokenizer, Text, tokenizer_from_state
+from text import PretrainedTokenizer, Span, Text, tokenizer_from_state
 
 TEXTS: list[Text] = ["A good film.", ("Is it?", "It isn't, caf\u00e9."), "", "word " * 40]
 
@@ -27,6 +27,21 @@ def test_same_ids_as_the_library(folder: str) -> None:
     assert [coded.truncated for coded in ours.encode(TEXTS)] == [False, False, False, True]
     assert ours.pad_id == theirs.pad_token_id
     assert ours.vocab_size == len(theirs)
+
+
+@pytest.mark.pretrained
+def test_spans_point_at_what_the_tokens_were_made_from(folder: str) -> None:
+    ours = PretrainedTokenizer.from_pretrained(folder, max_length=24)
+    for text, coded, spans in zip(TEXTS, ours.encode(TEXTS), ours.spans(TEXTS), strict=True):
+        parts = (text,) if isinstance(text, str) else text
+        assert len(spans) == len(coded.input_ids)
+        for token, span in zip(coded.input_ids, spans, strict=True):
+            piece = parts[span.text][span.start : span.end]
+            expected = ours.encode([piece])[0].input_ids[1:-1]
+            assert expected == ([token] if span.end > span.start else [])
+    # The second text's tokens are told apart, and word pieces have spans of their own.
+    assert [span.text for span in ours.spans([("Is it?", "No.")])[0]] == [0, 0, 0, 0, 0, 1, 1, 0]
+    assert ours.spans(["unattackable"])[0][1:3] == [Span(0, 0, 3), Span(0, 3, 6)]
 
 
 @pytest.mark.pretrained

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from text import Text, Vocabulary, WordTokenizer, split_words, tokenizer_from_state
+from text import Span, Text, Vocabulary, WordTokenizer, split_words, tokenizer_from_state
+from text.word import split_spans
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,31 @@ def test_words_hold_everything_but_white_space(text: str) -> None:
     assert split_words(" ".join(words)) == words
 
 
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("Don't PANIC!", "Do n't PANIC !"),
+        ("cafe\u0301 caf\u00e9", "cafe\u0301 caf\u00e9"),
+        # Lower case of the first letter is two characters long, the Korean syllable is drawn from
+        # three, and the accent in front belongs to nothing.
+        ("\u0130stanbul is", "\u0130stanbul is"),
+        ("\u1112\u1161\u11ab is", "\u1112\u1161\u11ab is"),
+        ("\u0301a b", "\u0301 a b"),
+        (" \t\n", ""),
+    ],
+)
+def test_spans_point_at_the_words_as_they_were_written(text: str, parts: str) -> None:
+    assert [text[start:end] for start, end in split_spans(text)] == parts.split()
+
+
+@given(st.text())
+def test_every_word_has_a_span(text: str) -> None:
+    spans = split_spans(text)
+    assert len(spans) == len(split_words(text))
+    assert all(0 <= start < end <= len(text) for start, end in spans)
+    assert spans == sorted(spans)
+
+
 @pytest.fixture(scope="module")
 def tokenizer() -> WordTokenizer:
     return WordTokenizer.build(["a b c d e f g h i j", ("k l", "m n o p")], max_length=8)
@@ -58,6 +84,16 @@ def test_pairs_and_their_truncation(tokenizer: WordTokenizer) -> None:
     short, long = tokenizer.encode([("a b", "c"), ("a b c d e f g h", "i j")])
     assert short == (v(["a", "b", "<sep>", "c"]), [0, 0, 0, 1], False)
     assert long == (v("a b c d e <sep> i j".split()), [0] * 6 + [1] * 2, True)
+
+
+def test_spans_of_singles_and_pairs(tokenizer: WordTokenizer) -> None:
+    single, empty, pair, long = tokenizer.spans(
+        ["a  b?", " ", ("a b", "c"), ("a b c d e f g h", "i j")]
+    )
+    assert single == [Span(0, 0, 1), Span(0, 3, 4), Span(0, 4, 5)]
+    assert empty == [Span(0, 0, 0)]
+    assert pair == [Span(0, 0, 1), Span(0, 2, 3), Span(0, 0, 0), Span(1, 0, 1)]
+    assert long[4:] == [Span(0, 8, 9), Span(0, 0, 0), Span(1, 0, 1), Span(1, 2, 3)]
 
 
 def drop_from_the_longer(a: int, b: int, room: int) -> tuple[int, int]:
@@ -86,7 +122,8 @@ texts = st.one_of(st.text(), st.tuples(st.text(), st.text()))
 @given(st.lists(texts, max_size=4), st.integers(3, 10))
 def test_any_text_gives_one_to_max_length_known_ids(texts: list[Text], max_length: int) -> None:
     tokenizer = WordTokenizer.build(texts[:2], max_length=max_length)
-    for coded in tokenizer.encode(texts):
+    for coded, spans in zip(tokenizer.encode(texts), tokenizer.spans(texts), strict=True):
+        assert len(spans) == len(coded.input_ids)
         assert 1 <= len(coded.input_ids) <= max_length
         assert len(coded.segment_ids) == len(coded.input_ids)
         assert 0 <= min(coded.input_ids) <= max(coded.input_ids) < tokenizer.vocab_size

@@ -1,0 +1,221 @@
+"""What an attack on text consists of: goal, pre-constraints, transformation, constraints, search.
+
+Each is a small object of its own. A search is written for one sample, as a generator that asks
+(`Query`, `Propose`, `Weigh`) and is answered; the engine runs the searches of many samples in lock
+step and answers the questions of all of them together (`attacks/engine.py`).
+"""
+
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any, Literal, NamedTuple, Protocol
+
+from attacks.document import Candidate, Document
+from attacks.goals import TIE, Goal, Untargeted
+
+Compat = Literal["none", "textattack"]
+
+
+class Job(NamedTuple):
+    """A document of one sample and the words of it that are to be replaced.
+
+    Attributes:
+        original: the document that is attacked.
+        current: what has become of it.
+        indices: numbers of words of `current`.
+        random: the random numbers of this sample.
+        label: gold class.
+    """
+
+    original: Document
+    current: Document
+    indices: Sequence[int]
+    random: Random
+    label: int
+
+
+class Group(NamedTuple):
+    """Candidates of one sample that a constraint is asked about together.
+
+    Attributes:
+        original: the document that is attacked.
+        current: the document that the candidates were made from.
+        candidates: at least one.
+    """
+
+    original: Document
+    current: Document
+    candidates: Sequence[Candidate]
+
+
+class PreConstraint(Protocol):
+    """Which words may be replaced at all, before anything is proposed or ranked."""
+
+    def allowed(self, document: Document, *, columns: Sequence[str]) -> Iterable[int]:
+        """Numbers of the words; `columns` are the names of the texts of a pair."""
+
+
+class Transformation(Protocol):
+    """Proposes replacements."""
+
+    def propose(self, jobs: Sequence[Job]) -> list[list[Candidate]]:
+        """The candidates of each job, all samples of a round at once."""
+
+
+class Constraint(Protocol):
+    """Judges candidates.
+
+    Attributes:
+        cost: about what one candidate costs; cheaper constraints are asked first.
+    """
+
+    cost: float
+
+    def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
+        """For each group and candidate, whether it may be used; all samples at once."""
+
+
+class Judged(NamedTuple):
+    """What the victim made of one text.
+
+    Attributes:
+        score: of the goal: the larger the nearer.
+        success: whether the goal is reached.
+        prediction: predicted class.
+    """
+
+    score: float
+    success: bool
+    prediction: int
+
+
+class Answers(NamedTuple):
+    """What came of a query.
+
+    Attributes:
+        judged: one per text; fewer when the budget ended.
+        exhausted: whether the budget is used up.
+    """
+
+    judged: list[Judged]
+    exhausted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Ask the victim about texts; answered by `Answers`."""
+
+    items: Sequence[Document | Candidate]
+
+
+@dataclass(frozen=True, slots=True)
+class Propose:
+    """Ask for the candidates that keep all constraints; answered by a list of them."""
+
+    current: Document
+    indices: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Weigh:
+    """Ask how much each word matters by the victim's gradient; answered by a list of floats."""
+
+    document: Document
+
+
+Request = Query | Propose | Weigh
+
+
+class Reached(NamedTuple):
+    """Where a search ended.
+
+    Attributes:
+        item: the best text that was found.
+        judged: what the victim made of it.
+    """
+
+    item: Document | Candidate
+    judged: Judged
+
+
+Steps = Generator[Request, Any, Reached]
+"""One search: yields requests, is sent their answers, returns where it ended."""
+
+
+@dataclass(slots=True)
+class Context:
+    """What a search knows of its sample.
+
+    Attributes:
+        original: the document.
+        clean: what the victim made of it.
+        attack: the composition.
+        random: the random numbers of this sample.
+        columns: names of the texts.
+    """
+
+    original: Document
+    clean: Judged
+    attack: "Attack"
+    random: Random
+    columns: Sequence[str]
+    _known: tuple[Document, list[int]] | None = None
+
+    @property
+    def tie(self) -> float:
+        """Scores nearer than this are equal; 0 where the reference is to be reproduced."""
+        return 0.0 if self.attack.compat == "textattack" else TIE[self.attack.goal.score]
+
+    def allowed(self, document: Document) -> list[int]:
+        """The words that may be replaced, in order.
+
+        The reference breaks ties between words by the order in which a set of their numbers comes
+        out, which is nearly theirs; the same sets, met in the same way, come out the same.
+        """
+        if self._known is not None and self._known[0] is document:
+            return self._known[1].copy()
+        indices = set(range(len(document)))
+        for constraint in self.attack.pre_constraints:
+            if not indices:
+                break
+            allowed = constraint.allowed(document, columns=self.columns)
+            indices = indices & (allowed if isinstance(allowed, set) else set(allowed))
+        found = list(indices) if self.attack.compat == "textattack" else sorted(indices)
+        self._known = (document, found)
+        return found.copy()
+
+
+class Search(Protocol):
+    """Which words are replaced, in which order, by what."""
+
+    def steps(self, context: Context) -> Steps:
+        """The search of one sample."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attack:
+    """A composition; recipes make them, and so may anyone.
+
+    Attributes:
+        name: as it is called in results.
+        transformation: proposes replacements.
+        search: chooses among them.
+        goal: what it is after.
+        pre_constraints: which words may be replaced.
+        constraints: what may stand in their place.
+        compat: `textattack` reproduces the reference's behaviour (docs/attacks.md).
+        white_box: whether the search needs gradients of the victim.
+    """
+
+    name: str
+    transformation: Transformation
+    search: Search
+    goal: Goal = field(default_factory=Untargeted)
+    pre_constraints: Sequence[PreConstraint] = ()
+    constraints: Sequence[Constraint] = ()
+    compat: Compat = "none"
+    white_box: bool = False
+
+    def aiming(self, goal: Goal) -> "Attack":
+        """The same attack after another goal."""
+        return replace(self, goal=goal)

@@ -1,0 +1,7 @@
+"""What may stand in the place of a word."""
+
+from attacks.constraints.edit_distance import EditDistance
+from attacks.constraints.part_of_speech import PartOfSpeech
+from attacks.constraints.word_similarity import WordSimilarity
+
+__all__ = ["EditDistance", "PartOfSpeech", "WordSimilarity"]

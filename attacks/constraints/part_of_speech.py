@@ -1,0 +1,81 @@
+"""Words are replaced by words of the same part of speech."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from attacks.composition import Compat, Group
+from attacks.constraints.words import Replaced, replaced
+from attacks.tagger import Tagger
+
+BEFORE, AFTER = 4, 3
+"""Words around the one in question that are shown to the tagger."""
+
+
+class PartOfSpeech:
+    """Keeps words that have the tag of the word they replace, both in the same surroundings.
+
+    Source: Jin et al. (TextFooler), 2020, step 2, "POS Checking": universal tags, of four words
+    before and three behind.
+
+    Args:
+        tagger: gives the tags.
+        allow_verb_noun_swap: verbs and nouns are one part of speech; what a tagger makes of a
+            single word in an ungrammatical text is often the other one.
+        compat: the reference shows the surroundings in the original text, of both texts of a pair
+            together, and reads off the tag where a word stands first in them, also when that is
+            another place.
+
+    Attributes:
+        cost: see `Constraint`.
+    """
+
+    cost = 3.0
+
+    def __init__(
+        self, tagger: Tagger, *, allow_verb_noun_swap: bool = True, compat: Compat = "none"
+    ) -> None:
+        self.tagger, self.compat = tagger, compat
+        self.allow_verb_noun_swap = allow_verb_noun_swap
+        # Tags that count as one have one number.
+        self._part = np.arange(len(tagger.universal))
+        if allow_verb_noun_swap:
+            one = [i for i, tag in enumerate(tagger.universal) if tag in ("NOUN", "VERB")]
+            self._part[one] = min(one, default=0)
+
+    def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
+        """See `Constraint`."""
+        kept = []
+        for group in groups:
+            flags = [True] * len(group.candidates)
+            for place in replaced(group, compat=self.compat, flags=flags):
+                for row, same in zip(place.rows, self._same(group, place), strict=True):
+                    if not same:
+                        flags[row] = False
+            kept.append(flags)
+        return kept
+
+    def _same(self, group: Group, place: Replaced) -> list[bool]:
+        """Whether each new word has the part of speech of the old one."""
+        before, after = self._surroundings(group, place.at)
+        words = [place.old, *place.new]
+        tags = self.tagger.attempt(before, words, after)
+        if self.compat == "textattack":
+            for i, word in enumerate(words):
+                if word in before:
+                    there = self.tagger.tag([*before, word, *after])[before.index(word)]
+                    tags[i] = self.tagger.universal.index(there)
+        parts = self._part[tags]
+        same: list[bool] = (parts[1:] == parts[0]).tolist()
+        return same
+
+    def _surroundings(self, group: Group, index: int) -> tuple[list[str], list[str]]:
+        """The words before and behind a place."""
+        if self.compat == "textattack":
+            words = group.original.words
+            return words[max(0, index - BEFORE) : index], words[index + 1 : index + 1 + AFTER]
+        document = group.current
+        words, column = document.words, document.column_of(index)
+        around = range(max(0, index - BEFORE), min(len(words), index + 1 + AFTER))
+        same = [i for i in around if document.column_of(i) == column]
+        return [words[i] for i in same if i < index], [words[i] for i in same if i > index]

@@ -1,0 +1,134 @@
+"""The changed text must mean about the same, a sentence encoder says."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attacks.composition import Compat, Group
+from attacks.document import Candidate, Document, count_words, word_spans
+from attacks.passages import Passages
+from attacks.thresholds import Metric
+
+
+class Encoder(Protocol):
+    """What compares texts; see `attacks.encoders.SentenceEncoder`."""
+
+    name: str
+
+    def cosines(self, first: Sequence[str], second: Sequence[str]) -> NDArray[np.float64]:
+        """`[n]` cosines of n texts with n others."""
+
+
+class SentenceSimilarity:
+    """Similarity to the text before, in a window of words around the change.
+
+    In a pair only the changed text is compared. The reference joins both: there an unchanged
+    premise of forty words hides nearly any change of a hypothesis of eight, and the window reaches
+    from one into the other. Which samples are exempt as short is decided on both texts, as there.
+
+    Args:
+        encoder: compares texts, all of a round in one call.
+        minimum: similarity that is asked for; depends on the encoder (docs/attacks/similarity.md).
+        window: words that are compared, the changed one in their middle as far as the text allows;
+            the whole text if None.
+        metric: `angular`: 1 - angle / pi, in [0, 1]; `cosine`: of that angle.
+        against: `original`: the text that is attacked; `current`: what it has become before this
+            change, so that a text may drift away step by step, as in TextFooler's code.
+        skip_short: accept whatever is shorter than the window.
+        compat: `textattack`: pairs are joined, and after an inserted word the windows are not
+            where the change is.
+
+    Raises:
+        ValueError: a window without words, or a minimum that no or every similarity reaches.
+    """
+
+    cost = 1000.0
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        minimum: float,
+        *,
+        window: int | None = 15,
+        metric: Metric = "angular",
+        against: Literal["original", "current"] = "original",
+        skip_short: bool = True,
+        compat: Compat = "none",
+    ) -> None:
+        if window is not None and window < 1:
+            msg = f"got window={window}, expected at least one word, or None for the whole text"
+            raise ValueError(msg)
+        if not (0 if metric == "angular" else -1) <= minimum <= 1:
+            msg = f"got minimum={minimum} of {metric} similarity, expected a number up to 1"
+            raise ValueError(msg)
+        self.encoder, self.minimum = encoder, minimum
+        self.window, self.metric, self.against = window, metric, against
+        self.skip_short = skip_short and window is not None
+        self.joined = compat == "textattack"
+
+    def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
+        """See `Constraint`; sets `similarity` of every candidate, 1 for those that are exempt."""
+        asked: list[Candidate] = []
+        before: list[str] = []
+        after: list[str] = []
+        passages = Passages(joined=self.joined)
+        for group in groups:
+            reference = group.original if self.against == "original" else group.current
+            windows: dict[int, str] = {}
+            for candidate in group.candidates:
+                if self._exempt(candidate):
+                    candidate.similarity = 1.0
+                    continue
+                index = candidate.index
+                if index not in windows:
+                    windows[index] = self._reference(reference, candidate, passages)
+                asked.append(candidate)
+                before.append(windows[index])
+                after.append(self._changed(candidate, passages))
+        if asked:
+            similarities = self.encoder.cosines(before, after)
+            if self.metric == "angular":
+                similarities = 1 - np.arccos(similarities) / np.pi
+            for candidate, similarity in zip(asked, similarities.tolist(), strict=True):
+                candidate.similarity = similarity
+        return [[self._enough(one) for one in group.candidates] for group in groups]
+
+    def _enough(self, candidate: Candidate) -> bool:
+        return candidate.similarity is not None and candidate.similarity >= self.minimum
+
+    def _exempt(self, candidate: Candidate) -> bool:
+        if not self.skip_short or self.window is None:
+            return False
+        return len(candidate.base) - 1 + count_words(candidate.word) < self.window
+
+    def _reference(self, reference: Document, candidate: Candidate, passages: Passages) -> str:
+        """What a candidate is compared with."""
+        base, index = candidate.base, candidate.index
+        passage = passages.of(reference, base.column_of(index))
+        if reference is not base and not self.joined:
+            index = _origin(base, index)
+        return passage.around(index, self.window)
+
+    def _changed(self, candidate: Candidate, passages: Passages) -> str:
+        """The text of a candidate around its change."""
+        base, index = candidate.base, candidate.index
+        column = base.column_of(index)
+        if self.window is None:
+            return "\n".join(candidate.columns) if self.joined else candidate.columns[column]
+        if _is_word(candidate.word):
+            # Nearly always one word takes the place of one: all others stay what they are.
+            return passages.of(base, column).around(index, self.window, word=candidate.word)
+        return passages.of(Document(candidate.columns), column).around(index, self.window)
+
+
+def _origin(document: Document, index: int) -> int:
+    """The number that a word had in the original; of an inserted one that of the word before."""
+    return next((number for number in document.origin[index::-1] if number >= 0), 0)
+
+
+@lru_cache(maxsize=1 << 15)
+def _is_word(text: str) -> bool:
+    return word_spans(text) == [(0, len(text))]

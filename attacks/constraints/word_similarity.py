@@ -1,0 +1,92 @@
+"""How near the vector of a replacement has to be."""
+
+import logging
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch.nn.functional import cosine_similarity
+
+from attacks.composition import Compat, Group
+from attacks.constraints.words import replaced
+from attacks.vectors import WordVectors
+
+log = logging.getLogger(__name__)
+
+NEAR = 1e-5
+"""Cosines nearer to the minimum are computed again, as the reference does."""
+
+
+class WordSimilarity:
+    """Keeps replacements whose vector has a large enough cosine to that of the word they replace.
+
+    Source: Jin et al. (TextFooler), 2020, step 2. Words without a vector are kept, whichever of the
+    two it is, as in the reference.
+
+    Without vectors nothing can be measured: single words are all kept, and a warning says so. That
+    is as good where candidates come from ready lists of the nearest few counter-fitted neighbours,
+    which were cut where they were made (docs/attacks/resources.md).
+
+    Args:
+        vectors: None if there are none.
+        minimum: cosine between -1 and 1.
+        compat: the reference also asks about replacements of several words, each against the word
+            that stood in the same position, and lets through what is no word at all. Otherwise only
+            single words are kept.
+
+    Attributes:
+        cost: see `Constraint`.
+    """
+
+    cost = 2.0
+
+    def __init__(
+        self, vectors: WordVectors | None, minimum: float, *, compat: Compat = "none"
+    ) -> None:
+        if not -1 <= minimum <= 1:
+            msg = f"got {minimum=}, expected a cosine between -1 and 1"
+            raise ValueError(msg)
+        self.vectors, self.minimum, self.compat = vectors, minimum, compat
+        if vectors is None:
+            log.warning(
+                "no word vectors: candidates come from ready lists of neighbours, and their "
+                "cosine to the word they replace (at least %g) is not tested",
+                minimum,
+            )
+
+    def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
+        """See `Constraint`."""
+        kept = []
+        for group in groups:
+            flags = [True] * len(group.candidates)
+            for pairs in replaced(group, compat=self.compat, flags=flags):
+                self._test(pairs.old, pairs.new, pairs.rows, flags)
+            kept.append(flags)
+        return kept
+
+    def _test(self, old: str, new: Sequence[str], rows: Sequence[int], flags: list[bool]) -> None:
+        """Lower the flags of words that are too far from the word they replace."""
+        vectors = self.vectors
+        if vectors is None:
+            return
+        place = vectors.index.get(old.lower())
+        if place is None:
+            return
+        found = [vectors.index.get(word.lower(), -1) for word in new]
+        known = [(row, i) for row, i in zip(rows, found, strict=True) if i >= 0]
+        if not known:
+            return
+        places = [i for _, i in known]
+        cosines = vectors.unit[places] @ vectors.unit[place]
+        close = np.abs(cosines - self.minimum) < NEAR
+        for n in np.flatnonzero(close).tolist():
+            # In the order of the vocabulary, in single precision.
+            first, second = sorted((place, places[n]))
+            cosines[n] = cosine_similarity(
+                torch.from_numpy(vectors.matrix[first]),
+                torch.from_numpy(vectors.matrix[second]),
+                dim=0,
+            )
+        for (row, _), cosine in zip(known, cosines.tolist(), strict=True):
+            if cosine < self.minimum:
+                flags[row] = False

@@ -1,0 +1,61 @@
+"""Which words of a candidate are new, and what stood there before."""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple
+
+from attacks.composition import Compat, Group
+from attacks.document import words_of
+
+
+class Replaced(NamedTuple):
+    """Several candidates for the same place.
+
+    Attributes:
+        at: number of the word; of the current document, or of the original for the reference.
+        old: the word that stands there.
+        new: what they put there.
+        rows: which candidates they are.
+    """
+
+    at: int
+    old: str
+    new: list[str]
+    rows: list[int]
+
+
+@lru_cache(maxsize=1 << 16)
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(words_of(text))
+
+
+def replaced(group: Group, *, compat: Compat, flags: list[bool]) -> Iterable[Replaced]:
+    """The places of a group's candidates, each with all words that are to be put there.
+
+    A replacement that is not exactly one word cannot be compared with the word it replaces: it is
+    turned down. The reference compares each of its words with the one in the same position of the
+    original, turns down those behind its end, and lets through a replacement without words.
+
+    Args:
+        group: the candidates.
+        compat: whose rules.
+        flags: one per candidate; lowered where one is turned down.
+    """
+    reference = compat == "textattack"
+    words = group.original.words if reference else group.current.words
+    places: dict[int, Replaced] = {}
+    for row, candidate in enumerate(group.candidates):
+        new = _words(candidate.word)
+        if not reference and len(new) != 1:
+            flags[row] = False
+            continue
+        for index, word in enumerate(new, start=candidate.index):
+            place = places.get(index)
+            if place is None:
+                if index >= len(words):
+                    flags[row] = False
+                    continue
+                place = places[index] = Replaced(index, words[index], [], [])
+            place.new.append(word)
+            place.rows.append(row)
+    return places.values()

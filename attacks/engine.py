@@ -1,0 +1,385 @@
+"""Runs the searches of many samples in lock step, and asks the victim about all of them at once.
+
+A round: every search that waits for candidates gets them (transformation and constraints see all
+of them together), until every search waits for the victim or is over; then one question is put to
+the victim, with the texts of all searches, each text once. Searches that end make room for new
+samples at once, so that the batches stay full and memory does not grow with their number.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Protocol
+
+import numpy as np
+
+from attacks.composition import (
+    Answers,
+    Attack,
+    Compat,
+    Context,
+    Group,
+    Job,
+    Judged,
+    Propose,
+    Query,
+    Reached,
+    Request,
+    Steps,
+    Weigh,
+)
+from attacks.document import Candidate, Document
+from attacks.goals import Floats, logarithms
+from attacks.records import AttackRecord, Outcome, Sample, words_changed
+from attacks.victims import Victim, VictimError
+from text import Text
+
+_LOAD = 1 << 28
+"""Characters that the questions of all samples in flight may have: 64 texts of 1,500 words, or one
+of 10,000. More would take gigabytes of memory."""
+
+
+class WhiteBox(Protocol):
+    """A victim that shows gradients."""
+
+    def word_weights(
+        self, documents: Sequence[Document], *, compat: Compat = "none"
+    ) -> list[list[float]]:
+        """For each document and word, how much it matters to the prediction.
+
+        Minus infinity for words that the victim does not see; `compat` asks for the reference's
+        way, with dropout.
+        """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """How much is spent, and how many samples share a round.
+
+    Attributes:
+        query_budget: texts the victim may be asked about for one sample, the clean one included;
+            no limit if None.
+        budget_per_word: the same per word of the sample; the smaller of the two counts.
+        in_flight: samples that are attacked at the same time. More of them fill larger batches;
+            results do not depend on it.
+    """
+
+    query_budget: int | None = None
+    budget_per_word: float | None = None
+    in_flight: int = 64
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        budgets = [b for b in (self.query_budget, self.budget_per_word) if b is not None]
+        if self.in_flight < 1 or any(budget <= 0 for budget in budgets):
+            msg = (
+                f"got in_flight={self.in_flight}, query_budget={self.query_budget}, "
+                f"budget_per_word={self.budget_per_word}, expected positive numbers"
+            )
+            raise ValueError(msg)
+
+    def budget(self, words: int) -> float:
+        """Of a sample of so many words; at least the clean text may be asked about."""
+        per_word = float("inf") if self.budget_per_word is None else self.budget_per_word * words
+        whole = float("inf") if self.query_budget is None else self.query_budget
+        budget = min(whole, per_word)
+        return budget if budget == float("inf") else max(1, int(budget))
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """One sample in flight."""
+
+    sample: Sample
+    document: Document
+    random: Random
+    seed: int
+    budget: float
+    started: float
+    known: dict[Text, Judged]
+    steps: Steps | None = None
+    waiting: Request | None = None
+    context: Context | None = None
+    billed: int = 0
+    unique: int = 0
+    saturated: bool = False
+    exhausted: bool = False
+    reached: Reached | None = None
+
+    @property
+    def load(self) -> int:
+        """Characters of a question about each word: a text for each."""
+        return len(self.document) * sum(map(len, self.document.columns))
+
+
+class Engine:
+    """Attacks samples.
+
+    Args:
+        attack: the composition.
+        victim: what is attacked.
+        limits: see `Limits`.
+        seed: of the random numbers; those of a sample depend on it and the sample's id alone.
+        columns: names of the texts, for attacks that leave some alone.
+    """
+
+    def __init__(
+        self,
+        attack: Attack,
+        victim: Victim,
+        *,
+        limits: Limits | None = None,
+        seed: int = 0,
+        columns: Sequence[str] = ("text",),
+    ) -> None:
+        if attack.white_box and not hasattr(victim, "word_weights"):
+            msg = (
+                f"got victim {victim.name}, which shows no gradients, expected one that does: "
+                f"{attack.name} is a white-box attack"
+            )
+            raise TypeError(msg)
+        self.attack = attack
+        self.victim = victim
+        self.limits = Limits() if limits is None else limits
+        self.seed = seed
+        self.columns = columns
+        self._constraints = sorted(attack.constraints, key=lambda one: one.cost)
+
+    def run(self, samples: Iterable[Sample]) -> Iterator[AttackRecord]:
+        """Attack all samples; records come as the attacks end, in no particular order.
+
+        Raises:
+            VictimError: the victim failed. What has been yielded stands.
+        """
+        source = iter(samples)
+        active: list[_Run] = []
+        while True:
+            fresh = self._admit(source, active)
+            if fresh:
+                self._open(fresh)
+                active += fresh
+            if not active:
+                return
+            self._prepare(active)
+            self._ask([run for run in active if isinstance(run.waiting, Query)])
+            over = [run for run in active if run.waiting is None]
+            active = [run for run in active if run.waiting is not None]
+            yield from self._records(over)
+
+    # From a sample to a search
+
+    def _admit(self, source: Iterator[Sample], active: Sequence[_Run]) -> list[_Run]:
+        """New samples, as many as there is room for; of very long ones fewer, but at least one."""
+        fresh: list[_Run] = []
+        load = sum(run.load for run in active)
+        while len(active) + len(fresh) < self.limits.in_flight:
+            if (active or fresh) and load >= _LOAD:
+                break
+            sample = next(source, None)
+            if sample is None:
+                break
+            fresh.append(self._begin(sample))
+            load += fresh[-1].load
+        return fresh
+
+    def _begin(self, sample: Sample) -> _Run:
+        document = Document.of(sample.text)
+        seed = (self.seed << 32) + sample.sample_id
+        return _Run(
+            sample=sample,
+            document=document,
+            random=Random(seed),
+            seed=self.seed,
+            budget=self.limits.budget(len(document)),
+            started=time.perf_counter(),
+            known={},
+        )
+
+    def _open(self, runs: Sequence[_Run]) -> None:
+        """Ask about the clean texts, and begin the searches of those that are classified right."""
+        unique = list(dict.fromkeys(run.document.text for run in runs))
+        rows = {text: row for row, text in enumerate(unique)}
+        logits, given = self._numbers(unique, [rows[run.document.text] for run in runs])
+        labels = np.array([run.sample.label for run in runs])
+        if labels.min() < 0 or labels.max() >= logits.shape[1]:
+            msg = (
+                f"got labels {sorted(set(labels.tolist()))} for a victim of {logits.shape[1]} "
+                "classes, expected the classes of the victim"
+            )
+            raise VictimError(msg)
+        for run, judged, row in zip(runs, self._judge(logits, given, labels), logits, strict=True):
+            run.billed = run.unique = 1
+            run.known[run.document.text] = judged
+            run.reached = Reached(run.document, judged)
+            run.saturated = _saturated(row)
+            # The reference skips what has reached the goal; a targeted attack also skips what is
+            # misclassified, for there is nothing to attack.
+            if judged.success or judged.prediction != run.sample.label:
+                continue
+            run.context = Context(
+                original=run.document,
+                clean=judged,
+                attack=self.attack,
+                random=run.random,
+                columns=self.columns,
+            )
+            run.steps = self.attack.search.steps(run.context)
+            self._send(run, None)
+
+    def _send(self, run: _Run, answer: Any) -> None:
+        """Let a search go on to its next question, or to its end."""
+        if run.steps is None:
+            return
+        try:
+            run.waiting = run.steps.send(answer)
+        except StopIteration as end:
+            run.waiting, run.reached = None, end.value
+
+    # Candidates
+
+    def _prepare(self, active: Sequence[_Run]) -> None:
+        """Answer all that is not a question to the victim's logits."""
+        while waiting := [
+            run for run in active if run.waiting is not None and not isinstance(run.waiting, Query)
+        ]:
+            weigh = [run for run in waiting if isinstance(run.waiting, Weigh)]
+            if weigh:
+                self._weigh(weigh)
+            propose = [run for run in waiting if isinstance(run.waiting, Propose)]
+            if propose:
+                self._propose(propose)
+
+    def _weigh(self, runs: Sequence[_Run]) -> None:
+        victim: Any = self.victim  # has them, see __init__
+        documents = [run.waiting.document for run in runs if isinstance(run.waiting, Weigh)]
+        weights = victim.word_weights(documents, compat=self.attack.compat)
+        for run, row in zip(runs, weights, strict=True):
+            self._send(run, row)
+
+    def _propose(self, runs: Sequence[_Run]) -> None:
+        jobs: list[Job] = []
+        for run in runs:
+            if not isinstance(run.waiting, Propose) or run.context is None:
+                continue
+            current = run.waiting.current
+            allowed = set(run.context.allowed(current))
+            indices = [i for i in run.waiting.indices if i in allowed]
+            jobs.append(Job(run.document, current, indices, run.random, run.sample.label))
+        proposed = self.attack.transformation.propose(jobs)
+        groups = [
+            Group(job.original, job.current, self._distinct(job, candidates))
+            for job, candidates in zip(jobs, proposed, strict=True)
+        ]
+        for constraint in self._constraints:
+            filled = [i for i, group in enumerate(groups) if group.candidates]
+            if not filled:
+                break
+            kept = constraint.keep([groups[i] for i in filled])
+            for i, flags in zip(filled, kept, strict=True):
+                pairs = zip(groups[i].candidates, flags, strict=True)
+                groups[i] = groups[i]._replace(candidates=[one for one, flag in pairs if flag])
+        for run, group in zip(runs, groups, strict=True):
+            self._send(run, sorted(group.candidates, key=lambda one: one.columns))
+
+    def _distinct(self, job: Job, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Without those that change nothing and, but for the reference, repeated ones."""
+        changed = [one for one in candidates if one.columns != job.current.columns]
+        if self.attack.compat == "textattack":
+            return changed
+        return list({one.columns: one for one in reversed(changed)}.values())
+
+    # The victim
+
+    def _ask(self, runs: Sequence[_Run]) -> None:
+        """Answer the questions of all searches with one question to the victim."""
+        new: dict[tuple[int, Text], None] = {}
+        asked: list[tuple[_Run, list[Text], bool]] = []
+        for number, run in enumerate(runs):
+            if not isinstance(run.waiting, Query):
+                continue
+            texts = [item.text for item in run.waiting.items]
+            left = run.budget - run.billed
+            if left < len(texts):
+                texts = texts[: int(left)]
+            run.billed += len(texts)
+            run.exhausted = run.billed >= run.budget
+            asked.append((run, texts, run.exhausted))
+            new.update(((number, text), None) for text in texts if text not in run.known)
+        if new:
+            unique = list({text: None for _, text in new})
+            rows = {text: row for row, text in enumerate(unique)}
+            logits, given = self._numbers(unique, [rows[text] for _, text in new])
+            labels = np.array([runs[number].sample.label for number, _ in new])
+            for (number, text), judged in zip(new, self._judge(logits, given, labels), strict=True):
+                runs[number].known[text] = judged
+                runs[number].unique += 1
+        for run, texts, exhausted in asked:
+            self._send(run, Answers([run.known[text] for text in texts], exhausted))
+
+    def _numbers(self, texts: Sequence[Text], rows: Sequence[int]) -> tuple[Floats, Floats | None]:
+        """Logits of some of the texts; and their probabilities, where the victim gives those.
+
+        From logits they would come out a little different, and what is equal to the last digit
+        decides about the order of words in the reference. It also takes rows that sum to 1 for
+        probabilities.
+        """
+        ask = getattr(self.victim, "probabilities", None)
+        given: Floats | None = None
+        if ask is not None and self.attack.goal.score == "probability":
+            given = ask(texts)
+        if given is not None:
+            return logarithms(given)[rows], given[rows]
+        logits = self.victim.logits(texts)[rows]
+        if self.attack.compat == "textattack" and bool((abs(logits.sum(axis=1) - 1) < 1e-6).all()):
+            given = logits
+        return logits, given
+
+    def _judge(self, logits: Floats, given: Floats | None, labels: Any) -> list[Judged]:
+        goal = self.attack.goal
+        scores = goal.judge(logits, labels, given=given).tolist()
+        success = goal.reached(logits, labels).tolist()
+        predictions = logits.argmax(axis=1).tolist()
+        return [Judged(*one) for one in zip(scores, success, predictions, strict=True)]
+
+    # From a search to a record
+
+    def _records(self, runs: Sequence[_Run]) -> Iterator[AttackRecord]:
+        for run in runs:
+            if run.reached is None:
+                continue
+            attacked = run.steps is not None
+            item, judged = run.reached
+            final = run.document
+            if isinstance(item, Candidate):
+                final = Document(item.columns, similarity=item.similarity)
+            clean = run.known[run.document.text]
+            outcome: Outcome = "skipped"
+            if attacked:
+                outcome = "succeeded" if judged.success else "failed"
+            yield AttackRecord(
+                sample_id=run.sample.sample_id,
+                label=run.sample.label,
+                prediction=clean.prediction,
+                outcome=outcome,
+                text=run.sample.text,
+                adversarial=item.text if attacked else None,
+                adversarial_prediction=judged.prediction if attacked else None,
+                score=clean.score,
+                adversarial_score=judged.score if attacked else None,
+                words=len(run.document),
+                words_changed=words_changed(run.document, final, compat=self.attack.compat),
+                similarity=final.similarity,
+                queries=run.billed,
+                unique_queries=run.unique,
+                exhausted=run.exhausted,
+                saturated=run.saturated,
+                seconds=round(time.perf_counter() - run.started, 6),
+                seed=run.seed,
+            )
+
+
+def _saturated(logits: Floats) -> bool:
+    """Whether the largest probability is 1 in single precision."""
+    shifted = np.exp((logits - logits.max()).astype(np.float32))
+    return bool(shifted.max() / shifted.sum(dtype=np.float32) == 1)

@@ -1,0 +1,127 @@
+"""What an attack is after, and how near a prediction is to it."""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Score = Literal["margin", "probability"]
+Floats = NDArray[np.float64]
+
+TIE = {"margin": 1e-4, "probability": 1e-6}
+"""Scores nearer than this count as equal. Logits in single precision depend in the sixth digit on
+what else is in the batch; with ties broken by text, verdicts do not."""
+
+
+class Goal(Protocol):
+    """What an attack is after."""
+
+    @property
+    def score(self) -> Score:
+        """What its scores are made of."""
+
+    def judge(
+        self, logits: Floats, labels: NDArray[np.int64], *, given: Floats | None = None
+    ) -> Floats:
+        """`[n]` scores of `[n, C]` logits with n gold labels: the larger the nearer.
+
+        Where the victim has given probabilities, they are `given`.
+        """
+
+    def reached(self, logits: Floats, labels: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """`[n]` whether the goal is reached."""
+
+
+def probabilities(logits: Floats) -> Floats:
+    """Softmax over classes, `[n, C]`."""
+    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+    normalised: Floats = shifted / shifted.sum(axis=1, keepdims=True)
+    return normalised
+
+
+def logarithms(given: Floats) -> Floats:
+    """Logits of probabilities, `[n, C]`."""
+    found: Floats = np.log(np.maximum(given, 1e-300))
+    return found
+
+
+def _pick(logits: Floats, classes: NDArray[np.int64]) -> Floats:
+    picked: Floats = np.take_along_axis(logits, classes[:, None], axis=1)[:, 0]
+    return picked
+
+
+def _best_other(logits: Floats, classes: NDArray[np.int64]) -> Floats:
+    others = logits.copy()
+    np.put_along_axis(others, classes[:, None], -np.inf, axis=1)
+    best: Floats = others.max(axis=1)
+    return best
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Untargeted:
+    """Any class but the gold one.
+
+    Attributes:
+        score: `margin`, the largest other logit minus the gold one; or `probability`, 1 minus that
+            of the gold class, which is constant 0 where the victim is very confident.
+        tie: by how much the gold class has to be beaten, in logits.
+    """
+
+    score: Score = "margin"
+    tie: float = TIE["margin"]
+
+    def judge(
+        self, logits: Floats, labels: NDArray[np.int64], *, given: Floats | None = None
+    ) -> Floats:
+        """See `Goal`."""
+        if self.score == "probability":
+            return 1 - _pick(probabilities(logits) if given is None else given, labels)
+        return _best_other(logits, labels) - _pick(logits, labels)
+
+    def reached(self, logits: Floats, labels: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """See `Goal`."""
+        if self.tie == 0:
+            moved: NDArray[np.bool_] = logits.argmax(axis=1) != labels
+            return moved
+        beaten: NDArray[np.bool_] = _best_other(logits, labels) - _pick(logits, labels) > self.tie
+        return beaten
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Targeted:
+    """One class, whatever the gold one is.
+
+    Attributes:
+        target: the class.
+        score: `margin`, its logit minus the largest other one; or `probability`, its own.
+        tie: by how much all others have to be beaten, in logits.
+    """
+
+    target: int
+    score: Score = "margin"
+    tie: float = TIE["margin"]
+
+    def _classes(self, logits: Floats) -> NDArray[np.int64]:
+        if not 0 <= self.target < logits.shape[1]:
+            msg = f"got target class {self.target}, expected 0 ... {logits.shape[1] - 1}"
+            raise ValueError(msg)
+        return np.full(len(logits), self.target)
+
+    def judge(
+        self, logits: Floats, labels: NDArray[np.int64], *, given: Floats | None = None
+    ) -> Floats:
+        """See `Goal`."""
+        classes = self._classes(logits)
+        if self.score == "probability":
+            return _pick(probabilities(logits) if given is None else given, classes)
+        return _pick(logits, classes) - _best_other(logits, classes)
+
+    def reached(self, logits: Floats, labels: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """See `Goal`."""
+        classes = self._classes(logits)
+        if self.tie == 0:
+            hit: NDArray[np.bool_] = logits.argmax(axis=1) == classes
+            return hit
+        ahead: NDArray[np.bool_] = _pick(logits, classes) - _best_other(logits, classes) > self.tie
+        return ahead

@@ -1,0 +1,69 @@
+"""The part of a document that is read around one of its words."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from attacks.document import Document
+
+
+class Passage(NamedTuple):
+    """One text of a document, or all of them as one.
+
+    Attributes:
+        text: of it.
+        spans: start and end of its words.
+        first: number of the first of them in the document.
+    """
+
+    text: str
+    spans: list[tuple[int, int]]
+    first: int
+
+    def place(self, index: int) -> int:
+        """Which of its words has a number in the document; the nearest if none has."""
+        return min(max(index - self.first, 0), len(self.spans) - 1)
+
+    def around(self, index: int, window: int | None, *, word: str | None = None) -> str:
+        """So many words around one, with another in its place if given.
+
+        The window is clipped to the first or last words; without one, or where there are no words,
+        it is the whole text.
+        """
+        if window is None or not self.spans:
+            return self.text
+        place = self.place(index)
+        start = max(min(place - (window - 1) // 2, len(self.spans) - window), 0)
+        begin, end = self.spans[start][0], self.spans[min(start + window, len(self.spans)) - 1][1]
+        if word is None:
+            return self.text[begin:end]
+        old = self.spans[place]
+        return self.text[begin : old[0]] + word + self.text[old[1] : end]
+
+
+class Passages:
+    """The passages of a round's documents, each made once.
+
+    Args:
+        joined: all texts of a document as one, a line each, as the reference has it.
+    """
+
+    def __init__(self, *, joined: bool) -> None:
+        self._joined = joined
+        self._made: dict[tuple[int, int], tuple[Document, Passage]] = {}
+
+    def of(self, document: Document, column: int) -> Passage:
+        """Of one text of a document, or of all."""
+        key = (id(document), 0 if self._joined else column)
+        if key not in self._made:  # the document is kept with it, so that its id stays its own
+            self._made[key] = document, self._make(document, column)
+        return self._made[key][1]
+
+    def _make(self, document: Document, column: int) -> Passage:
+        if self._joined:
+            starts = np.cumsum([0, *(len(text) + 1 for text in document.columns)]).tolist()
+            spans = [(starts[c] + start, starts[c] + end) for c, start, end in document.spans]
+            return Passage("\n".join(document.columns), spans, 0)
+        spans = [(start, end) for c, start, end in document.spans if c == column]
+        first = sum(c < column for c, _, _ in document.spans)
+        return Passage(document.columns[column], spans, first)

@@ -1,0 +1,116 @@
+"""Which words may be replaced at all, before anything is proposed or ranked."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from attacks.document import Document
+
+ATTACKED: Mapping[tuple[str, ...], tuple[str, ...]] = {
+    # Entailment: what is claimed of the premise is rewritten, the premise stays what it is.
+    ("premise", "hypothesis"): ("hypothesis",),
+    # Whether a sentence answers a question: the question is given.
+    ("question", "sentence"): ("sentence",),
+}
+"""The texts of a pair that attacks rewrite, by the names of its columns. Both where the two stand
+on a par (paraphrases, similarity), and where nothing is known."""
+
+REFERENCE: Mapping[tuple[str, ...], tuple[str, ...]] = {("premise", "hypothesis"): ("hypothesis",)}
+"""What the reference's TextFooler and A2T know of columns; its other recipes know nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatModification:
+    """No word twice."""
+
+    def allowed(self, document: Document, *, columns: Sequence[str]) -> set[int]:
+        """See `PreConstraint`."""
+        del columns
+        return set(range(len(document))) - document.modified
+
+
+@dataclass(frozen=True)
+class StopWords:
+    """Words of a list stay: they carry the grammar of a text, and little of its meaning.
+
+    Attributes:
+        words: the list.
+        ignore_case: "The" is "the"; the reference tells them apart, and replaces the first word of
+            many a sentence.
+    """
+
+    words: Iterable[str]
+    ignore_case: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Make looking up quick."""
+        words = (word.lower() for word in self.words) if self.ignore_case else self.words
+        object.__setattr__(self, "words", frozenset(words))
+
+    def allowed(self, document: Document, *, columns: Sequence[str]) -> set[int]:
+        """See `PreConstraint`."""
+        del columns
+        stop: frozenset[str] = self.words  # type: ignore[assignment] # made so above
+        if self.ignore_case:
+            return {i for i, word in enumerate(document.words) if word.lower() not in stop}
+        return {i for i, word in enumerate(document.words) if word not in stop}
+
+
+@dataclass(frozen=True, slots=True)
+class MaxModificationRate:
+    """Only a share of the words.
+
+    Attributes:
+        rate: between 0 and 1; the number of words is rounded up.
+        minimum: so many may be replaced in any case.
+    """
+
+    rate: float
+    minimum: int = 1
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if not 0 <= self.rate <= 1 or self.minimum < 0:
+            msg = (
+                f"got rate={self.rate}, minimum={self.minimum}, expected a rate between 0 and 1 "
+                "and a minimum of at least 0"
+            )
+            raise ValueError(msg)
+
+    def allowed(self, document: Document, *, columns: Sequence[str]) -> Iterable[int]:
+        """See `PreConstraint`."""
+        del columns
+        if len(document.modified) >= max(math.ceil(len(document) * self.rate), self.minimum):
+            return set()
+        return set(range(len(document)))
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Only some texts of a pair.
+
+    Attributes:
+        names: these and no others; if None, those that `tasks` has for the columns of the corpus,
+            and all where it has nothing.
+        tasks: the texts that may be rewritten, by the names of the columns.
+    """
+
+    names: Sequence[str] | None = None
+    tasks: Mapping[tuple[str, ...], Sequence[str]] = field(
+        default_factory=lambda: ATTACKED, kw_only=True
+    )
+
+    def allowed(self, document: Document, *, columns: Sequence[str]) -> Iterable[int]:
+        """See `PreConstraint`.
+
+        Raises:
+            ValueError: a name that no column has.
+        """
+        names = self.tasks.get(tuple(columns), columns) if self.names is None else self.names
+        if unknown := [name for name in names if name not in columns]:
+            msg = f"got columns {unknown} to rewrite, expected some of {list(columns)}"
+            raise ValueError(msg)
+        if len(names) == len(columns):
+            return set(range(len(document)))
+        open_to = {i for i, name in enumerate(columns) if name in names}
+        return {i for i in range(len(document)) if document.column_of(i) in open_to}

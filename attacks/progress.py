@@ -1,0 +1,103 @@
+"""How far an attack is: samples, accuracy under attack so far, queries per second, time left."""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attacks.goals import Floats
+from attacks.records import AttackRecord
+from attacks.victims import Victim
+from text import Text
+
+_EVERY = 0.2
+"""Seconds between two looks of the bar while no sample is done."""
+
+
+class Watched:
+    """A victim whose answers are counted.
+
+    Args:
+        victim: the victim; all else that it can do is passed on.
+        after: told the number of texts after each answer.
+    """
+
+    def __init__(self, victim: Victim, after: Callable[[int], None]) -> None:
+        self._victim, self._after = victim, after
+        self.name = victim.name
+
+    def logits(self, texts: Sequence[Text]) -> Floats:
+        """See `Victim`."""
+        answer = self._victim.logits(texts)
+        self._after(len(texts))
+        return answer
+
+    def probabilities(self, texts: Sequence[Text]) -> Floats | None:
+        """See `CallableVictim`; None if the victim gives none."""
+        ask = getattr(self._victim, "probabilities", None)
+        answer: Floats | None = None if ask is None else ask(texts)
+        if answer is not None:
+            self._after(len(texts))
+        return answer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._victim, name)
+
+
+class Progress:
+    """A bar on standard error; nothing where that is no terminal.
+
+    Args:
+        total: samples of this sitting.
+        name: of the attack.
+        before: records of former sittings, for the accuracy.
+        wanted: whether a bar is wanted at all.
+    """
+
+    def __init__(
+        self, total: int, name: str, *, before: Sequence[AttackRecord] = (), wanted: bool = True
+    ) -> None:
+        from tqdm import tqdm  # type: ignore[import-untyped] # ships no annotations
+
+        self.queries = 0
+        self._started = self._shown = time.monotonic()
+        self._done = self._standing = 0
+        self._bar: Any = tqdm(
+            total=total,
+            desc=name,
+            unit="sample",
+            file=sys.stderr,
+            dynamic_ncols=True,
+            # None: where standard error is a terminal.
+            disable=None if wanted else True,
+        )
+        for record in before:
+            self._count(record)
+
+    def _count(self, record: AttackRecord) -> None:
+        self._done += 1
+        right = record.prediction == record.label
+        self._standing += right and record.outcome != "succeeded"
+
+    def asked(self, texts: int) -> None:
+        """So many texts have been answered."""
+        self.queries += texts
+        now = time.monotonic()
+        if not self._bar.disable and now - self._shown > _EVERY:
+            self._shown = now
+            self._bar.set_postfix_str(self.figures())
+
+    def add(self, record: AttackRecord) -> None:
+        """A sample is done."""
+        self._count(record)
+        self._bar.update(1)
+
+    def figures(self) -> str:
+        """What stands behind the bar."""
+        seconds = max(time.monotonic() - self._started, 1e-9)
+        accuracy = f"{self._standing / self._done:.3f}" if self._done else "?"
+        return f"accuracy under attack {accuracy}, {self.queries / seconds:.0f} queries/s"
+
+    def close(self) -> None:
+        """Leave the bar as it stands."""
+        self._bar.close()

@@ -1,0 +1,103 @@
+"""What came of the attack on one sample, and of all."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from rapidfuzz.distance import Levenshtein
+
+from attacks.composition import Compat
+from attacks.document import Document
+from text import Text
+
+Outcome = Literal["skipped", "failed", "succeeded"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sample:
+    """A text to attack.
+
+    Attributes:
+        sample_id: its position in the split; seeds its random numbers.
+        text: a string or a pair.
+        label: gold class.
+    """
+
+    sample_id: int
+    text: Text
+    label: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttackRecord:
+    """What came of the attack on one sample; a line of `attacks/<recipe>.jsonl`.
+
+    Attributes:
+        sample_id: see `Sample`.
+        label: gold class.
+        prediction: of the clean text.
+        outcome: `skipped` (the clean text is misclassified), `failed` or `succeeded`.
+        text: the clean text.
+        adversarial: where the search ended: misclassified if it succeeded; None if skipped.
+        adversarial_prediction: of that text; None if skipped.
+        score: of the goal, of the clean text.
+        adversarial_score: of the goal, where the search ended.
+        words: words of the clean text.
+        words_changed: words that were replaced, inserted or deleted (edit distance in words).
+        similarity: what the sentence encoder of the attack said of the adversarial text.
+        queries: texts the victim was asked about, repeated ones included, as TextAttack bills.
+        unique_queries: different ones among them: what the victim had to compute.
+        exhausted: whether the budget ended the search.
+        saturated: whether the probability of the clean text is 1 in single precision, so that a
+            score made of probabilities shows no difference between candidates.
+        seconds: from its first question to its last answer, beside the others in flight.
+        seed: of its random numbers.
+    """
+
+    sample_id: int
+    label: int
+    prediction: int
+    outcome: Outcome
+    text: Text
+    adversarial: Text | None
+    adversarial_prediction: int | None
+    score: float
+    adversarial_score: float | None
+    words: int
+    words_changed: int
+    similarity: float | None
+    queries: int
+    unique_queries: int
+    exhausted: bool
+    saturated: bool
+    seconds: float
+    seed: int
+
+    def line(self) -> dict[str, Any]:
+        """As JSON."""
+        return asdict(self)
+
+
+def from_line(line: dict[str, Any]) -> AttackRecord:
+    """The record of a JSON line, in which pairs are lists.
+
+    Raises:
+        TypeError: fields are missing or unknown.
+    """
+    pairs = {
+        name: tuple(value)
+        for name, value in line.items()
+        if name in {"text", "adversarial"} and isinstance(value, list)
+    }
+    return AttackRecord(**{**line, **pairs})
+
+
+def words_changed(original: Document, final: Document, *, compat: Compat) -> int:
+    """How many words differ.
+
+    The edit distance in words; the reference compares word by word, so that everything behind an
+    inserted space counts as changed.
+    """
+    if compat == "textattack":
+        shared = zip(original.words, final.words, strict=False)
+        return sum(a != b for a, b in shared) + abs(len(original) - len(final))
+    return Levenshtein.distance(original.words, final.words)

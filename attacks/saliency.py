@@ -1,0 +1,247 @@
+"""How much each word matters to a prediction, by the gradient at the embedded tokens.
+
+Source: Yoo and Qi, "Towards Improving Adversarial Training of NLP Models" (A2T), 2021, section 3.1.
+A word's weight is the L1 norm of its gradient, averaged over its tokens. Where the text is cut for
+the model, the words behind have the weight `UNSEEN`.
+
+The loss is that against the model's own prediction, as there; but its gradient is the margin's
+times the probability of error, which is 0 in single precision for a confident model. So the
+gradient is taken of the log of the odds against the prediction: the same direction, hence the same
+order of words, and it never vanishes.
+"""
+
+import zlib
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from attacks.document import Document
+from text import Batch, Span, Tokenizer, collate
+
+UNSEEN = float("-inf")
+"""The weight of a word that the model does not see."""
+
+
+class Differentiable(Protocol):
+    """What our classifiers have: `embed` a batch, `classify` the embedded tokens."""
+
+    pairs: bool
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is."""
+
+    def require_text(self) -> tuple[Tokenizer, list[str]]:
+        """Tokenizer and class names."""
+
+    def embed(self, batch: Batch) -> Tensor:
+        """`[B, N, d]`."""
+
+    def classify(self, x: Tensor, mask: Tensor) -> Tensor:
+        """`[B, C]`."""
+
+
+def module_weights(
+    module: Differentiable, documents: Sequence[Document], *, batch_size: int, training: bool
+) -> list[list[float]]:
+    """Weights by the gradient at the output of a module's `embed`.
+
+    Args:
+        module: one of ours; its mode, parameters and their gradients are left as they are.
+        documents: at least one.
+        batch_size: texts per forward and backward pass; texts of like length go together.
+        training: as the reference does it: with dropout, cross-entropy, one text at a time. The
+            dropout of a text is always the same.
+    """
+    tokenizer, _ = module.require_text()
+    texts = [document.text for document in documents]
+    encodings = tokenizer.encode(texts)
+
+    def gradients(rows: list[int]) -> list[Tensor]:
+        chunk = [encodings[row] for row in rows]
+        batch = collate(chunk, pad_id=tokenizer.pad_id, pairs=module.pairs).to(module.device)
+        x = module.embed(batch).detach().clone().requires_grad_()
+        loss = _loss(module.classify(x, batch.mask), training=training)
+        (gradient,) = torch.autograd.grad(loss, x)
+        return [gradient[row, mask].float().cpu() for row, mask in enumerate(batch.mask)]
+
+    with _mode(module, training=training):
+        return _weights(
+            documents,
+            tokenizer.spans(texts),
+            gradients,
+            batch_size=1 if training else batch_size,
+            seeded=training,
+        )
+
+
+def transformer_weights(
+    model: Any,
+    tokenizer: Any,
+    documents: Sequence[Document],
+    *,
+    batch_size: int,
+    max_length: int,
+    training: bool,
+) -> list[list[float]]:
+    """Weights by the gradient at the input embeddings of a `transformers` classifier.
+
+    Args:
+        model: its mode, parameters and their gradients are left as they are.
+        tokenizer: a fast one: others do not say where their tokens stand.
+        documents: at least one.
+        batch_size: see `module_weights`.
+        max_length: longest text in tokens.
+        training: see `module_weights`.
+
+    Raises:
+        TypeError: a slow tokenizer, or a model without input embeddings.
+    """
+    if not getattr(tokenizer, "is_fast", False):
+        msg = (
+            f"got {type(tokenizer).__name__}, expected a fast tokenizer: gradients need to know "
+            "where in the text each token stands"
+        )
+        raise TypeError(msg)
+    second = [d.columns[1] for d in documents] if len(documents[0].columns) > 1 else None
+    coded = tokenizer(
+        [document.columns[0] for document in documents],
+        second,
+        truncation=True,
+        max_length=max_length,
+    )
+    spans = [
+        [
+            Span(0, 0, 0) if text is None else Span(text, *offsets)
+            for text, offsets in zip(one.sequence_ids, one.offsets, strict=True)
+        ]
+        for one in coded.encodings
+    ]
+    captured: list[Tensor] = []
+
+    def capture(_module: nn.Module, _inputs: Any, output: Tensor) -> Tensor:
+        leaf = output.detach().clone().requires_grad_()
+        captured.append(leaf)
+        return leaf
+
+    def gradients(rows: list[int]) -> list[Tensor]:
+        batch = tokenizer.pad(
+            {name: [values[row] for row in rows] for name, values in coded.items()},
+            return_tensors="pt",
+        ).to(model.device)
+        captured.clear()
+        handle = model.get_input_embeddings().register_forward_hook(capture)
+        try:
+            logits = model(**batch).logits
+        finally:
+            handle.remove()
+        if not captured:
+            msg = f"got {type(model).__name__}, which does not use its input embeddings"
+            raise TypeError(msg)
+        (gradient,) = torch.autograd.grad(_loss(logits, training=training), captured[0])
+        mask = batch["attention_mask"].bool()
+        return [gradient[row, mask[row]].float().cpu() for row in range(len(rows))]
+
+    with _mode(model, training=training):
+        return _weights(
+            documents,
+            spans,
+            gradients,
+            batch_size=1 if training else batch_size,
+            seeded=training,
+        )
+
+
+def _loss(logits: Tensor, *, training: bool) -> Tensor:
+    """What is differentiated: a sum over the batch."""
+    logits = logits.float()
+    predicted = logits.argmax(dim=1)
+    if training:
+        return functional.cross_entropy(logits, predicted, reduction="sum")
+    own = logits.gather(1, predicted.unsqueeze(1)).squeeze(1)
+    others = logits.scatter(1, predicted.unsqueeze(1), -torch.inf)
+    return (others.logsumexp(dim=1) - own).sum()
+
+
+def _weights(
+    documents: Sequence[Document],
+    spans: Sequence[Sequence[Span]],
+    gradients: Callable[[list[int]], list[Tensor]],
+    *,
+    batch_size: int,
+    seeded: bool,
+) -> list[list[float]]:
+    """Weights of all documents from the gradients `[n, d]` of the tokens of some of them."""
+    order = sorted(range(len(documents)), key=lambda row: len(spans[row]))
+    result: list[list[float]] = [[] for _ in documents]
+    # The engine may be called under inference mode, where nothing could be differentiated.
+    with torch.inference_mode(False), torch.enable_grad():
+        for start in range(0, len(order), batch_size):
+            rows = order[start : start + batch_size]
+            with _seeded("\n".join(documents[rows[0]].columns) if seeded else None):
+                parts = gradients(rows)
+            for row, gradient in zip(rows, parts, strict=True):
+                result[row] = word_norms(gradient, spans[row], documents[row])
+    return result
+
+
+def word_norms(gradient: Tensor, spans: Sequence[Span], document: Document) -> list[float]:
+    """L1 norm of each word's gradient, the mean over the tokens that share a character with it.
+
+    Args:
+        gradient: `[n, d]` of the n tokens.
+        spans: where the tokens stand.
+        document: its words.
+    """
+    starts = [(column, start) for column, start, _ in document.spans]
+    tokens, words = [], []
+    for token, (column, start, end) in enumerate(spans):
+        # Of all words that begin before the token ends, those that end behind its start.
+        word = bisect_right(starts, (column, end - 1)) - 1
+        while word >= 0 and start < end and document.spans[word][0] == column:
+            if document.spans[word][2] <= start:
+                break
+            tokens.append(token)
+            words.append(word)
+            word -= 1
+    where = torch.tensor(words, dtype=torch.int64)
+    total = gradient.new_zeros(len(document), gradient.shape[-1])
+    total.index_add_(0, where, gradient[torch.tensor(tokens, dtype=torch.int64)])
+    count = torch.bincount(where, minlength=len(document))
+    norms = total.abs().sum(dim=1) / count.clamp_min(1)
+    weights: list[float] = torch.where(count > 0, norms, UNSEEN).tolist()
+    return weights
+
+
+@contextmanager
+def _mode(module: Any, *, training: bool) -> Iterator[None]:
+    """Every part in one mode, and back in its own afterwards."""
+    parts: list[nn.Module] = list(module.modules())
+    before = [part.training for part in parts]
+    try:
+        module.train(training)
+        for part in parts:
+            # Statistics of what is trained on are not an attack's to change.
+            if isinstance(part, nn.modules.batchnorm._BatchNorm):  # their one base
+                part.eval()
+        yield
+    finally:
+        for part, mode in zip(parts, before, strict=True):
+            part.training = mode
+
+
+@contextmanager
+def _seeded(text: str | None) -> Iterator[None]:
+    """Random numbers that depend on a text alone, and leave no trace; ordinary ones if None."""
+    if text is None:
+        yield
+        return
+    device = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+    with torch.random.fork_rng(devices=device):
+        torch.manual_seed(zlib.crc32(text.encode("utf-8", "surrogatepass")))
+        yield

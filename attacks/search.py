@@ -1,0 +1,274 @@
+"""Searches: greedy with word importance ranking, beam, and random.
+
+Each is written as if there were one sample; the engine runs many at once.
+"""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from attacks.composition import (
+    Answers,
+    Context,
+    Judged,
+    Propose,
+    Query,
+    Reached,
+    Request,
+    Steps,
+    Weigh,
+)
+from attacks.document import Candidate, Document
+
+Ranking = Literal["delete", "unk", "weighted-saliency", "gradient", "random"]
+Item = Document | Candidate
+
+NEARLY = 1e-4
+"""Gradients nearer than this, as a share of the largest, count as equal; see `goals.TIE`."""
+
+
+def _key(item: Item) -> tuple[str, ...]:
+    return item.columns
+
+
+def best(items: Sequence[Candidate], judged: Sequence[Judged], tie: float) -> int:
+    """The candidate of highest score; of nearly equal ones the first by its text."""
+    top = max(one.score for one in judged) - tie
+    return min(
+        (i for i, one in enumerate(judged) if one.score >= top), key=lambda i: items[i].columns
+    )
+
+
+def descending(values: NDArray[np.float64], tie: float) -> list[int]:
+    """Positions by value, the largest first; of nearly equal values the first position."""
+    if tie == 0:
+        # The reference's order, the unstable one of numpy's default sort included.
+        return [int(i) for i in (-values).argsort()]
+    order = [int(i) for i in np.argsort(-values, kind="stable")]
+    result: list[int] = []
+    start = 0
+    for end in range(1, len(order) + 1):
+        if end == len(order) or values[order[start]] - values[order[end]] > tie:
+            result += sorted(order[start:end])
+            start = end
+    return result
+
+
+@dataclass(frozen=True, kw_only=True)
+class Greedy:
+    """Rank the words once, then replace one after the other as long as that helps.
+
+    Of the candidates of a word the one of highest score is taken, if it improves on the text so
+    far; when some of them reach the goal, the one of highest similarity of these.
+
+    Attributes:
+        ranking: how much a word matters: score without it (`delete`, TextFooler), with `[UNK]` in
+            its place (`unk`, DeepWordBug), that times the best replacement's score
+            (`weighted-saliency`, PWWS), norm of the gradient (`gradient`, A2T), or `random`.
+    """
+
+    ranking: Ranking = "delete"
+
+    def steps(self, context: Context) -> Steps:
+        """See `Search`."""
+        compat = context.attack.compat == "textattack"
+        order, exhausted = yield from self._order(context)
+        current, standing = context.original, context.clean
+        reached: Item = current
+        for original_index in order:
+            if exhausted:
+                break
+            index = original_index if compat else current.position(original_index)
+            if index is None:
+                continue
+            candidates: list[Candidate] = yield Propose(current, [index])
+            if not candidates:
+                continue
+            answers: Answers = yield Query(candidates)
+            judged, exhausted = answers
+            if not judged:
+                break
+            asked = candidates[: len(judged)]
+            chosen = best(asked, judged, context.tie)
+            if judged[chosen].score <= standing.score + context.tie:
+                continue
+            if judged[chosen].success or (not compat and any(one.success for one in judged)):
+                last = _most_similar(asked, judged, chosen, compat=compat)
+                return Reached(asked[last], judged[last])
+            standing, reached = judged[chosen], asked[chosen]
+            current = current.accept(asked[chosen], whole=compat)
+        return Reached(reached, standing)
+
+    def _order(self, context: Context) -> Generator[Request, Any, tuple[list[int], bool]]:
+        document = context.original
+        indices = context.allowed(document)
+        if not indices:
+            return [], False
+        if self.ranking == "random":
+            context.random.shuffle(indices)
+            return indices, False
+        if self.ranking == "gradient":
+            weights: list[float] = yield Weigh(document)
+            # What the victim does not see, behind its longest text, changes nothing.
+            indices = [i for i in indices if weights[i] > -np.inf]
+            values = np.array([weights[i] for i in indices], dtype=np.float64)
+            # Gradients have no scale of their own: equal is what differs in the sixth digit.
+            tie = 0.0 if context.tie == 0 else NEARLY * values.max(initial=0.0)
+            return [indices[i] for i in descending(values, tie)], False
+        compat = context.attack.compat == "textattack"
+        if self.ranking != "delete":
+            probes = [document.replace(i, "[UNK]") for i in indices]
+        elif compat:  # leaves the space before the last word
+            probes = [document.replace(i, "") for i in indices]
+        else:
+            probes = [document.delete(i) for i in indices]
+        answers: Answers = yield Query(probes)
+        values = np.array([one.score for one in answers.judged], dtype=np.float64)
+        exhausted = answers.exhausted
+        if self.ranking == "weighted-saliency" and not exhausted:
+            gains, exhausted = yield from self._gains(context, indices)
+            # The reference has single precision here: what is equal in it keeps its order.
+            precision = torch.float32 if compat else torch.float64
+            saliency = torch.softmax(torch.from_numpy(values).to(precision), dim=0)
+            values = saliency.numpy() * gains
+        if len(values) < len(indices):  # the budget ended in the ranking: nothing is left to spend
+            return [], True
+        tie = context.tie if self.ranking != "weighted-saliency" else context.tie / len(values)
+        return [indices[i] for i in descending(values, tie)], exhausted
+
+    @staticmethod
+    def _gains(
+        context: Context, indices: Sequence[int]
+    ) -> Generator[Request, Any, tuple[NDArray[np.float64], bool]]:
+        """The best score that replacing each word gives."""
+        candidates: list[Candidate] = yield Propose(context.original, indices)
+        gains = dict.fromkeys(indices, 0.0)
+        exhausted = False
+        if candidates:
+            answers: Answers = yield Query(candidates)
+            exhausted = answers.exhausted
+            best_of: dict[int, float] = {}
+            for candidate, one in zip(candidates, answers.judged, strict=False):
+                best_of[candidate.index] = max(one.score, best_of.get(candidate.index, -np.inf))
+            reference = 0.0 if context.attack.compat == "textattack" else context.clean.score
+            gains |= {i: score - reference for i, score in best_of.items()}
+        return np.array([gains[i] for i in indices]), exhausted
+
+
+def _most_similar(
+    candidates: Sequence[Candidate], judged: Sequence[Judged], chosen: int, *, compat: bool
+) -> int:
+    """Of the candidates that reach the goal, the most similar one; the chosen one if none says."""
+    if compat:
+        # The reference reads the sorted list only up to the first that does not reach the goal.
+        found = []
+        for i in sorted(range(len(judged)), key=lambda i: (-judged[i].score, _key(candidates[i]))):
+            if not judged[i].success:
+                break
+            found.append(i)
+    else:
+        found = [i for i, one in enumerate(judged) if one.success]
+    rated = [(i, candidates[i].similarity) for i in found]
+    known = [(similarity, i) for i, similarity in rated if similarity is not None]
+    if not known:
+        return chosen if judged[chosen].success else min(found, key=lambda i: _key(candidates[i]))
+    top = max(similarity for similarity, _ in known)
+    close = 0.0 if compat else 1e-6
+    return min(
+        (i for similarity, i in known if similarity >= top - close),
+        key=lambda i: (-judged[i].score if compat else 0.0, _key(candidates[i])),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beam:
+    """Keep the best few texts, and replace any word of each.
+
+    Attributes:
+        width: texts that are kept; 1 is the greedy search over all words.
+        depth: words that are replaced at most; no limit if None.
+    """
+
+    width: int = 8
+    depth: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if self.width < 1 or (self.depth is not None and self.depth < 1):
+            msg = f"got width={self.width}, depth={self.depth}, expected at least 1"
+            raise ValueError(msg)
+
+    def steps(self, context: Context) -> Steps:
+        """See `Search`."""
+        beam = [(context.original, context.clean)]
+        top = Reached(context.original, context.clean)
+        limit = self.depth if self.depth is not None else len(context.original)
+        for _ in range(limit):
+            proposed: dict[tuple[str, ...], tuple[Document, Candidate]] = {}
+            for document, _standing in beam:
+                indices = context.allowed(document)
+                if not indices:
+                    continue
+                candidates: list[Candidate] = yield Propose(document, indices)
+                for candidate in candidates:
+                    proposed.setdefault(candidate.columns, (document, candidate))
+            if not proposed:
+                break
+            pool = [candidate for _, candidate in proposed.values()]
+            answers: Answers = yield Query(pool)
+            pool = pool[: len(answers.judged)]
+            if not pool:
+                break
+            chosen = best(pool, answers.judged, context.tie)
+            if answers.judged[chosen].score > top.judged.score + context.tie:
+                top = Reached(pool[chosen], answers.judged[chosen])
+            if answers.judged[chosen].success or answers.exhausted:
+                break
+            values = np.array([one.score for one in answers.judged], dtype=np.float64)
+            by_text = sorted(range(len(pool)), key=lambda i: pool[i].columns)
+            order = [by_text[i] for i in descending(values[by_text], context.tie)]
+            beam = [
+                (proposed[pool[i].columns][0].accept(pool[i]), answers.judged[i])
+                for i in order[: self.width]
+            ]
+        return top
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomSearch:
+    """Replace words in random order by random candidates: the baseline of all searches.
+
+    Attributes:
+        tries: whole texts that are tried.
+    """
+
+    tries: int = 10
+
+    def steps(self, context: Context) -> Steps:
+        """See `Search`."""
+        top = Reached(context.original, context.clean)
+        for _ in range(self.tries):
+            current = context.original
+            order = context.allowed(current)
+            context.random.shuffle(order)
+            for original_index in order:
+                index = current.position(original_index)
+                if index is None or index not in context.allowed(current):
+                    continue
+                candidates: list[Candidate] = yield Propose(current, [index])
+                if not candidates:
+                    continue
+                candidate = context.random.choice(sorted(candidates, key=_key))
+                answers: Answers = yield Query([candidate])
+                if not answers.judged:
+                    return top
+                if answers.judged[0].score > top.judged.score + context.tie:
+                    top = Reached(candidate, answers.judged[0])
+                if answers.judged[0].success or answers.exhausted:
+                    return Reached(candidate, answers.judged[0])
+                current = current.accept(candidate)
+        return top

@@ -1,0 +1,272 @@
+"""What an attack has come to: figures with 95 % intervals, and whether they can be trusted."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import NormalDist
+from typing import Any
+
+from attacks.goals import TIE, Score
+from attacks.records import AttackRecord
+
+Z = NormalDist().inv_cdf(0.975)
+TOLERATED = 0.01
+"""By how much a blind score may overstate the accuracy before that is called unreliable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A share or a mean.
+
+    Attributes:
+        value: the estimate.
+        low: lower end of its 95 % interval.
+        high: upper end.
+        count: samples that it is made from.
+    """
+
+    value: float
+    low: float
+    high: float
+    count: int
+
+
+def wilson(hits: int, count: int) -> Estimate:
+    """A share with Wilson's score interval (1927), which is right also near 0 and 1.
+
+    Raises:
+        ValueError: there are no samples, or more hits than samples.
+    """
+    if count < 1 or not 0 <= hits <= count:
+        msg = f"got {hits} of {count}, expected a share of at least one sample"
+        raise ValueError(msg)
+    share, z2 = hits / count, Z * Z
+    centre = (share + z2 / (2 * count)) / (1 + z2 / count)
+    half = Z / (1 + z2 / count) * math.sqrt(share * (1 - share) / count + z2 / (4 * count**2))
+    # At the ends the formula gives 0 and 1 but for rounding.
+    low = 0.0 if hits == 0 else centre - half
+    return Estimate(share, low, 1.0 if hits == count else centre + half, count)
+
+
+def student(freedom: int) -> float:
+    """The 0.975 quantile of Student's t distribution.
+
+    By bisection of the probability between -t and t, a finite series for whole degrees of freedom
+    (Abramowitz and Stegun 1964, 26.7.3 and 26.7.4); for many of them by its expansion around the
+    normal quantile (26.7.5), which is right to nine digits there.
+    """
+    if freedom > 200:
+        z, n = Z, float(freedom)
+        first, second = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96
+        third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+        return z + first / n + second / n**2 + third / n**3
+
+    def between(t: float) -> float:
+        angle = math.atan(t / math.sqrt(freedom))
+        odd, square = freedom % 2, math.cos(angle) ** 2
+        term = math.cos(angle) if odd else 1.0
+        total = term if freedom > 1 else 0.0
+        for k in range(2 + odd, freedom - 1, 2):
+            term *= square * (k - 1) / k
+            total += term
+        total *= math.sin(angle)
+        return 2 / math.pi * (angle + total) if odd else total
+
+    low, high = 0.0, 13.0
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if between(middle) < 0.95 else (low, middle)
+    return low
+
+
+def mean(values: Sequence[float], *, top: float = math.inf) -> Estimate | None:
+    """A mean with Student's interval; None of nothing.
+
+    Args:
+        values: one per sample, none negative.
+        top: largest possible value; the interval is cut to what is possible.
+    """
+    count = len(values)
+    if not count:
+        return None
+    centre = math.fsum(values) / count
+    if count == 1:
+        return Estimate(centre, 0.0, top, 1)
+    variance = math.fsum((value - centre) ** 2 for value in values) / (count - 1)
+    half = student(count - 1) * math.sqrt(variance / count)
+    return Estimate(centre, max(0.0, centre - half), min(top, centre + half), count)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Summary:
+    """The figures of one attack; see docs/attacks.md.
+
+    Attributes:
+        samples: how many there are.
+        attacked: those that were classified rightly, and so were attacked.
+        clean_accuracy: share of the samples that are classified rightly.
+        accuracy: share of the samples that are classified rightly and stay so under attack.
+        success_rate: share of the attacked samples whose attack succeeded.
+        words_changed: of the samples whose attack succeeded, the mean share of words changed.
+        queries: texts the victim was asked about per attacked sample, as they are billed.
+        unique_queries: different ones among them.
+        similarity: of the samples whose attack succeeded, what the attack's own sentence encoder
+            said.
+        seconds: from the first question to the last answer of an attacked sample, beside the others
+            in flight.
+        exhausted: share of the attacked samples whose search was ended by the budget.
+        saturated: share of the attacked samples for which a score made of probabilities is blind.
+        overstated: by how much, at most, the accuracy is too high because of that.
+        unreliable: whether that is too much for it to be called robustness.
+    """
+
+    samples: int
+    attacked: int
+    clean_accuracy: Estimate
+    accuracy: Estimate
+    success_rate: Estimate | None
+    words_changed: Estimate | None
+    queries: Estimate | None
+    unique_queries: Estimate | None
+    similarity: Estimate | None
+    seconds: Estimate | None
+    exhausted: float
+    saturated: float
+    overstated: float
+    unreliable: bool
+
+    def metrics(self) -> dict[str, float]:
+        """Flat names and numbers; an unreliable accuracy has another name."""
+        named: dict[str, Estimate | float | None] = {
+            "samples": float(self.samples),
+            "clean_accuracy": self.clean_accuracy,
+            "unreliable_accuracy" if self.unreliable else "accuracy": self.accuracy,
+            "unreliable_success_rate" if self.unreliable else "success_rate": self.success_rate,
+            "queries": self.queries,
+            "unique_queries": self.unique_queries,
+            "words_changed": self.words_changed,
+            "similarity": self.similarity,
+            "exhausted": self.exhausted,
+            "saturated": self.saturated,
+            "unreliable": float(self.unreliable),
+        }
+        return {
+            name: one.value if isinstance(one, Estimate) else one
+            for name, one in named.items()
+            if one is not None
+        }
+
+    def line(self) -> dict[str, Any]:
+        """As JSON, with the intervals; null where an interval has no end."""
+        return {
+            name: {k: v if math.isfinite(v) else None for k, v in value.items()}
+            if isinstance(value, dict)
+            else value
+            for name, value in asdict(self).items()
+        }
+
+
+def summarise(records: Iterable[AttackRecord], *, score: Score) -> Summary:
+    """The figures of an attack.
+
+    Args:
+        records: one per sample.
+        score: what the scores of the attack's goal were made of.
+
+    Raises:
+        ValueError: there are no records.
+    """
+    every = list(records)
+    if not every:
+        msg = "got no records, expected at least one"
+        raise ValueError(msg)
+    attacked = [one for one in every if one.outcome != "skipped"]
+    succeeded = [one for one in attacked if one.outcome == "succeeded"]
+    right = [one for one in every if one.prediction == one.label]
+    standing = sum(one.outcome != "succeeded" for one in right)
+    blind = [one for one in attacked if _blind(one)]
+    overstated = sum(one.outcome == "failed" for one in blind) / len(every)
+    overstated = overstated if score == "probability" else 0.0
+    share = _share_of(len(attacked))
+    return Summary(
+        samples=len(every),
+        attacked=len(attacked),
+        clean_accuracy=wilson(len(right), len(every)),
+        accuracy=wilson(standing, len(every)),
+        success_rate=wilson(len(succeeded), len(attacked)) if attacked else None,
+        words_changed=mean(
+            [one.words_changed / one.words for one in succeeded if one.words and one.words_changed]
+        ),
+        queries=mean([one.queries for one in attacked]),
+        unique_queries=mean([one.unique_queries for one in attacked]),
+        similarity=mean([s for one in succeeded if (s := one.similarity) is not None], top=1.0),
+        seconds=mean([one.seconds for one in attacked]),
+        exhausted=share(sum(one.exhausted for one in attacked)),
+        saturated=share(len(blind)),
+        overstated=overstated,
+        unreliable=overstated > TOLERATED,
+    )
+
+
+def _share_of(count: int) -> Callable[[int], float]:
+    return lambda hits: hits / count if count else 0.0
+
+
+def _blind(record: AttackRecord) -> bool:
+    """Whether probabilities of the sample show no difference between candidates.
+
+    They are 1 in single precision, or so near to it that a step of the search is below what the
+    goal tells apart.
+    """
+    return record.saturated or 0 <= record.score < TIE["probability"]
+
+
+FIGURES = (
+    ("clean accuracy", "clean_accuracy", 3),
+    ("acc. under attack", "accuracy", 3),
+    ("success rate", "success_rate", 3),
+    ("words changed", "words_changed", 3),
+    ("queries", "queries", 1),
+    ("similarity", "similarity", 3),
+    ("seconds", "seconds", 2),
+)
+"""Columns of the table: title, field of `Summary`, digits."""
+
+
+def table(summaries: Mapping[str, Summary]) -> str:
+    """The figures of attacks by name, the 95 % interval below each, as aligned text."""
+    rows = [["attack", *(title for title, _, _ in FIGURES)]]
+    for name, summary in summaries.items():
+        values, intervals = [name], [""]
+        for _, field, digits in FIGURES:
+            one: Estimate | None = getattr(summary, field)
+            doubted = "?" if summary.unreliable and field in {"accuracy", "success_rate"} else ""
+            values.append("-" if one is None else f"{one.value:.{digits}f}{doubted}")
+            intervals.append("" if one is None else interval(one, digits))
+        rows += [values, intervals]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    notes = [note for name, one in summaries.items() if (note := doubt(name, one))]
+    return "\n".join([lines[0], "-" * (sum(widths) + 2 * len(widths) - 2), *lines[1:], *notes])
+
+
+def interval(one: Estimate, digits: int) -> str:
+    """The ends of an interval, as the table shows them."""
+    if math.isinf(one.high):
+        return "one sample"
+    return f"{one.low:.{digits}f} - {one.high:.{digits}f}"
+
+
+def doubt(name: str, summary: Summary) -> str:
+    """What to say of a figure that cannot be trusted; nothing of others."""
+    if not summary.overstated:
+        return ""
+    verdict = "no measure of robustness" if summary.unreliable else "tolerable"
+    return (
+        f"{name}: the probability of {100 * summary.saturated:.1f} % of the attacked samples is 1 "
+        f"in single precision, the attack sees no difference between candidates; the accuracy may "
+        f"be {100 * summary.overstated:.1f} points too high ({verdict}): attack with score=margin"
+    )

@@ -1,0 +1,65 @@
+"""How alike sentences have to be, for the encoder that is there: docs/attacks/similarity.md."""
+
+import logging
+import math
+from typing import Literal, NamedTuple
+
+log = logging.getLogger(__name__)
+
+Metric = Literal["angular", "cosine"]
+
+FACTOR = {"all-MiniLM-L6-v2": 1.3}
+"""By what an angle of the universal sentence encoder is multiplied to be one of another encoder.
+
+Calibrated by the similarities that TextFooler's authors published; they leave it between 1.06 and
+1.57 (`python -m benchmarks.calibration --part published`)."""
+
+
+class Published(NamedTuple):
+    """A threshold of the reference.
+
+    Attributes:
+        minimum: of the similarity.
+        metric: what kind of similarity it is.
+        encoder: `use`: universal sentence encoder; `sts`: a DistilBERT trained to give human
+            similarity as its cosine.
+    """
+
+    minimum: float
+    metric: Metric
+    encoder: Literal["use", "sts"]
+
+
+PUBLISHED = {
+    "textfooler": Published(0.840845057, "angular", "use"),
+    "textbugger": Published(0.8, "angular", "use"),
+    "bae": Published(0.936338023, "cosine", "use"),
+    "a2t": Published(0.9, "cosine", "sts"),
+    "a2t-mlm": Published(0.9, "cosine", "sts"),
+}
+"""By recipe."""
+
+
+def minimum(recipe: str, encoder: str) -> float:
+    """The threshold of a recipe for an encoder, as strict as the published one, in its metric.
+
+    Args:
+        recipe: one of `PUBLISHED`.
+        encoder: its name; for one that nothing is known about the published number stands.
+    """
+    published = PUBLISHED[recipe]
+    if encoder not in FACTOR:
+        log.warning(
+            "sentence encoder %s is not calibrated: %s keeps the published threshold %.4g, which "
+            "may mean more or less here (docs/attacks/similarity.md)",
+            encoder,
+            recipe,
+            published.minimum,
+        )
+        return published.minimum
+    if published.encoder == "sts":
+        # Both encoders' cosines of 0.9 are what people call 0.9.
+        return published.minimum
+    if published.metric == "cosine":
+        return math.cos(FACTOR[encoder] * math.acos(published.minimum))
+    return 1 - FACTOR[encoder] * (1 - published.minimum)

@@ -1,0 +1,25 @@
+"""What replaces a word: neighbours of its vector, synonyms, words a model expects, misspellings."""
+
+from attacks.transformations.characters import (
+    DeleteCharacter,
+    Homoglyphs,
+    InsertCharacter,
+    InsertSpace,
+    SubstituteCharacter,
+    SwapCharacters,
+)
+from attacks.transformations.composite import Composite
+from attacks.transformations.embedding import EmbeddingSwap
+from attacks.transformations.wordnet import WordNetSwap
+
+__all__ = [
+    "Composite",
+    "DeleteCharacter",
+    "EmbeddingSwap",
+    "Homoglyphs",
+    "InsertCharacter",
+    "InsertSpace",
+    "SubstituteCharacter",
+    "SwapCharacters",
+    "WordNetSwap",
+]

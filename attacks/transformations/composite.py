@@ -1,0 +1,32 @@
+"""Several transformations as one."""
+
+from collections.abc import Sequence
+
+from attacks.composition import Job, Transformation
+from attacks.document import Candidate
+
+
+class Composite:
+    """All that any of several transformations proposes, in their order, each text once.
+
+    Args:
+        transformations: at least one.
+    """
+
+    def __init__(self, transformations: Sequence[Transformation]) -> None:
+        if not transformations:
+            msg = "got no transformations, expected at least one"
+            raise ValueError(msg)
+        self.transformations = list(transformations)
+
+    def propose(self, jobs: Sequence[Job]) -> list[list[Candidate]]:
+        """See `Transformation`."""
+        parts = [transformation.propose(jobs) for transformation in self.transformations]
+        proposed = []
+        for each in zip(*parts, strict=True):
+            distinct: dict[tuple[str, ...], Candidate] = {}
+            for candidates in each:
+                for candidate in candidates:
+                    distinct.setdefault(candidate.columns, candidate)
+            proposed.append(list(distinct.values()))
+        return proposed

@@ -1,0 +1,209 @@
+"""Sample by sample beside TextAttack 0.3.11, on the fixed victim of `peer/README.md`.
+
+    python -m benchmarks.parity --data_dir DIR [--peer DIR] [--repeats 3] [--in_flight 64] [--out F]
+
+Runs PWWS and the word level of TextFooler with `compat="textattack"` over the samples of the
+recorded answers, and prints how many agree in outcome, in billed queries and in adversarial text,
+every difference, and the time beside the reference's. Exits with 1 where less agrees than asked.
+
+The clock starts when vectors, WordNet and tagger are loaded, as it did there, and stops when the
+last record is there; the victim's own time is in it. Seconds of the processor are those of this
+process alone, also on a busy machine. Both were taken there on an idle one.
+"""
+
+import argparse
+import json
+import math
+import re
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from attacks.composition import Attack
+from attacks.engine import Engine, Limits
+from attacks.interface import make_goal
+from attacks.recipes import build
+from attacks.records import AttackRecord, Sample
+from attacks.resources import Resources
+from attacks.victims import CallableVictim
+from text import Text
+
+GLOVE = "glove/glove.6B.50d.top10k.txt.gz"
+RECORDED = {
+    "pwws": ("pwws_0_300.jsonl", 4.9),
+    "textfooler": ("textfooler_glove50_0_300.jsonl", 6.4),
+}
+"""The reference's answers, and the seconds it took for them on one core."""
+ASKED = {"outcome": 0.99, "queries": 0.95, "text": 0.95}
+"""Share of samples that has to agree."""
+_WORD = re.compile(r"[a-z']+")
+
+
+class FixedVictim:
+    """The victim of `victim.json`: the sum of its words' weights.
+
+    Args:
+        path: the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        content = json.loads(path.read_text())
+        self.weights: dict[str, float] = content["weights"]
+        self.bias: float = content["bias"]
+
+    def __call__(self, texts: Sequence[Text]) -> list[list[float]]:
+        """Probabilities of the two classes."""
+        weight = self.weights.get
+        answers = []
+        for text in texts:
+            joined = text if isinstance(text, str) else " ".join(text)
+            z = self.bias + sum(weight(word, 0.0) for word in _WORD.findall(joined.lower()))
+            positive = 1 / (1 + math.exp(-z))
+            answers.append([1 - positive, positive])
+        return answers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parity:
+    """How one attack compares with the reference.
+
+    Attributes:
+        attack: its name.
+        samples: how many.
+        agreement: of `outcome`, `queries` and `text`, the number of samples that agree.
+        differences: the samples that do not, with both answers.
+        seconds: of the wall clock, the least of all repeats.
+        processor: seconds of the processor, likewise.
+        reference_seconds: what the reference took.
+    """
+
+    attack: str
+    samples: int
+    agreement: dict[str, int]
+    differences: list[dict[str, Any]]
+    seconds: float
+    processor: float
+    reference_seconds: float
+
+    @property
+    def enough(self) -> bool:
+        """Whether as much agrees as is asked."""
+        return all(self.agreement[name] >= ASKED[name] * self.samples for name in ASKED)
+
+    def lines(self) -> list[str]:
+        """For people."""
+        shares = ", ".join(
+            f"{name} {count}/{self.samples}" for name, count in self.agreement.items()
+        )
+        return [
+            f"{self.attack}: {shares}",
+            f"  {self.seconds:.2f} s wall, {self.processor:.2f} s processor; reference "
+            f"{self.reference_seconds} s: {self.reference_seconds / self.seconds:.1f} times faster",
+            *(f"  {one}" for one in self.differences),
+        ]
+
+
+def composed(name: str, resources: Resources) -> Attack:
+    """The attack as it was recorded; TextFooler without its sentence encoder."""
+    goal = make_goal(compat="textattack")
+    if name == "textfooler":
+        return build(name, resources, compat="textattack", goal=goal, similarity=0.0)
+    return build(name, resources, compat="textattack", goal=goal)
+
+
+def samples(path: Path, rows: Sequence[int]) -> list[Sample]:
+    """Some rows of a table of sentences and labels."""
+    lines = path.read_text(encoding="utf-8").split("\n")[1:]
+    pairs = [line.rsplit("\t", 1) for line in lines if line]
+    return [Sample(sample_id=row, text=pairs[row][0], label=int(pairs[row][1])) for row in rows]
+
+
+def compare(
+    name: str,
+    data_dir: Path,
+    peer: Path,
+    *,
+    repeats: int = 1,
+    in_flight: int = 64,
+    expected: Path | None = None,
+) -> Parity:
+    """Run one attack and hold it against the recorded answers.
+
+    Args:
+        name: `pwws` or `textfooler`.
+        data_dir: folder of the corpora and of the resources.
+        peer: folder of the recorded answers.
+        repeats: how often it is run, each time with nothing in memory but files.
+        in_flight: samples that are attacked at the same time.
+        expected: other answers than the recorded ones, of the same form.
+    """
+    recorded, reference_seconds = RECORDED[name]
+    lines = (expected or peer / recorded).read_text(encoding="utf-8").splitlines()
+    theirs = {line["row"]: line for line in map(json.loads, lines)}
+    chosen = samples(data_dir / "sst2_sentences" / "test.tsv", list(theirs))
+    best, least, found = math.inf, math.inf, []
+    for _ in range(repeats):
+        resources = Resources(data_dir, vectors=data_dir / GLOVE)
+        resources.neighbours().of("the", 50)
+        attack = composed(name, resources)
+        victim = CallableVictim(FixedVictim(peer / "victim.json"), outputs="probabilities")
+        engine = Engine(attack, victim, limits=Limits(in_flight=in_flight))
+        wall, processor = time.perf_counter(), time.process_time()
+        found = list(engine.run(chosen))
+        best = min(best, time.perf_counter() - wall)
+        least = min(least, time.process_time() - processor)
+    agreement = dict.fromkeys(ASKED, 0)
+    differences = []
+    for record in sorted(found, key=lambda one: one.sample_id):
+        ours, other = answer(record), theirs[record.sample_id]
+        for part in ASKED:
+            agreement[part] += ours[part] == other[part]
+        if any(ours[part] != other[part] for part in ASKED):
+            differences.append({"row": record.sample_id, "ours": ours, "reference": other})
+    return Parity(
+        attack=name,
+        samples=len(chosen),
+        agreement=agreement,
+        differences=differences,
+        seconds=best,
+        processor=least,
+        reference_seconds=reference_seconds,
+    )
+
+
+def answer(record: AttackRecord) -> dict[str, Any]:
+    """What is recorded of the reference."""
+    succeeded = record.outcome == "succeeded"
+    return {
+        "outcome": record.outcome,
+        "queries": record.queries,
+        "text": record.adversarial if succeeded else None,
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--data_dir", type=Path, required=True)
+    parser.add_argument("--peer", type=Path, help="default: `peer` beside the data")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--in_flight", type=int, default=64)
+    parser.add_argument("--out", type=Path, help="write the figures here, as JSON")
+    args = parser.parse_args(argv)
+    peer = args.peer or args.data_dir.parent / "peer"
+    found = [
+        compare(name, args.data_dir, peer, repeats=args.repeats, in_flight=args.in_flight)
+        for name in RECORDED
+    ]
+    for parity in found:
+        print("\n".join(parity.lines()))
+    if args.out:
+        args.out.write_text(json.dumps([asdict(parity) for parity in found], indent=1) + "\n")
+    return 0 if all(parity.enough for parity in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,302 @@
+import json
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from app.attack_settings import SIX, AttackSettings, Planned, plan
+from app.cli import with_recipe
+from app.compose import compose
+from attacks import recipes
+from attacks.composition import Attack
+from attacks.goals import Targeted, Untargeted
+from attacks.preconstraints import MaxModificationRate, RepeatModification, StopWords
+from attacks.resources import Resources
+from attacks.search import Beam, Greedy
+from attacks.transformations import Composite, SwapCharacters
+
+Composed = Callable[..., Planned]
+ROOT = Path(__file__).parents[3]
+NAMES = ["negative", "positive", "7"]
+SWAP = {
+    "name": "swap",
+    "transformation": {"class_path": "SwapCharacters"},
+    "search": {"class_path": "attacks.search.Greedy", "init_args": {"ranking": "unk"}},
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    """A list of stop words, which is all that some recipes need."""
+    words = tmp_path / "resources" / "corpora" / "stopwords" / "english"
+    words.parent.mkdir(parents=True)
+    words.write_text("a\nthe\n")
+    return str(tmp_path / "resources")
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (["attack", "--attack", "pwws"], ["attack", "--attack.recipe", "pwws"]),
+        (["attack", "--attack=a,b"], ["attack", "--attack.recipe=a,b"]),
+        (["attack", "--attack=a=b.yaml"], ["attack", "--attack.recipe=a=b.yaml"]),
+        (["attack", "--attack.seed", "1"], ["attack", "--attack.seed", "1"]),
+        (["test", "--attack", "pwws"], ["test", "--attack", "pwws"]),
+    ],
+)
+def test_both_spellings(argv: list[str], expected: list[str]) -> None:
+    assert with_recipe(argv) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_samples": 0}, "got num_samples=0, expected at least 1, or null"),
+        ({"batch_size": 0}, "batch_size=0"),
+        ({"show": -1}, "show=-1"),
+        ({"seed": -1}, "seed=-1"),
+        ({"in_flight": 0}, "in_flight=0"),
+        ({"query_budget": 0}, "query_budget=0"),
+        ({"budget_per_word": -1.0}, "budget_per_word=-1"),
+        ({"tag": "../x"}, "got tag '../x', expected letters"),
+        ({"tag": ""}, "got tag ''"),
+    ],
+)
+def test_settings_out_of_range(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        AttackSettings(**settings)
+
+
+@pytest.mark.parametrize(
+    ("goal", "target"),
+    [("untargeted", None), ("positive", 1), ("0", 0), (1, 1), ("7", 2), (7, 2)],
+)
+def test_goal(goal: str | int, target: int | None) -> None:
+    assert AttackSettings(goal=goal).target(NAMES) == target
+
+
+@pytest.mark.parametrize("goal", ["happy", "3", "-1", "", 99])
+def test_no_such_class(goal: str | int) -> None:
+    with pytest.raises(ValueError, match=r"expected `untargeted` or one of the classes: 0 \(neg"):
+        AttackSettings(goal=goal).target(NAMES)
+
+
+def test_all_stands_for_six_that_there_are() -> None:
+    assert set(SIX) <= set(recipes.RECIPES)
+    assert len(SIX) == 6
+
+
+def test_every_recipe_is_named_in_the_help() -> None:
+    shown = AttackSettings.__doc__ or ""
+    assert all(name in shown for name in recipes.RECIPES)
+    documented = {line.split(":")[0].strip() for line in shown.splitlines()}
+    assert {field.name for field in fields(AttackSettings)} <= documented
+
+
+def test_recipes(folder: str) -> None:
+    settings = AttackSettings(recipe="deepwordbug, deepwordbug", resources=folder, tag="x.1")
+    (one,) = plan(settings)
+    assert one.name == "deepwordbug-x.1"
+    assert one.attack.name == "deepwordbug"
+    assert one.attack.goal == Untargeted()
+    reference = AttackSettings(recipe="deepwordbug", resources=folder, compat="textattack")
+    (one,) = plan(reference)
+    assert one.attack.goal == Untargeted(score="probability", tie=0)
+    assert one.attack.compat == "textattack"
+
+
+def test_unknown_recipes_are_told_which_there_are() -> None:
+    for recipe in ("textfoler", "", "pwws,", "all.", "/etc/passwd"):
+        with pytest.raises(
+            ValueError, match=r"expected all, one of textfooler, textbugger, .*pwws"
+        ):
+            plan(AttackSettings(recipe=recipe))
+
+
+def test_missing_resources_name_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(OSError, match="`python -m app resources neighbours` gets it"):
+        plan(AttackSettings(recipe="textfooler", resources=str(tmp_path)))
+
+
+def test_a_setting_that_a_recipe_does_not_have(folder: str) -> None:
+    settings = AttackSettings(recipe="deepwordbug", resources=folder, similarity=0.9)
+    with pytest.raises(ValueError, match="similarity"):
+        plan(settings)
+    # Of several, those take it that have it.
+    several = AttackSettings(recipe="deepwordbug,deepwordbug", resources=folder, similarity=0.9)
+    assert len(plan(several)) == 1
+
+
+def test_about_has_what_the_outcome_depends_on() -> None:
+    before = AttackSettings().about()
+    assert json.loads(json.dumps(before)) == before
+    speed = {"num_samples", "resources", "in_flight", "batch_size", "tag", "show", "html"}
+    other: dict[str, Any] = {
+        "choice": "first",
+        "split": "validation",
+        "vectors": "v.txt",
+        "sentence_encoder": "e",
+        "masked_lm": "m",
+        "query_budget": 5,
+        "budget_per_word": 2.0,
+        "score": "probability",
+        "compat": "textattack",
+        "goal": "1",
+        "seed": 1,
+        "similarity": 0.5,
+        "word_similarity": 0.5,
+        "candidates": 5,
+        "columns": ["text"],
+    }
+    assert {field.name for field in fields(AttackSettings)} == {*other, *speed, "recipe"}
+    for name, value in other.items():
+        assert AttackSettings(**{name: value}).about() != before, name
+
+
+# Compositions
+
+
+@pytest.fixture
+def composed(tmp_path: Path) -> Composed:
+    """What becomes of a file."""
+
+    def build(spec: dict[str, Any], **settings: Any) -> Planned:
+        path = tmp_path / "mine.yaml"
+        path.write_text(yaml.safe_dump(spec))
+        (one,) = plan(AttackSettings(recipe=str(path), **settings))
+        return one
+
+    return build
+
+
+def test_composition(composed: Composed) -> None:
+    one = composed(SWAP)
+    assert one.name == "swap"
+    assert isinstance(one.attack.transformation, SwapCharacters)
+    assert one.attack.search == Greedy(ranking="unk")
+    assert one.attack.goal == Untargeted()
+    assert one.about == {"recipe": SWAP}
+    assert not one.goal_given
+
+
+def test_composition_with_a_goal_of_its_own(composed: Composed) -> None:
+    goal = {"class_path": "Targeted", "init_args": {"target": 1}}
+    one = composed({**SWAP, "goal": goal})
+    assert one.attack.goal == Targeted(target=1)
+    assert one.goal_given
+
+
+def test_composition_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump({key: SWAP[key] for key in ("transformation", "search")}))
+    (one,) = plan(AttackSettings(recipe=str(path), tag="b"))
+    assert one.name == "mine-b"
+    assert one.attack.name == "mine"
+
+
+class NoResources(Resources):
+    """Stands in for data that are not at hand."""
+
+    def stop_words(self, name: str = "english") -> frozenset[str]:
+        return frozenset({name})
+
+    def neighbours(self) -> Any:
+        return None
+
+    def tagger(self) -> Any:
+        return SimpleNamespace(universal=["NOUN", "VERB"])
+
+    def sentence_encoder(self) -> Any:
+        return SimpleNamespace(name="none")
+
+
+def shipped(name: str) -> Attack:
+    spec = yaml.safe_load((ROOT / "configs/attack" / name).read_text())
+    return compose(spec, NoResources(), compat="textattack", goal=Untargeted())
+
+
+def test_the_example_that_is_shipped() -> None:
+    attack = shipped("custom.yaml")
+    assert attack.name == "beam"
+    assert isinstance(attack.transformation, Composite)
+    assert attack.search == Beam(width=4, depth=3)
+    kinds = [type(part) for part in attack.pre_constraints]
+    assert kinds == [RepeatModification, StopWords, MaxModificationRate]
+    stop_words = attack.pre_constraints[1]
+    assert isinstance(stop_words, StopWords)
+    assert stop_words.words == {"english"}
+    assert attack.compat == "textattack"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs/attack").iterdir()), ids=lambda p: p.name)
+def test_everything_that_is_shipped(path: Path) -> None:
+    assert shipped(path.name).constraints
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": "../x"}, "expected name"),
+        ({"name": ""}, "expected name"),
+        ({"serch": {}}, "serch"),
+        ({"search": {"class_path": "Greedi"}}, "got class_path 'Greedi', which is not in"),
+        ({"search": {"class_path": "attacks.nowhere.Greedy"}}, "not in attacks.nowhere"),
+        (
+            {"search": {"class_path": "Greedy", "init_args": {"rank": 1}}},
+            "wrong init_args of Greedy: .*rank",
+        ),
+        (
+            {"search": {"class_path": "Greedy", "init_args": {"ranking": "best"}}},
+            "wrong init_args of Greedy: .*ranking",
+        ),
+        ({"search": {"class_path": "Greedy", "args": {}}}, "got args beside class_path"),
+        ({"search": {"class_path": "SwapCharacters"}}, "SwapCharacters as search, expected steps"),
+        ({"search": [{"class_path": "Greedy"}]}, "expected one part"),
+        (
+            {"constraints": {"class_path": "EditDistance"}},
+            "EditDistance: .*maximum|a list of parts",
+        ),
+        ({"constraints": [{"class_path": "Greedy"}]}, "Greedy as constraints, expected keep, cost"),
+        ({"search": "Greedy"}, "got str as search"),
+    ],
+)
+def test_wrong_compositions(change: dict[str, Any], message: str, composed: Composed) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        composed({**SWAP, **change})
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("path", ["os.system", "subprocess.Popen", "builtins.eval", "pathlib.Path"])
+def test_a_file_from_elsewhere_calls_nothing(path: str, composed: Composed) -> None:
+    with pytest.raises(ValueError, match="expected a class with propose or steps"):
+        composed({**SWAP, "search": {"class_path": path, "init_args": {"command": "touch x"}}})
+
+
+def test_a_composition_without_search(composed: Composed) -> None:
+    with pytest.raises(ValueError, match="expected name, transformation, search"):
+        composed({"name": "a", "transformation": SWAP["transformation"]})
+
+
+def test_settings_of_recipes_are_not_those_of_a_composition(composed: Composed) -> None:
+    with pytest.raises(ValueError, match="got similarity and an attack of your own"):
+        composed(SWAP, similarity=0.9)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("a: [", "which is no YAML"), ("[1]", "expected name"), ("", "expected name")],
+)
+def test_files_that_are_no_attacks(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=message):
+        plan(AttackSettings(recipe=str(path)))
+    with pytest.raises(ValueError, match="expected a file like"):
+        plan(AttackSettings(recipe=str(tmp_path / "b.yaml")))

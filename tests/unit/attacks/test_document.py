@@ -1,0 +1,107 @@
+"""Words, and texts with one of them replaced."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attacks.document import Document, count_words, words_of
+
+words = st.text(alphabet="abcXYZ019é'-_*@ .,!\n", max_size=40)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("It's a well-placed U.S.A. $5.00 don't.", "It's a well-placed U S A 5 00 don't"),
+        ("3,000 he/she 'tis actors' --", "3 000 he she tis actors"),
+        ("user@host.org snake_case *bold*", "user@host org snake_case bold"),
+        ("", ""),
+        ("?! ... 🙂", ""),
+    ],
+)
+def test_words(text: str, expected: str) -> None:
+    assert words_of(text) == expected.split()
+    assert count_words(text) == len(expected.split())
+
+
+@given(words, words)
+def test_spans_are_where_the_words_are(first: str, second: str) -> None:
+    document = Document((first, second))
+    for i, word in enumerate(document.words):
+        column, start, end = document.spans[i]
+        assert document.columns[column][start:end] == word
+        assert document.column_of(i) == column
+    assert document.words == words_of(first) + words_of(second)
+
+
+def test_only_the_word_is_replaced() -> None:
+    document = Document.of("  A good -- really GOOD -- film. ")
+    assert document.replace(1, "bad").text == "  A bad -- really GOOD -- film. "
+    assert document.replace(4, "movie").text == "  A good -- really GOOD -- movie. "
+
+
+@pytest.mark.parametrize(
+    ("index", "expected"),
+    [(0, "good film, twice."), (1, "a film, twice."), (2, "a good, twice."), (3, "a good film,.")],
+)
+def test_a_deleted_word_takes_one_space_along(index: int, expected: str) -> None:
+    assert Document.of("a good film, twice.").delete(index).text == expected
+
+
+def test_pairs_are_numbered_through() -> None:
+    document = Document.of(("One two", "three four"))
+    assert [document.column_of(i) for i in range(4)] == [0, 0, 1, 1]
+    assert document.replace(2, "3").text == ("One two", "3 four")
+    assert document.delete(2).text == ("One two", "four")
+    assert document.delete(0).text == ("two", "three four")
+
+
+def follow(text: str, *edits: tuple[int, str]) -> Document:
+    document = Document.of(text)
+    for index, word in edits:
+        document = document.accept(document.replace(index, word))
+    return document
+
+
+def test_words_are_found_again_after_insertions() -> None:
+    document = follow("one two three four", (1, "t wo"))
+    assert document.words == ["one", "t", "wo", "three", "four"]
+    assert document.modified == {1, 2}
+    assert [document.position(i) for i in range(4)] == [0, 1, 3, 4]
+    document = document.accept(document.replace(3, "3"))
+    assert document.text == "one t wo 3 four"
+    assert document.modified == {1, 2, 3}
+
+
+def test_words_are_found_again_after_deletions() -> None:
+    document = follow("one two three four", (1, "--"))
+    assert document.words == ["one", "three", "four"]
+    assert document.modified == frozenset()
+    assert [document.position(i) for i in range(4)] == [0, None, 1, 2]
+
+
+def test_a_word_that_stays_is_not_modified() -> None:
+    document = follow("one two", (0, "ones"), (1, "two"))
+    assert document.modified == {0}
+
+
+def test_words_that_grow_together() -> None:
+    document = Document.of("a/b c")
+    joined = document.accept(document.replace(0, "x y z"))
+    assert joined.words == ["x", "y", "z", "b", "c"]
+    assert joined.origin == [0, -1, -1, 1, 2]
+
+
+@given(words, st.lists(st.tuples(st.integers(0, 9), words), max_size=5))
+def test_numbers_stay_consistent(text: str, edits: list[tuple[int, str]]) -> None:
+    original = document = Document.of(text)
+    for index, word in edits:
+        if index < len(document):
+            document = document.accept(document.replace(index, word))
+    assert len(document.origin) == len(document)
+    assert all(0 <= i < len(document) for i in document.modified)
+    known = [i for i in document.origin if i >= 0]
+    assert len(known) == len(set(known))
+    for i in range(len(original)):
+        position = document.position(i)
+        assert position is None or document.origin[position] == i

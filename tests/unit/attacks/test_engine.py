@@ -1,0 +1,204 @@
+"""Verdicts do not depend on how samples are put together, and nothing is asked twice."""
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attacks.composition import Attack
+from attacks.engine import Engine, Limits
+from attacks.goals import Floats, Untargeted
+from attacks.records import AttackRecord, Sample, from_line
+from attacks.search import Greedy, RandomSearch
+from attacks.victims import VictimError
+from tests.unit.attacks.toys import BagVictim, Forbid, Letters, Once, Synonyms, samples
+from text import Text
+
+TEXTS = [
+    "a good film, good plot",
+    "good",
+    "bad plot",
+    "a fine film with a good plot and a good end",
+    "",
+    "🙂 ?!",
+    "fine fine fine good",
+]
+
+
+def attack(**settings: Any) -> Attack:
+    parts: dict[str, Any] = {
+        "transformation": Synonyms(),
+        "search": Greedy(),
+        "pre_constraints": [Once()],
+        **settings,
+    }
+    return Attack(name="toy", **parts)
+
+
+def verdicts(
+    records: Sequence[AttackRecord],
+) -> dict[int, tuple[Any, ...]]:
+    return {
+        r.sample_id: (r.outcome, r.adversarial, r.queries, r.unique_queries, r.words_changed)
+        for r in records
+    }
+
+
+@pytest.mark.parametrize("in_flight", [1, 2, 3, 100])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"transformation": Letters(), "search": RandomSearch(tries=2)}],
+    ids=["greedy", "random"],
+)
+def test_verdicts_do_not_depend_on_company_or_order(
+    in_flight: int, settings: dict[str, Any]
+) -> None:
+    whole = samples(*TEXTS)
+    alone = [next(Engine(attack(**settings), BagVictim()).run([one])) for one in whole]
+    engine = Engine(attack(**settings), BagVictim(), limits=Limits(in_flight=in_flight))
+    assert verdicts(list(engine.run(whole[::-1]))) == verdicts(alone)
+
+
+def test_another_seed_is_another_attack() -> None:
+    found = set()
+    for seed in range(5):
+        parts = attack(transformation=Letters(), search=RandomSearch(tries=1))
+        (record,) = Engine(parts, BagVictim(), seed=seed).run(samples("a b c d e good"))
+        assert record.seed == seed
+        found.add(record.adversarial)
+    assert len(found) > 1
+
+
+def test_outcomes_and_counts() -> None:
+    records = {r.sample_id: r for r in Engine(attack(), BagVictim()).run(samples(*TEXTS))}
+    assert [records[i].outcome for i in range(7)] == [
+        "succeeded",
+        "succeeded",
+        "skipped",
+        "succeeded",
+        "skipped",
+        "skipped",
+        "failed",
+    ]
+    skipped = records[2]
+    assert (skipped.queries, skipped.words_changed, skipped.adversarial) == (1, 0, None)
+    one = records[1]
+    # clean, "" for the ranking, and three synonyms
+    assert (one.queries, one.unique_queries, one.words, one.words_changed) == (5, 5, 1, 1)
+
+
+def test_each_text_is_sent_once() -> None:
+    victim = BagVictim()
+    records = list(Engine(attack(), victim).run(samples("good plot", "good plot", "plot good")))
+    for batch in victim.asked:
+        assert len(batch) == len(set(batch))
+    # Each sample is billed as if it were alone.
+    assert records[0].queries == records[1].queries
+    assert sum(map(len, victim.asked)) < sum(record.unique_queries for record in records)
+
+
+def test_samples_are_taken_as_there_is_room() -> None:
+    taken: list[int] = []
+
+    def source() -> Any:
+        for one in samples(*["a good film, good plot"] * 20):
+            taken.append(one.sample_id)
+            yield one
+
+    records = Engine(attack(), BagVictim(), limits=Limits(in_flight=4)).run(source())
+    done = list(islice(records, 1))
+    assert len(done) == 1
+    assert len(taken) == 4
+    assert len(list(records)) == 19
+
+
+def test_cheap_constraints_spare_the_dear_ones() -> None:
+    cheap, dear = Forbid(frozenset({"fine"}), cost=1.0), Forbid(frozenset({"okay"}), cost=9.0)
+    parts = attack(constraints=[dear, cheap])
+    (record,) = Engine(parts, BagVictim()).run(samples("good"))
+    assert record.adversarial == "solid"
+    assert set(cheap.seen) == {"fine", "okay", "solid"}
+    assert set(dear.seen) == {"okay", "solid"}
+
+
+def test_candidates_that_change_nothing_are_not_asked_about() -> None:
+    table = {"good": ("good", "fine", "fine")}
+    (record,) = Engine(attack(transformation=Synonyms(table)), BagVictim()).run(samples("good"))
+    assert record.queries == 3
+    reference = attack(transformation=Synonyms(table), compat="textattack")
+    (record,) = Engine(reference, BagVictim()).run(samples("good"))
+    assert record.queries == 4
+
+
+def test_budget_per_word() -> None:
+    limits = Limits(budget_per_word=2, query_budget=7)
+    assert [limits.budget(words) for words in (0, 1, 3, 100)] == [1, 2, 6, 7]
+    assert Limits().budget(5) == float("inf")
+    engine = Engine(attack(), BagVictim(bias=9.0), limits=limits)
+    (record,) = engine.run(samples("good good"))
+    assert (record.queries, record.exhausted) == (4, True)
+
+
+@pytest.mark.parametrize("settings", [{"in_flight": 0}, {"query_budget": 0}])
+def test_limits_are_checked(settings: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="expected positive numbers"):
+        Limits(**settings)
+
+
+class Confident(BagVictim):
+    """Multiplies its logits."""
+
+    def logits(self, texts: Sequence[Text]) -> Floats:
+        return super().logits(texts) * 100
+
+
+def test_confidence_that_hides_the_way_is_noted() -> None:
+    probability = Untargeted(score="probability")
+    (hidden,) = Engine(attack(goal=probability), Confident(bias=1.0)).run(samples(TEXTS[0]))
+    assert hidden.saturated
+    (shown,) = Engine(attack(goal=probability), BagVictim(bias=1.0)).run(samples(TEXTS[0]))
+    assert not shown.saturated
+
+
+class Failing(BagVictim):
+    """Breaks at the n-th question."""
+
+    def logits(self, texts: Sequence[Text]) -> Floats:
+        if len(self.asked) == 4:
+            msg = "broken"
+            raise VictimError(msg)
+        return super().logits(texts)
+
+
+def test_what_was_done_before_the_victim_broke_stands() -> None:
+    records = Engine(attack(), Failing(), limits=Limits(in_flight=1)).run(samples(*["bad"] * 6))
+    done = [next(records) for _ in range(4)]
+    with pytest.raises(VictimError, match="broken"):
+        next(records)
+    assert [record.sample_id for record in done] == [0, 1, 2, 3]
+
+
+def test_labels_that_are_no_classes() -> None:
+    with pytest.raises(VictimError, match=r"labels \[2\] for a victim of 2 classes"):
+        list(Engine(attack(), BagVictim()).run(samples("good", label=2)))
+
+
+def test_white_box_needs_gradients() -> None:
+    class Black:
+        name = "black"
+
+        def logits(self, texts: Sequence[Text]) -> Floats:
+            return np.zeros((len(texts), 2))
+
+    with pytest.raises(TypeError, match="black, which shows no gradients"):
+        Engine(attack(white_box=True, search=Greedy(ranking="gradient")), Black())
+
+
+def test_records_survive_a_file() -> None:
+    import json
+
+    pair = Sample(sample_id=3, text=("good film", "fine plot"), label=1)
+    (record,) = Engine(attack(), BagVictim()).run([pair])
+    assert from_line(json.loads(json.dumps(record.line()))) == record

@@ -1,0 +1,54 @@
+"""What attacks are after."""
+
+import numpy as np
+import pytest
+
+from attacks.goals import Targeted, Untargeted, probabilities
+
+LOGITS = np.array([[3.0, 1.0, 0.0], [0.0, 2.0, 1.5], [1.0, 1.0, -1.0]])
+LABELS = np.array([0, 0, 1])
+
+
+def test_margins() -> None:
+    goal = Untargeted()
+    np.testing.assert_allclose(goal.judge(LOGITS, LABELS), [-2.0, 2.0, 0.0])
+    assert goal.reached(LOGITS, LABELS).tolist() == [False, True, False]
+
+
+def test_probabilities() -> None:
+    found = Untargeted(score="probability").judge(LOGITS, LABELS)
+    exponentials = np.exp(LOGITS)
+    expected = 1 - exponentials[[0, 1, 2], LABELS] / exponentials.sum(axis=1)
+    np.testing.assert_allclose(found, expected)
+    np.testing.assert_allclose(probabilities(LOGITS + 1000), probabilities(LOGITS))
+
+
+def test_a_tie_is_no_success_unless_asked_for() -> None:
+    logits = np.array([[1.0, 1.0 + 1e-6], [1.0, 1.0]])
+    labels = np.array([0, 1])
+    assert not Untargeted().reached(logits, labels).any()
+    # As the reference judges: whatever argmax says.
+    assert Untargeted(tie=0).reached(logits, labels).tolist() == [True, True]
+
+
+def test_probabilities_saturate_and_margins_do_not() -> None:
+    logits = np.array([[40.0, 0.0], [60.0, 0.0]])
+    labels = np.array([0, 0])
+    assert Untargeted(score="probability").judge(logits, labels).tolist() == [0.0, 0.0]
+    assert Untargeted().judge(logits, labels).tolist() == [-40.0, -60.0]
+
+
+def test_targets() -> None:
+    goal = Targeted(target=2)
+    np.testing.assert_allclose(goal.judge(LOGITS, LABELS), [-3.0, -0.5, -2.0])
+    assert not goal.reached(LOGITS, LABELS).any()
+    assert Targeted(target=1).reached(LOGITS, LABELS).tolist() == [False, True, False]
+    assert Targeted(target=0, tie=0).reached(LOGITS, LABELS).tolist() == [True, False, True]
+    chosen = Targeted(target=1, score="probability").judge(LOGITS, LABELS)
+    np.testing.assert_allclose(chosen, probabilities(LOGITS)[:, 1])
+
+
+@pytest.mark.parametrize("target", [-1, 3])
+def test_a_target_that_is_no_class(target: int) -> None:
+    with pytest.raises(ValueError, match=rf"target class {target}, expected 0 \.\.\. 2"):
+        Targeted(target=target).judge(LOGITS, LABELS)

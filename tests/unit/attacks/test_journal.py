@@ -1,0 +1,84 @@
+from pathlib import Path
+
+import pytest
+
+from attacks.journal import Journal, differences, read
+from tests.unit.attacks.outcomes import flipped, record
+
+ABOUT = {"attack": "pwws", "seed": 0}
+
+
+def test_records_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "a.jsonl"
+    pair = record(1, text=("a", "b"), adversarial=("a", "c"))
+    with Journal(path, ABOUT) as journal:
+        journal.add(record(0))
+        journal.add(pair)
+    with Journal(path, ABOUT) as journal:
+        assert journal.records == [record(0), pair]
+        journal.add(flipped(2))
+    about, records, _ = read(path)
+    assert about == ABOUT
+    assert [one.sample_id for one in records] == [0, 1, 2]
+
+
+def test_each_record_is_on_disk_at_once(tmp_path: Path) -> None:
+    with Journal(tmp_path / "a", ABOUT) as journal:
+        journal.add(record(0))
+        assert len(read(tmp_path / "a")[1]) == 1
+
+
+@pytest.mark.parametrize("torn", ['{"sample_id": 1, "la', '{"sample_id": 1}\n', "{}", "\x00\n"])
+def test_a_torn_end_is_cut_off(tmp_path: Path, torn: str) -> None:
+    path = tmp_path / "a"
+    with Journal(path, ABOUT) as journal:
+        journal.add(record(0))
+    whole = path.read_text()
+    path.write_text(whole + torn)
+    with Journal(path, ABOUT) as journal:
+        assert journal.records == [record(0)]
+        journal.add(record(1))
+    assert [one.sample_id for one in read(path)[1]] == [0, 1]
+
+
+def test_a_whole_last_line_without_its_end_is_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    with Journal(path, ABOUT) as journal:
+        journal.add(record(0))
+        journal.add(record(1))
+    path.write_text(path.read_text().rstrip("\n"))
+    with Journal(path, ABOUT) as journal:
+        assert journal.records == [record(0)]
+        journal.add(record(1))
+    assert [one.sample_id for one in read(path)[1]] == [0, 1]
+
+
+def test_other_settings_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    Journal(path, ABOUT).__exit__(None, None, None)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=r"other settings \(seed 0 -> 1\), expected the same"):
+        Journal(path, {**ABOUT, "seed": 1})
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", ["hello\n", "[1]\n", '{"sample_id": 0}\n', "\n"])
+def test_another_file_is_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "a"
+    path.write_text(content)
+    with pytest.raises(ValueError, match="does not begin with settings"):
+        Journal(path, ABOUT)
+    assert path.read_text() == content
+
+
+def test_an_empty_file_is_begun(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    with Journal(tmp_path / "a", ABOUT) as journal:
+        assert journal.records == []
+    assert read(tmp_path / "a")[0] == ABOUT
+
+
+def test_differences() -> None:
+    assert differences({"a": 1, "b": 2}, {"a": 1, "b": 3, "c": None}) == ["b 2 -> 3"]
+    (long,) = differences({"a": "x" * 100}, {"a": None})
+    assert len(long) < 80
