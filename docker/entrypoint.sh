@@ -1,0 +1,94 @@
+#!/bin/sh
+# What a container runs: a command of the program with the container's defaults, or another program as it is.
+#
+#   train --model.gamma 1     python -m app train [--run $RUN] --data.data_dir data --model.gamma 1
+#   bash                      bash
+#
+# RUN=NAME names the run. DOCTOR=1 looks the machine over first, and stops where that fails. Defaults come before
+# the arguments that were given, and what comes later wins. In the end the program takes this script's place
+# (exec): signals reach it, and its exit status is the container's.
+set -eu
+
+fail() {
+    printf 'error: %s\n' "$*" >&2
+    exit 1
+}
+
+run=${RUN:-}
+me=$(id -u):$(id -g)
+
+# Whether the arguments have one of these options.
+given() {
+    options=$1
+    shift
+    for argument; do
+        for option in $options; do
+            case $argument in "$option" | "$option="*) return 0 ;; esac
+        done
+    done
+    return 1
+}
+
+writable() { # FOLDER: stops with what to do, if it is not
+    [ ! -w "$1" ] || return 0
+    owner=$(stat -c %u:%g "$1")
+    if [ "${owner%%:*}" = "${me%%:*}" ]; then
+        fail "got $1/, which its owner $owner cannot write; expected a folder where runs can be kept: look how it is mounted"
+    fi
+    fail "got $1/, which belongs to $owner and cannot be written by $me; run as its owner: UID=${owner%%:*} and" \
+        "GID=${owner##*:} in .env (docker run: --user $owner), or give it to $me on the host: chown -R $me FOLDER"
+}
+
+case ${1:-} in
+train | fit | validate | test | certify | attack | predict) ;;
+'' | -* | doctor) exec python -m app "$@" ;;
+*)
+    if command -v "$1" >/dev/null; then
+        exec "$@"
+    fi
+    exec python -m app "$@" # which says what commands there are
+    ;;
+esac
+
+command=$1
+shift
+if given '--help -h --print_config' "$@"; then
+    exec python -m app "$command" "$@"
+fi
+
+case $run in
+[!A-Za-z0-9]* | *[!A-Za-z0-9._@+=-]*)
+    fail "got RUN=$run, expected a name of letters, digits and . _ @ + = - that begins with a letter or digit"
+    ;;
+esac
+if given --runs_dir "$@"; then
+    elsewhere=yes # for the program to look at
+else
+    elsewhere=
+    grep -q ' /app/runs ' /proc/self/mountinfo ||
+        echo "note: runs/ is inside this container and goes with it; keep it with: -v \"\$PWD/runs:/app/runs\"" >&2
+    writable runs
+    [ -z "$run" ] || [ ! -e "runs/$run" ] || writable "runs/$run"
+fi
+
+case $command in
+train | fit) ;;
+*)
+    if given --ckpt_path "$@"; then
+        run= # the checkpoint says which
+    elif ! given --run "$@" && [ -z "$elsewhere" ] && [ ! -f "runs/${run:-.}/config.yaml" ]; then
+        there=$(find runs -mindepth 2 -maxdepth 2 -name config.yaml 2>/dev/null | cut -d / -f 2 | sort | paste -sd ' ')
+        fail "got ${run:+RUN=}${run:-no run to $command}; expected RUN=NAME of a run in runs/" \
+            "(there are: ${there:-none})"
+    fi
+    ;;
+esac
+
+if [ "${DOCTOR:-0}" = 1 ]; then
+    python -m app doctor --data_dir data || exit
+fi
+if [ "$command" = attack ]; then
+    # Word vectors, WordNet and models lie beside the corpora.
+    set -- --attack.resources data "$@"
+fi
+exec python -m app "$command" ${run:+--run "$run"} --data.data_dir data "$@"
