@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -10,7 +10,7 @@ import pytorch_lightning as pl
 from torch.utils.data import DataLoader
 
 from datamodules import hub
-from datamodules.examples import EncodedTexts, Example, to_examples
+from datamodules.examples import EncodedTexts, Example, fingerprint, to_examples
 from datamodules.loaders import FixedBatches, make_loader, resume_point
 from datamodules.readers import DataError, find_file, read_rows
 from datamodules.sampler import BucketBatchSampler, permutation
@@ -101,7 +101,8 @@ class TextDataModule(pl.LightningDataModule):
         self.tokenizer: Tokenizer | None = None
         self._examples: dict[Split, list[Example]] = {}
         self._encoded: dict[Split, tuple[Tokenizer, EncodedTexts]] = {}
-        self._resume: dict[str, int] | None = None
+        self._resume: dict[str, Any] | None = None
+        self._order_of_batches: dict[str, Any] = {}
 
     # What a corpus is
 
@@ -118,7 +119,11 @@ class TextDataModule(pl.LightningDataModule):
 
     def prepare_data(self) -> None:
         """Fetch from the hub what this stage needs and the disk does not hold."""
-        for split in self._splits(None):
+        self.fetch(self._splits(None))
+
+    def fetch(self, splits: Sequence[Split]) -> None:
+        """Fetch from the hub what the disk does not hold of these splits."""
+        for split in splits:
             held_out = split == "validation" and self._holds_out()
             source = "train" if held_out else self._source(split)
             if self._file(source) is None:
@@ -302,16 +307,21 @@ class TextDataModule(pl.LightningDataModule):
 
     # Resuming inside an epoch
 
-    def _order(self) -> dict[str, int]:
-        """What the order of training batches depends on, besides the epoch."""
+    def _order(self) -> dict[str, Any]:
+        """What the training batches depend on, besides the epoch, and what chooses the best."""
         world = 1 if self.trainer is None else self.trainer.world_size
+        if not self._order_of_batches:  # hashing takes a second for a million texts: once
+            self._order_of_batches = {
+                f"{split} rows": fingerprint(self._examples.get(split, ()))
+                for split in ("train", "validation")
+            }
         return {
             "global_batch": self.batch_size * world,
-            "samples": len(self.examples("train")),
             "seed": self._seed(),
+            **self._order_of_batches,
         }
 
-    def state_dict(self) -> dict[str, int]:
+    def state_dict(self) -> dict[str, Any]:
         """Where training stands, so that a resumed run goes on with the next batch."""
         if self.trainer is None or "train" not in self._examples:
             return {}
@@ -323,5 +333,5 @@ class TextDataModule(pl.LightningDataModule):
             **self._order(),
         }
 
-    def load_state_dict(self, state_dict: dict[str, int]) -> None:
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._resume = dict(state_dict) or None

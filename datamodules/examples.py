@@ -1,5 +1,7 @@
 """From rows to labelled examples, and from examples to token ids in flat arrays."""
 
+import hashlib
+import json
 import logging
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
@@ -8,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
+from datamodules.files import brief
 from datamodules.readers import DataError, Row
 from text import Batch, Encoding, Text, Tokenizer, collate
 
@@ -49,10 +52,19 @@ def label_index(value: Any, class_names: Sequence[str]) -> int | None:
     numbered = any(name.lstrip("-").isdigit() for name in class_names)
     if not numbered and text.isascii() and text.isdigit() and int(text) < len(class_names):
         return int(text)
-    msg = f"unknown label {text!r}, expected one of {list(class_names)}"
+    msg = f"unknown label {brief(text)}, expected one of {brief(list(class_names))}"
     if not numbered:
         msg += f" or 0 ... {len(class_names) - 1}"
     raise ValueError(msg)
+
+
+def fingerprint(examples: Iterable[Example]) -> str:
+    """Digest of texts and labels in their order: the same wherever the rows were read from."""
+    digest = hashlib.sha256()
+    for example in examples:
+        # JSON keeps apart what mere joining would not: ("ab", "c") and ("a", "bc").
+        digest.update(json.dumps([example.text, example.label]).encode())
+    return digest.hexdigest()
 
 
 def to_examples(

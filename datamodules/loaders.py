@@ -62,22 +62,27 @@ def _as_it_is(batch: Any) -> Any:
     return batch
 
 
-def resume_point(saved: Mapping[str, int], now: Mapping[str, int]) -> tuple[int, int]:
+def resume_point(saved: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[int, int]:
     """Where a resumed run goes on: the epoch, and the batches of it that it has had.
 
     Args:
         saved: from the checkpoint: `epoch`, `consumed`, and the keys of `now` as they were.
-        now: what the order of batches depends on.
+        now: what the batches depend on.
 
     Raises:
-        ValueError: inside an epoch, when its batches would be other ones now.
+        ValueError: its batches would be other ones now.
     """
-    changed = [f"{key} {saved[key]} -> {now[key]}" for key in now if saved[key] != now[key]]
-    if saved["consumed"] and changed:
+    changed = [
+        # Digests are for machines.
+        key if isinstance(now[key], str) else f"{key} {saved.get(key)} -> {now[key]}"
+        for key in now
+        if saved.get(key) != now[key]
+    ]
+    if changed:
         msg = (
-            f"got a checkpoint from the middle of an epoch and other training batches since "
-            f"({', '.join(changed)}), expected the same: resume with the settings of the run, or "
-            "from a checkpoint of the end of an epoch"
+            f"got other training data or batches than the checkpoint was trained with (changed: "
+            f"{', '.join(changed)}), expected the same: put back the files and settings of the "
+            "run, or begin another --run"
         )
         raise ValueError(msg)
     return saved["epoch"], saved["consumed"]

@@ -4,16 +4,26 @@ import csv
 import gzip
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple
+
+from datamodules.files import (
+    ROW,
+    DataError,
+    allowance,
+    brief,
+    kind_of,
+    lines,
+    opened,
+    refuse,
+    too_large,
+)
+
+__all__ = ["ENDINGS", "DataError", "Row", "find_file", "read_rows"]
 
 ENDINGS = (".jsonl", ".tsv", ".csv", ".parquet")
 """What a corpus file may be, each but the last also with `.gz` behind it; in the order tried."""
-
-
-class DataError(ValueError):
-    """Data that cannot be used; the message names the file, and the line where there is one."""
 
 
 class Row(NamedTuple):
@@ -34,10 +44,16 @@ def find_file(folder: Path, stem: str) -> Path | None:
     """The file `folder/stem` with one of the known endings, if there is one.
 
     Raises:
-        DataError: there are several, and nobody has said which one is meant.
+        DataError: there are several, and nobody has said which one is meant, or it is no regular
+            file.
     """
     names = [stem + ending + pack for ending in ENDINGS for pack in ("", ".gz")]
-    found = [folder / name for name in names if (folder / name).is_file()]
+    kinds = {folder / name: kind_of(folder / name) for name in names}
+    found = [path for path, kind in kinds.items() if kind is not None]
+    for path in found:
+        if kinds[path] != "file":
+            # Not passed over: the hub's corpus in its place would be another one.
+            raise refuse(path, str(kinds[path]))
     if len(found) > 1:
         msg = f"got {' and '.join(map(str, found))}, expected one of them: remove the others"
         raise DataError(msg)
@@ -66,21 +82,23 @@ def read_rows(
     if ending not in ENDINGS or (packed and ending == ".parquet"):
         msg = f"got {path}, expected a file ending in {', '.join(ENDINGS)} (.gz but for Parquet)"
         raise DataError(msg)
-    if not path.is_file():
+    if kind_of(path) is None:
         msg = f"got {path}, which is no file, expected a {ending[1:]} file"
         raise DataError(msg)
-    if ending == ".parquet":
-        yield from _parquet(path, columns)
-        return
     line = 0
     try:
-        with cast(BinaryIO, gzip.open(path) if packed else path.open("rb")) as file:
-            if ending == ".jsonl":
-                rows = _json_lines(path, file, columns)
-            elif quoted or (quoted is None and ending == ".csv"):
-                rows = _quoted(path, file, columns, "\t" if ending == ".tsv" else ",")
+        with opened(path) as file:
+            if ending == ".parquet":
+                rows = _parquet(path, file, columns)
             else:
-                rows = _plain(path, file, columns, "\t" if ending == ".tsv" else ",")
+                numbered = lines(path, file, packed=packed)
+                delimiter = "\t" if ending == ".tsv" else ","
+                if ending == ".jsonl":
+                    rows = _json_lines(numbered, columns)
+                elif quoted or (quoted is None and ending == ".csv"):
+                    rows = _quoted(path, numbered, columns, delimiter)
+                else:
+                    rows = _plain(path, numbered, columns, delimiter)
             for row in rows:
                 line = row.line
                 yield row
@@ -103,28 +121,20 @@ def _decode(raw: bytes) -> str:
     return text
 
 
-def _lines(path: Path, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Numbered lines without line end and byte order mark."""
-    for number, raw in enumerate(file, start=1):
-        if number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-            msg = f"{path}: got UTF-16, expected UTF-8: convert the file"
-            raise DataError(msg)
-        line = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
-        yield number, line.removesuffix(b"\n").removesuffix(b"\r")
-
-
 def _places(path: Path, header: Sequence[str], columns: Sequence[str]) -> list[int]:
     """Where the columns stand in the header."""
     missing = [column for column in columns if header.count(column) != 1]
     if missing:
-        msg = f"{path}, line 1: got columns {list(header)}, expected {missing} among them, once"
+        got = brief(list(header))
+        msg = f"{path}, line 1: got columns {got}, expected {missing} among them, once"
         raise DataError(msg)
     return [header.index(column) for column in columns]
 
 
-def _plain(path: Path, file: BinaryIO, columns: Sequence[str], delimiter: str) -> Iterator[Row]:
-    lines = _lines(path, file)
-    first = next(lines, None)
+def _plain(
+    path: Path, numbered: Iterator[tuple[int, bytes]], columns: Sequence[str], delimiter: str
+) -> Iterator[Row]:
+    first = next(numbered, None)
     if first is None:
         msg = f"{path}: got an empty file, expected a header line with the columns {list(columns)}"
         raise DataError(msg)
@@ -134,7 +144,7 @@ def _plain(path: Path, file: BinaryIO, columns: Sequence[str], delimiter: str) -
         msg = f"{path}, line 1: {error}"
         raise DataError(msg) from error
     places = _places(path, header, columns)
-    for number, raw in lines:
+    for number, raw in numbered:
         if not raw:
             continue
         try:
@@ -148,9 +158,11 @@ def _plain(path: Path, file: BinaryIO, columns: Sequence[str], delimiter: str) -
             yield Row(number, {}, f"got {len(fields)} fields, expected {len(header)}")
 
 
-def _quoted(path: Path, file: BinaryIO, columns: Sequence[str], delimiter: str) -> Iterator[Row]:
+def _quoted(
+    path: Path, numbered: Iterable[tuple[int, bytes]], columns: Sequence[str], delimiter: str
+) -> Iterator[Row]:
     # Broken bytes pass the parser as lone surrogates, so that they can be told by record.
-    text = (raw.decode("utf-8", "surrogateescape") + "\n" for _, raw in _lines(path, file))
+    text = (raw.decode("utf-8", "surrogateescape") + "\n" for _, raw in numbered)
     parser = csv.reader(text, delimiter=delimiter, strict=True)
     header: list[str] | None = None
     places: list[int] = []
@@ -167,6 +179,8 @@ def _quoted(path: Path, file: BinaryIO, columns: Sequence[str], delimiter: str) 
             if header is not None and len(fields) != len(header):
                 msg = f"got {len(fields)} fields, expected {len(header)}"
                 raise ValueError(msg)
+        except DataError:  # of the file, not of a row
+            raise
         except (csv.Error, ValueError) as error:
             end = f" (the record ends in line {parser.line_num})" if parser.line_num > start else ""
             if header is None:
@@ -183,8 +197,8 @@ def _quoted(path: Path, file: BinaryIO, columns: Sequence[str], delimiter: str) 
         raise DataError(msg)
 
 
-def _json_lines(path: Path, file: BinaryIO, columns: Sequence[str]) -> Iterator[Row]:
-    for number, raw in _lines(path, file):
+def _json_lines(numbered: Iterable[tuple[int, bytes]], columns: Sequence[str]) -> Iterator[Row]:
+    for number, raw in numbered:
         if not raw.strip():
             continue
         try:
@@ -196,26 +210,107 @@ def _json_lines(path: Path, file: BinaryIO, columns: Sequence[str]) -> Iterator[
         if not isinstance(value, dict):
             yield Row(number, {}, f"got a JSON {type(value).__name__}, expected an object")
         elif missing := [column for column in columns if column not in value]:
-            yield Row(number, {}, f"got columns {list(value)}, expected {missing} among them")
+            yield Row(
+                number, {}, f"got columns {brief(list(value))}, expected {missing} among them"
+            )
         else:
-            yield Row(number, {column: value[column] for column in columns})
+            yield _sound(number, {column: value[column] for column in columns})
 
 
-def _parquet(path: Path, columns: Sequence[str]) -> Iterator[Row]:
+def _sound(line: int, values: dict[str, Any]) -> Row:
+    """A row whose strings have been written by escapes (JSON) or stored as bytes (Parquet)."""
+    try:
+        for column, value in values.items():
+            if isinstance(value, bytes):
+                values[column] = _decode(value)
+            elif isinstance(value, str):
+                # Half a surrogate pair cannot be written, and no pretrained tokenizer takes it.
+                _decode(value.encode("utf-8", "surrogatepass"))
+    except ValueError as error:
+        return Row(line, {}, str(error))
+    return Row(line, values)
+
+
+def _parquet(path: Path, file: BinaryIO, columns: Sequence[str]) -> Iterator[Row]:
     from pyarrow import ArrowException, parquet
 
+    limit = allowance(file)
     try:
-        with parquet.ParquetFile(path) as file:
-            names = file.schema_arrow.names
-            missing = [column for column in columns if column not in names]
-            if missing:
-                msg = f"{path}: got columns {names}, expected {missing} among them"
-                raise DataError(msg)
-            line = 0
-            for batch in file.iter_batches(columns=list(columns)):
-                for values in batch.to_pylist():
+        texts = _text_columns(path, parquet.read_schema(file), columns)
+        # A few kilobytes of Parquet can say one long text a million times. Texts are therefore read
+        # as a table of the different ones and places in it, and counted before they are made.
+        with parquet.ParquetFile(file, read_dictionary=texts) as reader:
+            groups = range(reader.metadata.num_row_groups)
+            if sum(reader.metadata.row_group(i).total_byte_size for i in groups) > limit:
+                raise too_large(path, "as its metadata say", limit)
+            line = total = 0
+            for batch in reader.iter_batches(columns=list(columns)):
+                total += sum(_size(column) for column in batch.columns)
+                if total > limit:
+                    raise too_large(path, f"rows from {line + 1} on", limit)
+                listed = [_listed(batch.column(column)) for column in columns]
+                for values in zip(*listed, strict=True):
                     line += 1
-                    yield Row(line, values)
-    except (ArrowException, OSError) as error:
-        msg = f"{path}: got a file that cannot be read as Parquet ({error})"
+                    yield _sound(line, dict(zip(columns, values, strict=True)))
+    except DataError:
+        raise
+    # Metadata that make no sense lead the library to exceptions of several kinds.
+    except (ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
+        msg = f"{path}: got a file that cannot be read as Parquet ({brief(str(error))})"
         raise DataError(msg) from error
+
+
+def _text_columns(path: Path, schema: Any, columns: Sequence[str]) -> list[str]:
+    """Those of the columns that hold texts; the others hold numbers."""
+    from pyarrow import types
+
+    names = schema.names
+    missing = [column for column in columns if names.count(column) != 1]
+    if missing:
+        msg = f"{path}: got columns {brief(names)}, expected {missing} among them, once"
+        raise DataError(msg)
+    texts = []
+    for column in columns:
+        kind = schema.field(column).type
+        kind = kind.value_type if types.is_dictionary(kind) else kind
+        if any(
+            is_text(kind)
+            for is_text in (
+                types.is_string,
+                types.is_large_string,
+                types.is_string_view,
+                types.is_binary,
+                types.is_large_binary,
+                types.is_binary_view,
+            )
+        ):
+            texts.append(column)
+        elif not (
+            types.is_integer(kind)
+            or types.is_floating(kind)
+            or types.is_boolean(kind)
+            or types.is_null(kind)
+        ):
+            msg = f"{path}: got column {column!r} of {brief(str(kind))}, expected text or numbers"
+            raise DataError(msg)
+    return texts
+
+
+def _size(column: Any) -> int:
+    """Bytes of a column as it will be in memory, and what its rows take besides."""
+    from pyarrow import compute, types
+
+    size = ROW * len(column)
+    if types.is_dictionary(column.type):
+        lengths = compute.binary_length(column.dictionary)
+        return size + (compute.sum(lengths.take(column.indices)).as_py() or 0)
+    return size + int(column.nbytes)
+
+
+def _listed(column: Any) -> list[Any]:
+    """The values of a column; texts as bytes, which need not be UTF-8 whatever the file says."""
+    import pyarrow
+
+    if pyarrow.types.is_dictionary(column.type):
+        column = column.dictionary_decode().cast(pyarrow.large_binary())
+    return list(column.to_pylist())

@@ -1,5 +1,6 @@
 """The embedded corpus: restaurant reviews from a grammar of ours; no file, no download."""
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from datamodules.base import Split, TextDataModule
@@ -55,7 +56,7 @@ class Reviews(TextDataModule):
         )
         self.corpus_seed = corpus_seed
 
-    def prepare_data(self) -> None:
+    def fetch(self, splits: Sequence[Split]) -> None:
         """Nothing to fetch."""
 
     def _read(self, split: Split) -> list[Example]:

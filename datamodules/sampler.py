@@ -37,11 +37,13 @@ class BucketBatchSampler(Sampler[list[int]]):
     16 train on the batches of one process with 32.
 
     Training (`shuffle`): another order each epoch. Samples that fill no global batch come last, as
-    one smaller batch; where that has fewer samples than there are processes it is left out, since
-    each process must take part in every step.
+    one smaller batch, which may be shared out unevenly: `weight` says what each share counts.
 
     Evaluation: the order is the same each epoch, every sample comes exactly once over all
     processes (5 samples on 2 processes: 3 + 2), and processes may have one batch more than others.
+
+    Each process must take part in every training step, and have at least one batch in evaluation.
+    One for which no sample is left gets a stand-in, a sample of another process, of weight 0.
 
     Args:
         lengths: tokens of each sample.
@@ -91,14 +93,34 @@ class BucketBatchSampler(Sampler[list[int]]):
     def __len__(self) -> int:
         """Batches of a whole epoch for this process, whatever is skipped of the first one."""
         whole, rest = divmod(len(self.lengths), self.batch_size * self.world)
-        needed = self.world if self.shuffle else self.rank + 1
-        return whole + (rest >= needed)
+        return whole + (len(self._share(np.arange(rest))) > 0)
 
     def __iter__(self) -> Iterator[list[int]]:
         # The list is made here, not at the first `next`: Lightning creates the iterator before it
         # calls `set_epoch`, and workers would have fetched from another order than a generator.
         epoch, skip = self._skip
         return iter(self.batches()[skip if self.epoch == epoch else 0 :])
+
+    def weight(self, index: int) -> float:
+        """What the mean over batch `index` of this process counts in the mean over all processes.
+
+        It is 1 where all have as many samples, and world * mine / all of them in the last batch:
+        the mean over processes of weight * (mean over samples) is then the mean over all samples.
+
+        Returns:
+            The weight; 0 for a stand-in, which must not count in any way.
+        """
+        whole, rest = divmod(len(self.lengths), self.batch_size * self.world)
+        if index < whole or rest == 0:
+            return 1.0
+        mine = len(range(self.rank, rest, self.world))
+        return self.world * mine / rest
+
+    def _share(self, rest: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What this process gets of the samples that fill no global batch."""
+        mine = rest[self.rank :: self.world]
+        needed = self.shuffle or len(rest) == len(self.lengths)
+        return rest[:1] if needed and len(mine) == 0 else mine
 
     def batches(self) -> list[list[int]]:
         """All batches of the current epoch for this process."""
@@ -115,7 +137,5 @@ class BucketBatchSampler(Sampler[list[int]]):
         # Shuffled in evaluation too: else `limit_test_batches` would pick the shortest texts.
         full = full[permutation(whole, 1, *keys)]
         mine: list[list[int]] = full[:, self.rank :: self.world].tolist()
-        rest = order[whole * size :]
-        if len(rest) >= (self.world if self.shuffle else self.rank + 1):
-            mine.append(rest[self.rank :: self.world].tolist())
-        return mine
+        rest = self._share(order[whole * size :])
+        return [*mine, rest.tolist()] if len(rest) else mine

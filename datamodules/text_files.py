@@ -6,6 +6,9 @@ from typing import Any, ClassVar, Literal
 from datamodules.base import Split, TextDataModule
 from datamodules.readers import DataError, read_rows
 
+_CLASSES = 1000
+"""More labels than this are texts."""
+
 
 class TextFiles(TextDataModule):
     """Texts, or pairs of texts, from TSV, CSV, JSON Lines or Parquet files with named columns.
@@ -110,12 +113,17 @@ class TextFiles(TextDataModule):
             msg = "got neither classes nor a training file, expected `--data.classes` to name them"
             raise DataError(msg)
         rows = read_rows(path, (self.label_column,))
-        found = {str(row.values[self.label_column]).strip() for row in rows if row.problem is None}
-        found -= {"", "None"}
-        if not 2 <= len(found) <= 1000:
+        found: set[str] = set()
+        for row in rows:
+            if row.problem is None:
+                found |= {str(row.values[self.label_column]).strip()} - {"", "None"}
+            if len(found) > _CLASSES:
+                break
+        if not 2 <= len(found) <= _CLASSES:
+            count = f"more than {_CLASSES:,}" if len(found) > _CLASSES else len(found)
             msg = (
-                f"{path}: got {len(found)} distinct labels in column {self.label_column!r}, "
-                "expected 2 to 1000: is it the right column? (`--data.label_column`)"
+                f"{path}: got {count} distinct labels in column {self.label_column!r}, "
+                f"expected 2 to {_CLASSES:,}: is it the right column? (`--data.label_column`)"
             )
             raise DataError(msg)
         numbers = all(label.removeprefix("-").isdecimal() for label in found)

@@ -1,5 +1,7 @@
 """Pretrained encoders as frozen sources of token vectors."""
 
+import pickle
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +11,11 @@ from torch.nn import functional
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+_LEADS_ELSEWHERE = re.compile(
+    r"auto_map|trust_remote_code|attn_implementation|name_or_path|_config$"
+)
+"""Settings of an architecture by which transformers fetches more from the hub, or code."""
 
 
 class FrozenBackbone(nn.Module):
@@ -138,8 +145,11 @@ def _load(name_or_path: str) -> "PreTrainedModel":
     from transformers import AutoModel
 
     try:
-        model: PreTrainedModel = AutoModel.from_pretrained(name_or_path, dtype=torch.float32)
-    except (OSError, ValueError) as error:
+        # Said, not left open: where it is open, transformers asks at the terminal.
+        model: PreTrainedModel = AutoModel.from_pretrained(
+            name_or_path, dtype=torch.float32, trust_remote_code=False
+        )
+    except (OSError, ValueError, pickle.UnpicklingError) as error:
         where = "folder" if Path(name_or_path).is_dir() else "folder or hub name"
         msg = (
             f"got backbone {name_or_path!r}, from which no encoder could be loaded "
@@ -153,8 +163,17 @@ def _load(name_or_path: str) -> "PreTrainedModel":
 def _build(config: dict[str, Any]) -> "PreTrainedModel":
     from transformers import AutoConfig, AutoModel
 
+    wrong = sorted(name for name in config if _LEADS_ELSEWHERE.search(name))
+    if wrong or not isinstance(config.get("model_type"), str):
+        msg = (
+            f"got a backbone's configuration with {', '.join(wrong) or 'no model_type'}, expected "
+            "an architecture alone: take the checkpoint from who trained it, or train anew"
+        )
+        raise ValueError(msg)
     settings = {key: value for key, value in config.items() if key != "model_type"}
     model: PreTrainedModel = AutoModel.from_config(  # type: ignore[no-untyped-call] # theirs
-        AutoConfig.for_model(config["model_type"], **settings), dtype=torch.float32
+        AutoConfig.for_model(config["model_type"], **settings),
+        dtype=torch.float32,
+        trust_remote_code=False,
     )
     return model

@@ -6,6 +6,7 @@ from lit_modules.checkpoint import (
     CheckpointError,
     check_fits,
     check_method,
+    check_would_fit,
     load,
     read_checkpoint,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "TextClassifier",
     "check_fits",
     "check_method",
+    "check_would_fit",
     "load",
     "read_checkpoint",
 ]

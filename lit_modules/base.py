@@ -11,11 +11,20 @@ from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
-from torchmetrics import MeanMetric
 
 from attacks import PGD
+from lit_modules.means import SampleMeans
+from lit_modules.processes import batch_weight, global_means
 from lit_modules.schedule import Decay, learning_rate_factor
-from text import Batch, Text, Tokenizer, WordTokenizer, collate, tokenizer_from_state
+from text import (
+    Batch,
+    Text,
+    Tokenizer,
+    WordTokenizer,
+    collate,
+    length_batches,
+    tokenizer_from_state,
+)
 
 CHECKPOINT_KEY = "steadfast"
 CHECKPOINT_FORMAT = 1
@@ -68,16 +77,8 @@ class Classifier(pl.LightningModule):
         self.test_attack: PGD | None = None
         """Run by every test step if set; the strength of an attack is no property of the model."""
         self.metric_names = ("loss", "accuracy", *extra_metrics)
-        # Made here and not when first used: under DDP every rank reduces every metric, also one
-        # that had no batch.
-        self.means = nn.ModuleDict(
-            {
-                # By default samples with a NaN would be left out of the mean, and hide in it.
-                f"{stage}_{name}": MeanMetric(nan_strategy="disable")
-                for stage in ("val", "test")
-                for name in (*self.metric_names, "pgd_accuracy")
-            }
-        )
+        names = (*self.metric_names, "pgd_accuracy")
+        self.val_means, self.test_means = SampleMeans(names), SampleMeans(names)
 
     # Texts and classes
 
@@ -194,21 +195,20 @@ class Classifier(pl.LightningModule):
         if not texts:
             return torch.empty(0, len(class_names), device=self.device)
         encodings = tokenizer.encode(texts)
-        order = sorted(range(len(texts)), key=lambda i: len(encodings[i].input_ids))
+        batches = length_batches([len(encoding.input_ids) for encoding in encodings], batch_size)
         parts = []
         training = self.training
         self.eval()
         try:
-            for start in range(0, len(order), batch_size):
-                rows = order[start : start + batch_size]
+            for rows in batches:
                 chunk = [encodings[i] for i in rows]
                 batch = collate(chunk, pad_id=tokenizer.pad_id, pairs=self.pairs)
                 parts.append(self(batch.to(self.device)))
         finally:
             self.train(training)
         logits = torch.cat(parts)
-        back = torch.tensor(order, device=logits.device).argsort()
-        return logits[back]
+        order = torch.tensor([i for rows in batches for i in rows], device=logits.device)
+        return logits[order.argsort()]
 
     # Steps
 
@@ -248,12 +248,15 @@ class Classifier(pl.LightningModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         logits, labels = self(batch), labels_of(batch)
-        loss = self.loss(logits, labels)
-        self.log("train/loss", loss.detach(), batch_size=len(batch), prog_bar=True)
+        loss, weight = self.loss(logits, labels), batch_weight(self.trainer, batch_idx)
+        shown = {"train/loss": loss.detach()}
         if self.logs_this_step():
-            accuracy = (logits.argmax(dim=1) == labels).float().mean()
-            self.log("train/accuracy", accuracy, batch_size=len(batch))
-        return loss
+            shown["train/accuracy"] = (logits.argmax(dim=1) == labels).to(loss.dtype).mean()
+            shown = global_means(self.trainer, shown, weight)
+        # At other steps the loss is this process's own: asking the others would slow them all down.
+        for name, value in shown.items():
+            self.log(name, value, batch_size=len(batch), prog_bar=name == "train/loss")
+        return weight * loss
 
     def logs_this_step(self) -> bool:
         """Whether the trainer writes metrics at this step; others need not be computed."""
@@ -262,23 +265,37 @@ class Classifier(pl.LightningModule):
         return every > 0 and (self.trainer.global_step + 1) % every == 0
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        self._accumulate("val", self.evaluate(batch))
+        self._accumulate(self.val_means, self.evaluate(batch), batch_idx)
 
-    def test_step(self, batch: Batch, batch_idx: int) -> None:
+    def test_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor] | None:
         values = self.evaluate(batch)
-        if self.test_attack is not None:
-            values["pgd_accuracy"] = self._accuracy_under(self.test_attack, batch)
-        self._accumulate("test", values)
+        attacked = self.attack(self.test_attack, batch) if self.test_attack is not None else None
+        if attacked is not None:
+            values["pgd_accuracy"] = attacked["survived"].float()
+        self._accumulate(self.test_means, values, batch_idx)
+        return attacked
 
-    def _accuracy_under(self, attack: PGD, batch: Batch) -> Tensor:
-        """`[B]`, 1 where the prediction is right and the attack finds no way to change it."""
+    def attack(self, attack: PGD, batch: Batch) -> dict[str, Tensor]:
+        """What an attack makes of each sample.
+
+        Returns:
+            `[B]` each: `sample_ids`, `labels`, `prediction`, `pgd_prediction` (at the point that
+            the attack found) and `survived`: the prediction is right, and the attack finds no way
+            to change it.
+        """
         x, labels = self.embed(batch).detach(), labels_of(batch)
-        right = self.classify(x, batch.mask).argmax(dim=1) == labels
+        prediction = self.classify(x, batch.mask).argmax(dim=1)
         with self.frozen():
-            _, flipped = attack(
+            found, flipped = attack(
                 self.classify, x, batch.mask, labels, seeds=batch.sample_ids.tolist()
             )
-        return (right & ~flipped).float()
+        return {
+            "sample_ids": batch.sample_ids,
+            "labels": labels,
+            "prediction": prediction,
+            "pgd_prediction": self.classify(found, batch.mask).argmax(dim=1),
+            "survived": (prediction == labels) & ~flipped,
+        }
 
     def predict_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
         logits = self(batch)
@@ -316,35 +333,20 @@ class Classifier(pl.LightningModule):
             for parameter in trainable:
                 parameter.requires_grad_(True)
 
-    def _accumulate(self, stage: str, values: dict[str, Tensor]) -> None:
-        # No collective here: ranks may have unequal numbers of batches, and would wait for ever.
-        for name, value in values.items():
-            self._mean(stage, name).update(value)
-
-    def _log_means(self, stage: str) -> None:
-        names = list(self.metric_names)
-        if stage == "test" and self.test_attack is not None:
-            names.append("pgd_accuracy")
-        for name in names:
-            mean = self._mean(stage, name)
-            mean.update(torch.empty(0, device=self.device))  # a rank without batches is no error
-            self.log(f"{stage}/{name}", mean.compute(), prog_bar=name == "accuracy")
-            # A state made under inference mode could not be updated by a later run without it.
-            with torch.inference_mode(False):
-                mean.reset()
-
-    def _mean(self, stage: str, name: str) -> MeanMetric:
-        mean = self.means[f"{stage}_{name}"]
-        if not isinstance(mean, MeanMetric):
-            msg = f"got {type(mean).__name__} for {name}, expected a MeanMetric"
-            raise TypeError(msg)
-        return mean
+    def _accumulate(self, means: SampleMeans, values: dict[str, Tensor], batch_idx: int) -> None:
+        if batch_weight(self.trainer, batch_idx) > 0:
+            means.update(values)
 
     def on_validation_epoch_end(self) -> None:
-        self._log_means("val")
+        self._log_means("val", self.val_means.take(self.metric_names))
 
     def on_test_epoch_end(self) -> None:
-        self._log_means("test")
+        attacked = () if self.test_attack is None else ("pgd_accuracy",)
+        self._log_means("test", self.test_means.take((*self.metric_names, *attacked)))
+
+    def _log_means(self, stage: str, means: dict[str, Tensor]) -> None:
+        for name, mean in means.items():
+            self.log(f"{stage}/{name}", mean, prog_bar=name == "accuracy")
 
 
 def labels_of(batch: Batch) -> Tensor:

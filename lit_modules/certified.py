@@ -10,6 +10,7 @@ from torch.nn import functional
 from certify import signed_margins
 from layers import LipschitzClassifier
 from lit_modules.base import Classifier
+from lit_modules.processes import batch_weight, global_means
 from lit_modules.radius import RadiusObjective
 from lit_modules.schedule import Decay
 from text import Batch
@@ -90,13 +91,15 @@ class CertifiedClassifier(Classifier):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         if self.logs_this_step() and isinstance(self.network, LipschitzClassifier):
-            size = len(batch)
             gamma = self.objective.current_gamma(self.progress())
-            self.log("train/gamma", gamma, batch_size=size)
+            shown = {"train/gamma": torch.tensor(gamma, device=self.device)}
             scales = self.network.encoder.temperatures(batch.lengths)
             for layer, (alpha_1, alpha_2) in enumerate(scales, start=1):
-                self.log(f"alpha_1/layer_{layer}", alpha_1, batch_size=size)
-                self.log(f"alpha_2/layer_{layer}", alpha_2, batch_size=size)
+                shown[f"alpha_1/layer_{layer}"] = alpha_1
+                shown[f"alpha_2/layer_{layer}"] = alpha_2
+            weight = batch_weight(self.trainer, batch_idx)
+            for name, value in global_means(self.trainer, shown, weight).items():
+                self.log(name, value, batch_size=len(batch))
         return super().training_step(batch, batch_idx)
 
     def extra_values(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:

@@ -1,6 +1,7 @@
 """Reading checkpoints: of any method, safely, with one clear error for whatever is wrong."""
 
 import inspect
+import logging
 import warnings
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,11 @@ import torch
 
 from lit_modules.base import CHECKPOINT_FORMAT, CHECKPOINT_KEY, Classifier
 from lit_modules.olsa import OLSA
+from lit_modules.plausible import check_archive, check_content, without_weights
+from lit_modules.sealed import intact
 from lit_modules.text_classifier import TextClassifier
+
+log = logging.getLogger(__name__)
 
 METHODS: dict[str, type[Classifier]] = {cls.__name__: cls for cls in (OLSA, TextClassifier)}
 """Every method, by the name that its checkpoints carry."""
@@ -22,20 +27,48 @@ class CheckpointError(ValueError):
     """A file that is no checkpoint of ours, is damaged, or does not fit the model."""
 
 
-def read_checkpoint(path: str | Path) -> dict[str, Any]:
-    """The content of a checkpoint, on the CPU. Nothing in the file is executed.
+def verify(path: str | Path) -> None:
+    """Compare a checkpoint with the checksum that it carries; one without is only reported.
 
     Raises:
-        CheckpointError: no such file, a damaged one, or one that this project did not write.
+        CheckpointError: no such file, or a damaged one.
     """
     path = Path(path)
     if not path.is_file():
         msg = f"got checkpoint {path}, which is no file; expected one written by `fit` or `train`"
         raise CheckpointError(msg)
     try:
+        answer = intact(path)
+    except OSError as error:
+        msg = f"got checkpoint {path}, which cannot be read ({error.strerror}); use another"
+        raise CheckpointError(msg) from error
+    if answer is False:
+        msg = (
+            f"got checkpoint {path}, which cannot be read (its checksum does not match): it is "
+            "damaged; use another, for example last.ckpt or previous.ckpt beside it"
+        )
+        raise CheckpointError(msg)
+    if answer is None:
+        log.info("%s carries no checksum: not verified", path)
+
+
+def read_checkpoint(path: str | Path, *, lazily: bool = False) -> dict[str, Any]:
+    """The content of a checkpoint, on the CPU. Nothing in the file is executed.
+
+    Args:
+        path: the file.
+        lazily: leave the tensors in the file until they are used, for a look at the rest.
+
+    Raises:
+        CheckpointError: no such file, a damaged one, or one that this project did not write.
+    """
+    path = Path(path)
+    verify(path)
+    try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns of odd pickles before it fails on them
-            checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+            check_archive(path)
+            checkpoint = torch.load(path, map_location="cpu", weights_only=True, mmap=lazily)
     # Bytes that are no pickle lead torch's reader to exceptions of any kind.
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -50,6 +83,7 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     content = checkpoint[CHECKPOINT_KEY]
     version = content.get("format") if isinstance(content, dict) else None
     if version != CHECKPOINT_FORMAT:
+        version = version if isinstance(version, int) else None
         msg = f"got checkpoint {path} of format {version}, expected {CHECKPOINT_FORMAT}"
         raise CheckpointError(msg)
     lost = [name for name in ("state_dict", "hyper_parameters") if name not in checkpoint]
@@ -57,6 +91,11 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     if lost:
         msg = f"got checkpoint {path} without {', '.join(lost)}: it is damaged; use another"
         raise CheckpointError(msg)
+    try:
+        check_content(checkpoint)
+    except ValueError as error:
+        msg = f"got checkpoint {path}, which has {error}: it is damaged or made to harm"
+        raise CheckpointError(msg) from error
     return checkpoint
 
 
@@ -82,6 +121,19 @@ def check_fits(checkpoint: dict[str, Any], model: Classifier, path: str | Path) 
             f"{shown}): evaluate it with the settings it was trained with"
         )
         raise CheckpointError(msg)
+
+
+def check_would_fit(checkpoint: dict[str, Any], model: Classifier, path: str | Path) -> None:
+    """Raise CheckpointError unless a model will fit, before there is memory for its weights.
+
+    Needs `model.restore_text(checkpoint)` before.
+    """
+    try:
+        planned = without_weights(checkpoint, model)
+    except ValueError as error:
+        msg = f"got checkpoint {path}, from which no model can be built ({error}): other settings?"
+        raise CheckpointError(msg) from error
+    check_fits(checkpoint, planned, path)
 
 
 def check_method(checkpoint: dict[str, Any], model: Classifier, path: str | Path) -> None:
@@ -118,10 +170,13 @@ def load(path: str | Path) -> Classifier:
     try:
         model = METHODS[method](**settings)
         model.restore_text(checkpoint)
+        check_would_fit(checkpoint, model, path)
         model.configure_model()
-    except (KeyError, TypeError, ValueError) as error:
+    except CheckpointError:
+        raise
+    # Settings that make no sense lead constructors to exceptions of any kind.
+    except Exception as error:
         msg = f"got checkpoint {path}, from which no model can be built ({error}): it is damaged"
         raise CheckpointError(msg) from error
-    check_fits(checkpoint, model, path)
     model.load_state_dict(checkpoint["state_dict"])
     return model.eval()

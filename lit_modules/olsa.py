@@ -178,6 +178,13 @@ class OLSA(CertifiedClassifier):
     def restore_text(self, checkpoint: dict[str, Any]) -> None:
         super().restore_text(checkpoint)
         self.backbone_config = checkpoint[CHECKPOINT_KEY].get("backbone")
+        if (self.backbone is None) != (self.backbone_config is None):
+            # Else a checkpoint could have a folder read, or a model fetched, by its name alone.
+            msg = (
+                f"got a checkpoint {'without' if self.backbone_config is None else 'with'} the "
+                f"architecture of a backbone for backbone={self.backbone!r}, expected both or none"
+            )
+            raise ValueError(msg)
 
     def embed(self, batch: Batch) -> Tensor:
         """`[B, N, d]`: word plus position embeddings, or the backbone's normalised output."""

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import pytorch_lightning as pl
@@ -11,6 +11,7 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 from torch import Tensor
 
 from datamodules import Reviews
+from datamodules.examples import Example, fingerprint
 from text import Batch, WordTokenizer
 
 Seen = list[tuple[int, list[int]]]
@@ -117,16 +118,36 @@ def test_every_epoch_has_every_sample_in_another_order(whole: tuple[Path, Seen])
     assert len({tuple(order) for order in orders}) == 3
 
 
-def test_other_batches_in_the_middle_of_an_epoch_are_refused(
-    tmp_path: Path, whole: tuple[Path, Seen]
-) -> None:
+def test_other_batches_are_refused(tmp_path: Path, whole: tuple[Path, Seen]) -> None:
     folder, _ = whole
-    with pytest.raises(ValueError, match=r"middle of an epoch.*global_batch 8 -> 4"):
-        run(tmp_path, corpus(batch_size=4), str(folder / "step=3.ckpt"))
-    with pytest.raises(ValueError, match=r"seed 0 -> 1"):
-        run(tmp_path, corpus(seed=1), str(folder / "step=3.ckpt"))
-    # Between epochs nothing of the order is half done.
-    assert len(run(tmp_path, corpus(batch_size=4), str(folder / "epoch=1.ckpt"))) == 15
+    for checkpoint in ("step=3.ckpt", "epoch=1.ckpt"):
+        with pytest.raises(ValueError, match=r"\(changed: global_batch 8 -> 4\)"):
+            run(tmp_path, corpus(batch_size=4), str(folder / checkpoint))
+        with pytest.raises(ValueError, match=r"\(changed: seed 0 -> 1"):
+            run(tmp_path, corpus(seed=1), str(folder / checkpoint))
+
+
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_other_rows_are_refused(
+    tmp_path: Path, whole: tuple[Path, Seen], split: Literal["train", "validation"]
+) -> None:
+    data = corpus()
+    first = data.examples(split)[0]
+    data.examples(split)[0] = first._replace(label=1 - (first.label or 0))
+    with pytest.raises(ValueError, match=rf"\(changed: {split} rows\)"):
+        run(tmp_path, data, str(whole[0] / "epoch=1.ckpt"))
+
+
+def test_a_fingerprint_tells_pairs_and_labels_apart() -> None:
+    examples = [
+        Example(("ab", "c"), 0, 0),
+        Example(("a", "bc"), 0, 0),
+        Example("abc", 0, 0),
+        Example("abc", None, 0),
+    ]
+    assert len({fingerprint([example]) for example in examples}) == 4
+    assert fingerprint(examples) != fingerprint(examples[::-1])
+    assert fingerprint(examples) == fingerprint(list(examples))
 
 
 def test_overfitting_repeats_the_same_batches(tmp_path: Path) -> None:

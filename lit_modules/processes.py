@@ -1,0 +1,53 @@
+"""Means over the samples of all processes, where each process sees the mean over its own."""
+
+from collections.abc import Mapping
+
+import pytorch_lightning as pl
+import torch
+from torch import Tensor
+
+
+def batch_weight(trainer: pl.Trainer, batch_idx: int) -> float:
+    """What a mean over this process's batch counts in the mean over all processes.
+
+    DDP averages gradients over processes; where these have unequal shares of a batch, the average
+    is that of the samples only if each loss is weighted. The sampler of the batches knows how they
+    were shared out, so that nobody has to be asked.
+
+    Args:
+        trainer: the trainer.
+        batch_idx: which batch of the epoch.
+
+    Returns:
+        1 where all have as many samples, or for loaders with samplers of another kind; 0 for a
+        stand-in, which a process gets when there is no sample left for it.
+    """
+    if trainer.world_size == 1:
+        return 1.0
+    loader = _loader(trainer)
+    weight = getattr(getattr(loader, "sampler", None), "weight", None)
+    return float(weight(batch_idx)) if callable(weight) else 1.0
+
+
+def _loader(trainer: pl.Trainer) -> object:
+    if trainer.training:
+        return trainer.train_dataloader
+    return trainer.test_dataloaders if trainer.testing else trainer.val_dataloaders
+
+
+def global_means(
+    trainer: pl.Trainer, means: Mapping[str, Tensor], weight: float
+) -> dict[str, Tensor]:
+    """Means over the samples of all processes; all have to call it, for it waits for the others.
+
+    Args:
+        trainer: the trainer.
+        means: by name, the means over this process's samples.
+        weight: `batch_weight` of the batch.
+    """
+    if trainer.world_size == 1:
+        return dict(means)
+    # One message for all of them.
+    values = torch.stack([value.detach() for value in means.values()]) * weight
+    reduced = trainer.strategy.reduce(values, reduce_op="mean")
+    return dict(zip(means, torch.as_tensor(reduced).unbind(), strict=True))

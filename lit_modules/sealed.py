@@ -1,0 +1,91 @@
+"""Checkpoint files that carry a checksum of themselves.
+
+A checkpoint of torch is a zip archive, and a zip archive may end with a comment: there the SHA-256
+of all bytes before the comment is kept. Everything that reads such files reads these, too; and as
+there is no second file, checkpoint and checksum cannot come apart when a program is killed.
+"""
+
+import hashlib
+import io
+from pathlib import Path
+from typing import IO
+
+from typing_extensions import Buffer, override
+
+_PREFIX = b"sha256:"
+_COMMENT = len(_PREFIX) + 64
+_RECORD = 22
+"""Bytes of the record that ends a zip archive without comment; the last two are its length."""
+_CHUNK = 1 << 20
+
+
+class SealingWriter(io.RawIOBase):
+    """Passes a zip archive on to a stream and hashes it on the way: one pass, no second reading.
+
+    Args:
+        stream: where the bytes go.
+    """
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        super().__init__()
+        self._stream = stream
+        self._digest = hashlib.sha256()
+        self._tail = b""
+
+    @override
+    def write(self, data: Buffer, /) -> int:
+        """Pass bytes on, all but the last ones: they may be the record that has to change."""
+        view = memoryview(data).cast("B")
+        if len(view) < _RECORD:
+            joined = self._tail + bytes(view)
+            self._emit(joined[:-_RECORD])
+            self._tail = joined[-_RECORD:]
+        else:
+            self._emit(self._tail)
+            self._emit(view[:-_RECORD])
+            self._tail = bytes(view[-_RECORD:])
+        return len(view)
+
+    def seal(self) -> None:
+        """End the archive with its checksum.
+
+        Raises:
+            ValueError: what was written is no zip archive without comment.
+        """
+        if not self._tail.startswith(b"PK\5\6") or not self._tail.endswith(b"\0\0"):
+            msg = "got bytes that do not end as a zip archive, expected what torch.save writes"
+            raise ValueError(msg)
+        self._emit(self._tail[:-2] + _COMMENT.to_bytes(2, "little"))
+        self._stream.write(_PREFIX + self._digest.hexdigest().encode())
+        self._tail = b""
+
+    def _emit(self, data: bytes | memoryview) -> None:
+        self._digest.update(data)
+        self._stream.write(data)
+
+
+def intact(path: Path) -> bool | None:
+    """Whether a file is what its checksum says; None for a file without one.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as stream:
+        size = stream.seek(0, 2)
+        if size < _RECORD + _COMMENT:
+            return None
+        stream.seek(size - _RECORD - _COMMENT)
+        end = stream.read()
+        record, comment = end[:_RECORD], end[_RECORD:]
+        if not (record.startswith(b"PK\5\6") and comment.startswith(_PREFIX)):
+            return None
+        stream.seek(0)
+        return _digest(stream, size - _COMMENT) == comment[len(_PREFIX) :].decode("latin-1")
+
+
+def _digest(stream: IO[bytes], size: int) -> str:
+    digest = hashlib.sha256()
+    while size > 0 and (chunk := stream.read(min(_CHUNK, size))):
+        digest.update(chunk)
+        size -= len(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,354 @@
+"""Files of a data directory that were made to exhaust memory, to hang, or to be executed."""
+
+import collections
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import socket
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from datamodules import SST2, DataError, TextFiles
+from datamodules.files import EXPANSION, LINE_LIMIT
+from datamodules.readers import find_file, read_rows
+from tests.integration.conftest import OLSA, TINY, Steadfast
+from tests.security.payloads import Marker, gzip_bomb
+
+GIGABYTES = 2 * 2**30
+ROWS = {
+    "tsv": ("text\tlabel\n", "good\t1\nbad\t0\n"),
+    "csv": ("text,label\n", '"good",1\nbad,0\n'),
+    "jsonl": ("", '{"text": "good", "label": 1}\n{"text": "bad", "label": 0}\n'),
+}
+
+
+def read(path: Path) -> list[Any]:
+    return list(read_rows(path, ("text", "label")))
+
+
+@pytest.fixture
+def within_memory() -> Iterator[None]:
+    """The test is to need less than half a gigabyte more than this process has had so far."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    yield
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < 512 * 1024, f"{grown} kB"
+
+
+@pytest.mark.usefixtures("within_memory")
+@pytest.mark.parametrize("ending", ROWS)
+def test_packed_line_of_gigabytes(ending: str, tmp_path: Path) -> None:
+    path, block = tmp_path / f"train.{ending}.gz", b"a" * 2**24
+    gzip_bomb(path, ROWS[ending][0].encode(), block, GIGABYTES // len(block))
+    assert path.stat().st_size < 2**23
+    with pytest.raises(DataError, match=r"line \d: got more than 16,777,216 bytes without a line"):
+        read(path)
+
+
+@pytest.mark.usefixtures("within_memory")
+@pytest.mark.parametrize("ending", ROWS)
+def test_packed_rows_of_gigabytes(ending: str, tmp_path: Path) -> None:
+    path, (header, rows) = tmp_path / f"train.{ending}.gz", ROWS[ending]
+    block = rows.encode() * (2**24 // len(rows))
+    gzip_bomb(path, header.encode(), block, GIGABYTES // 4 // len(block))
+    found = read_rows(path, ("text", "label"))
+    assert next(found).values["text"] == "good"
+    with pytest.raises(DataError, match="never packed that tightly") as caught:
+        collections.deque(found, maxlen=0)
+    line = re.search(r"line (\d+)", str(caught.value))
+    assert line is not None
+    assert int(line[1]) < EXPANSION * path.stat().st_size / 64
+
+
+@pytest.mark.usefixtures("within_memory")
+@pytest.mark.parametrize("ending", ROWS)
+def test_line_of_gigabytes(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"train.{ending}"
+    path.write_text("".join(ROWS[ending]))
+    os.truncate(path, GIGABYTES)  # zeros that take no place on the disk
+    with pytest.raises(DataError, match=r"line \d: got more than 16,777,216 bytes without a line"):
+        read(path)
+
+
+def test_a_line_as_long_as_allowed_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    text = "x" * (LINE_LIMIT - len("\t1\n"))
+    path.write_text(f"text\tlabel\n{text}\t1\n")
+    assert [row.values["text"] == text for row in read(path)] == [True]
+
+
+def test_repetitive_text_is_no_bomb(tmp_path: Path) -> None:
+    path, (header, rows) = tmp_path / "a.tsv.gz", ROWS["tsv"]
+    gzip_bomb(path, header.encode(), rows.encode() * 10_000, 1)
+    assert len(read(path)) == 20_000
+    assert path.stat().st_size < 1000
+
+
+@pytest.mark.usefixtures("within_memory")
+@pytest.mark.parametrize("schema", [True, False])
+def test_parquet_that_repeats_a_long_text(schema: bool, tmp_path: Path) -> None:
+    path, rows, length = tmp_path / "train.parquet", 100_000, 8 * 2**20
+    text = pyarrow.DictionaryArray.from_arrays(
+        pyarrow.array([0] * rows, pyarrow.int32()), pyarrow.array(["x" * length])
+    )
+    table = pyarrow.table({"text": text, "label": [0] * rows})
+    parquet.write_table(table, path, compression="zstd", store_schema=schema)
+    assert path.stat().st_size < 5000
+    with pytest.raises(DataError, match="never packed that tightly"):
+        read(path)
+
+
+@pytest.mark.usefixtures("within_memory")
+def test_parquet_of_millions_of_empty_rows(tmp_path: Path) -> None:
+    path = tmp_path / "train.parquet"
+    schema = pyarrow.schema({"text": pyarrow.string(), "label": pyarrow.int8()})
+    zero = pyarrow.array([0] * 1_000_000, pyarrow.int8())
+    text = pyarrow.array([""] * 1_000_000)
+    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+        for _ in range(20):
+            writer.write_table(pyarrow.table({"text": text, "label": zero}))
+    with pytest.raises(DataError, match="never packed that tightly"):
+        collections.deque(read_rows(path, ("text", "label")), maxlen=0)
+
+
+@pytest.mark.parametrize("compression", ["snappy", "zstd"])
+def test_parquet_with_senseless_metadata(compression: str, tmp_path: Path) -> None:
+    path, rng = tmp_path / "a.parquet", random.Random(0)
+    rows = range(300)
+    table = pyarrow.table({"text": [f"text {i}" for i in rows], "label": [i % 2 for i in rows]})
+    parquet.write_table(table, path, compression=compression)
+    good = path.read_bytes()
+    footer = int.from_bytes(good[-8:-4], "little")
+    refused = 0
+    for _ in range(300):
+        changed = bytearray(good)
+        for _ in range(rng.randrange(1, 4)):
+            place = len(good) - 8 - rng.randrange(footer)
+            changed[place if rng.random() < 0.7 else rng.randrange(len(good))] = rng.randrange(256)
+        path.write_bytes(changed)
+        try:
+            read(path)
+        except DataError:  # nothing else may come out
+            refused += 1
+    assert refused > 100
+
+
+@pytest.mark.parametrize("kind", ["list", "struct", "fixed"])
+def test_parquet_columns_that_are_no_text(kind: str, tmp_path: Path) -> None:
+    column = {
+        "list": pyarrow.array([["a"], ["b"]]),
+        "struct": pyarrow.array([{"a": 1}, {"a": 2}]),
+        "fixed": pyarrow.array([b"ab", b"cd"], pyarrow.binary(2)),
+    }[kind]
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table({"text": column, "label": [0, 1]}), path)
+    with pytest.raises(DataError, match="expected text or numbers"):
+        read(path)
+
+
+def test_parquet_texts_that_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    text = pyarrow.array([b"caf\xe9", b"a\0b", b"ok"]).view(pyarrow.string())
+    parquet.write_table(pyarrow.table({"text": text, "label": [0, 1, 1]}), path)
+    first, second, third = read(path)
+    assert first.problem == "broken encoding: byte 0xe9 at column 4 is not UTF-8"
+    assert second.problem == "broken encoding: a NUL character"
+    assert third.values == {"text": "ok", "label": 1}
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("[" * 1_000_000, "not a JSON value"),
+        ('{"text": ' * 1_000_000, "not a JSON value"),
+        ('{"text": "a", "label": ' + "9" * 10_000 + "}", "not a JSON value"),
+        ('{"text": "a\\u0000b", "label": 1}', "broken encoding: a NUL character"),
+        ('{"text": "\\ud800", "label": 1}', "broken encoding"),
+        ('{"text": "a", "label": "\\udfff"}', "broken encoding"),
+        ("{" + ", ".join(f'"k{i}": 1' for i in range(9999)) + "}", "... ("),
+    ],
+    ids=["lists", "objects", "number", "nul", "surrogate", "label", "keys"],
+)
+def test_json_lines_that_are_made_to_hurt(line: str, problem: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(line + '\n{"text": "ok", "label": 1}\n')
+    bad, good = read(path)
+    assert problem in bad.problem
+    assert len(bad.problem) < 500
+    assert good.values == {"text": "ok", "label": 1}
+
+
+def test_csv_fields_have_a_limit(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f'text,label\n"{"x" * 200_000}",1\nok,1\n"{"y" * 200_000}\nnever closed,1\n')
+    rows = read(path)
+    assert "field larger than field limit" in rows[0].problem
+    assert rows[1].values == {"text": "ok", "label": "1"}
+    assert "field larger than field limit" in rows[2].problem
+
+
+def test_a_header_of_megabytes_makes_a_short_message(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_bytes(b"\x1b[2J" * 1_000_000 + b"\n")
+    with pytest.raises(DataError) as caught:
+        read(path)
+    assert len(str(caught.value)) < 500
+    assert "\x1b" not in str(caught.value)
+
+
+# What is no regular file
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def linked_pipe(path: Path) -> None:
+    os.mkfifo(path.with_name("elsewhere"))
+    path.symlink_to("elsewhere")
+
+
+def endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def unix_socket(path: Path) -> None:
+    before = Path.cwd()
+    os.chdir(path.parent)  # such names have room for a hundred bytes
+    try:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(path.name)
+    finally:
+        os.chdir(before)
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+def nowhere(path: Path) -> None:
+    path.symlink_to("absent")
+
+
+def circle(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+KINDS = {
+    pipe: "a named pipe",
+    linked_pipe: "a named pipe",
+    endless: "a device",
+    unix_socket: "a socket",
+    folder: "a folder",
+    nowhere: "a broken link",
+    circle: "a broken link",
+}
+
+
+@pytest.mark.parametrize("ending", ["tsv", "csv.gz", "jsonl", "parquet"])
+@pytest.mark.parametrize(
+    ("make", "name"), KINDS.items(), ids=lambda value: getattr(value, "__name__", value)
+)
+def test_what_is_no_file_is_refused_at_once(
+    make: Callable[[Path], None], name: str, ending: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "sst2" / f"train.{ending}"
+    path.parent.mkdir()
+    make(path)
+    corpus = SST2(data_dir=str(tmp_path))
+    own = TextFiles(train=str(path), test=str(path))
+    for action in (
+        lambda: find_file(path.parent, "train"),
+        lambda: read(path),
+        lambda: corpus.setup("fit"),
+        lambda: own.setup("test"),
+    ):
+        with pytest.raises(DataError, match=f"which is {name}, expected a regular file"):
+            action()
+
+
+def test_a_link_to_a_file_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "real.tsv").write_text("".join(ROWS["tsv"]))
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "train.tsv").symlink_to("../real.tsv")
+    found = find_file(tmp_path / "data", "train")
+    assert found is not None
+    assert len(read(found)) == 2
+
+
+def test_a_pipe_stops_the_run(here: Path, steadfast: Steadfast) -> None:
+    Path("d/sst2").mkdir(parents=True)
+    os.mkfifo("d/sst2/train.tsv")
+    arguments = [*OLSA, *TINY, "--data=SST2", "--data.data_dir=d", "--trainer.max_epochs=1"]
+    outcome = steadfast("fit", arguments, "--run=a")
+    assert outcome.status == 1
+    assert outcome.err.strip().splitlines()[-1] == (
+        "error: got d/sst2/train.tsv, which is a named pipe, expected a regular file: remove or "
+        "replace it"
+    )
+
+
+# Archives
+
+
+def test_archives_are_not_touched(
+    here: Path, steadfast: Steadfast, listing: Callable[[], set[str]]
+) -> None:
+    """Nothing here unpacks an archive; `gz` is one packed file, whose inner name is not used."""
+    folder = here / "d" / "sst2"
+    folder.mkdir(parents=True)
+    for split in ("train", "validation", "test"):
+        header, rows = ROWS["tsv"]
+        (folder / f"{split}.tsv").write_text(header.replace("text", "sentence") + rows * 20)
+        with zipfile.ZipFile(folder / f"{split}.zip", "w") as archive:
+            archive.writestr("../../../escaped", "x")
+        shutil.copy(folder / f"{split}.zip", folder / f"{split}.tsv.zip")
+        with tarfile.open(folder / f"{split}.tar.gz", "w:gz") as packed:
+            packed.add(folder / f"{split}.tsv", "../../../escaped")
+    before = listing()
+    arguments = [*OLSA, *TINY, "--data=SST2", "--data.data_dir=d", "--trainer.max_epochs=1"]
+    assert steadfast("fit", arguments, "--run=a").status == 0
+    written = {path for path in listing() - before if not path.startswith(f"{here.name}/runs")}
+    assert not written
+    for name in ("a.zip", "a.tar.gz", "a.tsv.zip"):
+        with pytest.raises(DataError, match="expected a file ending in"):
+            read(folder / name)
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    "name", ["$({}).tsv", "`{}`.tsv", "; {} #.tsv", "| {}.tsv", "-rf.tsv", "&& {}\n.tsv", "'\".tsv"]
+)
+def test_no_shell_sees_a_file_name(name: str, tmp_path: Path, marker: Marker) -> None:
+    command = f"touch {marker.path.name}"
+    path = tmp_path / name.format(command)
+    path.write_text("".join(ROWS["tsv"]))
+    module = TextFiles(train=path.name, test=path.name, data_dir=str(tmp_path))
+    module.setup("test")
+    assert [example.text for example in module.examples("test")] == ["good", "bad"]
+    assert marker.untouched()
+    assert [found.name for found in tmp_path.iterdir()] == [path.name]
+
+
+def test_the_name_of_a_corpus_is_no_path(
+    here: Path, steadfast: Steadfast, listing: Callable[[], set[str]]
+) -> None:
+    Path("a.tsv").write_text("text\tlabel\n" + ROWS["tsv"][1] * 20)
+    before = listing()
+    arguments = [*OLSA, *TINY, "--trainer.max_epochs=1", "--run=a", "--data=TextFiles"]
+    files = [f"--data.{split}=a.tsv" for split in ("train", "validation", "test")]
+    assert steadfast("fit", arguments, files, "--data.name=../../escaped").status == 0
+    assert {path.split("/")[1] for path in listing() - before} == {"runs"}
+    assert json.loads(Path("runs/a/results.json").read_text())["corpus"] == "../../escaped"
