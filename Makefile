@@ -28,7 +28,7 @@ RUN := .venv/bin/python
 help:
 	@echo 'make train    train on configs/default.yaml (ARGS="..." for more arguments)'
 	@echo 'make test     run the tests (PYTEST_ARGS="..." for more arguments)'
-	@echo 'make lint     ruff and the import contracts'
+	@echo 'make lint     ruff, the import contracts, and known weaknesses of the locked versions'
 	@echo 'make types    mypy'
 	@echo 'make format   let ruff format and repair what it can'
 	@echo 'make install  only build .venv, to run .venv/bin/python -m app ... oneself'
@@ -52,12 +52,13 @@ train: $(RUNTIME)
 	@$(RUN) -m app train --config configs/default.yaml $(ARGS)
 
 test: dev
-	@$(RUN) -m pytest $(PYTEST_ARGS)
+	@$(RUN) -m pytest --numprocesses auto --dist loadfile $(PYTEST_ARGS)
 
 lint: dev
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
 	@$(RUN) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
+	@$(RUN) -m requirements.audit
 
 types: dev
 	@$(RUN) -m mypy

@@ -2,6 +2,8 @@
 
 import json
 import os
+import stat
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -42,6 +44,43 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     finally:
         with suppress(OSError):
             part.unlink()
+
+
+def keep(path: Path, name: Path) -> None:
+    """Let what stands at `path`, if anything does, stand at `name` too, in the place of what did.
+
+    At no moment is there neither of the two. Where the file system has no hard links, `path` itself
+    is renamed.
+
+    Raises:
+        OSError: neither is possible.
+    """
+    part = name.with_name(f".{name.name}.{os.getpid()}.part")
+    try:
+        part.unlink(missing_ok=True)
+        part.hardlink_to(path)
+        part.replace(name)
+        # Where the two are the same file already, as after a kill just here, that did nothing.
+        part.unlink(missing_ok=True)
+    except FileNotFoundError:
+        return
+    except OSError:
+        path.replace(name)
+
+
+def sweep(directory: Path, *, older_than: float = 0.0) -> None:
+    """Delete what killed processes left half-written.
+
+    Args:
+        directory: where; nobody else may be writing there.
+        older_than: leave files alone that were touched in these last seconds.
+    """
+    now = time.time()
+    for part in directory.glob(".*.part"):
+        with suppress(OSError):
+            found = part.lstat()
+            if stat.S_ISREG(found.st_mode) and now - found.st_mtime >= older_than:
+                part.unlink()
 
 
 def write_text(path: Path, text: str) -> None:

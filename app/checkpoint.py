@@ -17,6 +17,8 @@ from typing_extensions import override
 from app import atomic
 from app.distributed import dry
 from app.interrupt import Stopped, interruption
+from lit_modules import read_checkpoint
+from lit_modules.sealed import SealingWriter
 
 
 @dataclass(frozen=True)
@@ -27,13 +29,13 @@ class CheckpointSettings:
         monitor: logged validation metric by which `best.ckpt` is chosen, for example
             `val/accuracy`, `val/loss` or `val/radius_correct`; null: those of the last epoch.
         mode: whether the largest (`max`) or the smallest (`min`) value of `monitor` is best.
-        every_minutes: write `last.ckpt` also in the middle of an epoch, when this many minutes have
-            passed since it was last written; it is always written at the end of each epoch.
+        allow_world_change: let a run go on with another number of processes. Its batches stay the
+            same if `--data.batch_size` keeps the product of the two; its random numbers do not.
     """
 
     monitor: str | None = "val/accuracy"
     mode: Literal["min", "max"] = "max"
-    every_minutes: float = 10.0
+    allow_world_change: bool = False
 
 
 class BestCheckpoint(ModelCheckpoint):
@@ -97,19 +99,22 @@ class BestCheckpoint(ModelCheckpoint):
 class LastCheckpoint(ModelCheckpoint):
     """Keeps `last.ckpt` to go on from: after each epoch, every few minutes, and on a signal.
 
+    The one before it is kept as `previous.ckpt`, in case a disk or a hand damages the last.
+
     Separate from `BestCheckpoint` because Lightning's `save_last` is written only when the best
     improves, and its `save_on_exception` would put the interrupted weights in the place of the best
     ones.
 
     Args:
         directory: where `last.ckpt` is put.
-        every_minutes: see `CheckpointSettings`.
+        every_n_minutes: write it in the middle of an epoch, too, when so much time has passed since
+            it was last written.
 
     Attributes:
         seconds: time spent in training so far, over all sittings.
     """
 
-    def __init__(self, directory: Path, *, every_minutes: float) -> None:
+    def __init__(self, directory: Path, *, every_n_minutes: float) -> None:
         super().__init__(
             dirpath=directory,
             filename="last",
@@ -117,7 +122,7 @@ class LastCheckpoint(ModelCheckpoint):
             auto_insert_metric_name=False,
             enable_version_counter=False,
         )
-        self.every_minutes = every_minutes
+        self.every_n_minutes = every_n_minutes
         self._seconds_before = 0.0
         self._started: float | None = None
         self._saved_at = time.monotonic()
@@ -126,6 +131,11 @@ class LastCheckpoint(ModelCheckpoint):
     def path(self) -> str:
         """Where the checkpoint is put."""
         return os.path.join(str(self.dirpath), "last.ckpt")  # noqa: PTH118 (Lightning keeps str)
+
+    @property
+    def written(self) -> bool:
+        """Whether there is one."""
+        return Path(self.path).is_file()
 
     @property
     def seconds(self) -> float:
@@ -158,12 +168,14 @@ class LastCheckpoint(ModelCheckpoint):
         batch_idx: int,
     ) -> None:
         """Save in the middle of an epoch when it is time to, or when a signal has arrived."""
-        # The last batch is followed by validation and the end of the epoch, which saves anyway.
-        if trainer.is_last_batch or dry(trainer):
+        # The last batch is followed by validation and the end of the epoch, which saves anyway. And
+        # gradients that wait for the next batches of their step are in no checkpoint.
+        waiting = (batch_idx + 1) % trainer.accumulate_grad_batches > 0
+        if waiting or trainer.is_last_batch or dry(trainer):
             return
-        stop = self._anyone(trainer, interruption.requested is not None)
-        late = time.monotonic() - self._saved_at > 60 * self.every_minutes
-        if stop or self._anyone(trainer, late):
+        late = time.monotonic() - self._saved_at > 60 * self.every_n_minutes
+        stop, save = self._anyone(trainer, interruption.requested is not None, late)
+        if stop or save:
             self._save(trainer)
         if stop:
             self._stop()
@@ -173,7 +185,7 @@ class LastCheckpoint(ModelCheckpoint):
         if dry(trainer):
             return
         self._save(trainer)
-        if self._anyone(trainer, interruption.requested is not None):
+        if any(self._anyone(trainer, interruption.requested is not None)):
             self._stop()
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -186,14 +198,12 @@ class LastCheckpoint(ModelCheckpoint):
     def on_exception(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
     ) -> None:
-        """Save the state before an error in training, so that nothing is lost but the batch."""
-        training = self._started is not None and trainer.state.fn == TrainerFn.FITTING
+        """Stop the clock.
+
+        Nothing is saved: the batch in which the error was is half-done, and a validation that is
+        broken off is not begun anew. What was saved before is a state to go on from.
+        """
         self._pause()
-        # A full disk stays full; what was saved before is intact (see `AtomicCheckpointIO`). And
-        # with several processes the others have not failed here: waiting for them would hang.
-        alone = trainer.world_size == 1
-        if training and alone and not isinstance(exception, OSError | SystemExit):
-            self._save(trainer)
 
     def _pause(self) -> None:
         self._seconds_before, self._started = self.seconds, None
@@ -201,6 +211,8 @@ class LastCheckpoint(ModelCheckpoint):
 
     def _save(self, trainer: pl.Trainer) -> None:
         self.best_model_path = self.path
+        if trainer.is_global_zero:
+            atomic.keep(Path(self.path), Path(self.path).with_name("previous.ckpt"))
         self._save_checkpoint(trainer, self.path)
         self._saved_at = time.monotonic()
 
@@ -209,15 +221,17 @@ class LastCheckpoint(ModelCheckpoint):
         raise Stopped(interruption.requested or signal.SIGTERM)
 
     @staticmethod
-    def _anyone(trainer: pl.Trainer, decision: bool) -> bool:
+    def _anyone(trainer: pl.Trainer, *decisions: bool) -> list[bool]:
         """Whether any process says so: all must save and stop after the same batch."""
         if trainer.world_size == 1:
-            return decision
-        return trainer.strategy.reduce_boolean_decision(decision, all=False)
+            return list(decisions)
+        mine = torch.tensor(decisions, dtype=torch.int32, device=trainer.strategy.root_device)
+        everyone: Any = trainer.strategy.reduce(mine, reduce_op="max")
+        return [bool(said) for said in everyone.tolist()]
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
-    """Writes checkpoints whole or not at all, in the directory where they belong.
+    """Writes checkpoints whole or not at all, with a checksum, and verifies it on loading.
 
     Lightning writes to the system's temporary directory and then moves the file; between file
     systems that is a copy, and a copy can end half-way.
@@ -228,4 +242,21 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     ) -> None:
         """Write `checkpoint` to `path` in one step."""
         with atomic.replacing(Path(path)) as stream:
-            torch.save(checkpoint, stream)
+            writer = SealingWriter(stream)
+            try:
+                torch.save(checkpoint, writer)  # type: ignore[arg-type] # only write() is called
+            except RuntimeError as error:  # of torch's archive, over what the disk said
+                if isinstance(error.__context__, OSError):
+                    raise error.__context__ from error
+                raise
+            writer.seal()
+
+    @override
+    def load_checkpoint(
+        self,
+        path: str | Path,
+        map_location: Any | None = None,
+        weights_only: bool | None = None,
+    ) -> dict[str, Any]:
+        """The content of a checkpoint, which is on the CPU whatever is asked for; see `verify`."""
+        return read_checkpoint(path)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytorch_lightning as pl
 import yaml
-from jsonargparse import Namespace
-from jsonargparse.typing import restricted_string_type
+from jsonargparse import Namespace, set_parsing_settings
+from jsonargparse.typing import NonNegativeFloat, restricted_string_type
 from pytorch_lightning.callbacks import LearningRateMonitor
 from pytorch_lightning.cli import ArgsType, LightningArgumentParser, LightningCLI
 from pytorch_lightning.plugins.io import CheckpointIO
@@ -19,28 +19,42 @@ from pytorch_lightning.plugins.io import CheckpointIO
 import datamodules
 import lit_modules
 from app import resume, run_directory
+from app.attack_settings import AttackSettings
 from app.checkpoint import AtomicCheckpointIO, BestCheckpoint, CheckpointSettings, LastCheckpoint
 from app.distributed import dry, first_process
 from app.interrupt import KeepHandlers, Stopped, interruption
 from app.join import JoinCorpus
+from app.nonfinite import FiniteLoss, OnNonFinite
 from app.random_state import RandomState
 from app.record import Recorder, RunLogger
 from app.report import table
 from app.run_directory import RunDirectory
+from app.terminal import harmless
 from app.trainer import RobustTrainer
 from app.version import line
 
+# Settings are code (SECURITY.md): of files only, and not of addresses, which Lightning has allowed.
+set_parsing_settings(config_read_mode_fsspec_enabled=False)
+
 TRAINING = ("train", "fit")
-COMMON = ("seed_everything", "model", "data", "trainer", "checkpoint")
+COMMON = (
+    "seed_everything",
+    "model",
+    "data",
+    "trainer",
+    "checkpoint",
+    "checkpoint_every_n_minutes",
+    "on_nonfinite_loss",
+)
 """Settings that every command takes; `config.yaml` holds these."""
 
 RunName = restricted_string_type(
-    "RunName", r"^[A-Za-z0-9][A-Za-z0-9._@+=-]*$", docstring="letters, digits and . _ @ + = -"
+    "RunName", r"^[A-Za-z0-9][A-Za-z0-9._@+=-]*\Z", docstring="letters, digits and . _ @ + = -"
 )
 
 
 class RobustCLI(LightningCLI):
-    """`train`, `fit`, `validate`, `test`, `certify` and `predict` with any method on any corpus.
+    """`train`, `fit`, `test`, `certify`, `attack` and so on, with any method on any corpus.
 
     Args:
         args: the command line; that of the process if None.
@@ -68,6 +82,7 @@ class RobustCLI(LightningCLI):
             auto_configure_optimizers=False,
             parser_kwargs={
                 "description": "Train, attack and certify text classifiers.",
+                "epilog": "`doctor` checks the installation and the machine (doctor --help).",
                 "version": line(),
                 "prog": "steadfast",
             },
@@ -88,6 +103,7 @@ class RobustCLI(LightningCLI):
             "validate": hidden | {"dataloaders", "verbose"},
             "test": hidden | {"dataloaders", "verbose"},
             "certify": hidden,
+            "attack": hidden | {"settings"},
             "predict": hidden | {"dataloaders", "return_predictions"},
         }
 
@@ -108,10 +124,24 @@ class RobustCLI(LightningCLI):
             help="Show where an error came from (also: STEADFAST_DEBUG=1).",
         )
         parser.add_class_arguments(CheckpointSettings, "checkpoint")
+        parser.add_argument(
+            "--checkpoint_every_n_minutes",
+            type=NonNegativeFloat,
+            default=5.0,
+            help="Write last.ckpt also in the middle of an epoch, when this many minutes have "
+            "passed since it was last written; it is always written at the end of each epoch.",
+        )
+        parser.add_argument(
+            "--on_nonfinite_loss",
+            type=OnNonFinite,
+            default="stop",
+            help="A loss that is infinite or not a number: stop the run, naming the samples, "
+            "before the weights are saved; or skip the optimiser's step.",
+        )
 
     def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:
         """Parse the command line, with the settings of a stored run below it."""
-        self.config = parser.parse_args(with_stored_settings(self.argv))
+        self.config = parser.parse_args(with_stored_settings(with_recipe(self.argv)))
 
     def _parse_ckpt_path(self) -> None:
         """Nothing: the settings in a checkpoint never override those given here."""
@@ -150,6 +180,9 @@ class RobustCLI(LightningCLI):
             else self._fresh_run()
         )
         self.plan = resume.plan_training(run, self.settings, whole=self.subcommand == "train")
+        if self.plan.checkpoint == run.previous and run.last.is_file() and first_process():
+            # Out of the way, where it can be looked at: the next one is not kept beside it.
+            run.last.replace(run.last.with_name("damaged.ckpt"))
         if self.plan.checkpoint is not None:
             if self.checkpoint is not None:
                 msg = (
@@ -198,21 +231,23 @@ class RobustCLI(LightningCLI):
         )
         config["default_root_dir"] = config["default_root_dir"] or str(self.run.path)
         if config["logger"] is None or config["logger"] is True:
-            config["logger"] = RunLogger(self.run)
+            config["logger"] = RunLogger(self.run, begin=self.plan.step)
+        settings: Namespace = self._get(self.config_init, "checkpoint")
         callbacks: list[pl.Callback] = [
             KeepHandlers(),
             JoinCorpus(),
-            RandomState(),
+            RandomState(allow_world_change=settings.allow_world_change),
+            FiniteLoss(self._get(self.config_init, "on_nonfinite_loss")),
             self.recorder,
         ]
         if config["logger"]:
             callbacks.append(LearningRateMonitor())
         if config["enable_checkpointing"] is not False:
-            settings: Namespace = self._get(self.config_init, "checkpoint")
+            minutes = float(self._get(self.config_init, "checkpoint_every_n_minutes"))
             directory = self.run.checkpoints.absolute()
             callbacks += [
                 BestCheckpoint(directory, monitor=settings.monitor, mode=settings.mode),
-                LastCheckpoint(directory, every_minutes=settings.every_minutes),
+                LastCheckpoint(directory, every_n_minutes=minutes),
             ]
             plugins = config["plugins"] or []
             plugins = list(plugins) if isinstance(plugins, Sequence) else [plugins]
@@ -227,7 +262,22 @@ class RobustCLI(LightningCLI):
         """Put in the checkpoint that was found."""
         kwargs: dict[str, Any] = super()._prepare_subcommand_kwargs(subcommand)
         kwargs["ckpt_path"] = self.checkpoint
+        if subcommand == "attack":
+            kwargs["settings"] = AttackSettings(**self._get(self.config_init, "attack").as_dict())
         return kwargs
+
+    def _prepare_subcommand_parser(
+        self, klass: type, subcommand: str, **kwargs: Any
+    ) -> LightningArgumentParser:
+        """Add the settings of attacks to the command that takes them."""
+        parser = super()._prepare_subcommand_parser(klass, subcommand, **kwargs)
+        if subcommand == "attack":
+            # Not as an argument of the trainer's method: its group has the same name.
+            group = parser.add_argument_group(
+                "Which attacks, on what, at what cost", name="attacks"
+            )
+            group.add_class_arguments(AttackSettings, "attack", as_group=False)
+        return parser
 
     def _run_subcommand(self, subcommand: str) -> None:
         """Run it, report, and leave no process behind."""
@@ -242,9 +292,22 @@ class RobustCLI(LightningCLI):
             raise
         if first_process() and not dry(self.trainer):
             results = self.run.results()
-            if results is not None:
-                print(table(results))
-            print(f"\n{self.run.path}")
+            report = table(results) if results is not None else ""
+            print(getattr(self.trainer, "report", None) or harmless(report))
+            print(harmless(f"\n{self.run.path}"))
+
+
+def with_recipe(argv: Sequence[str]) -> list[str]:
+    """The command line with `--attack NAME` spelt out as `--attack.recipe NAME`."""
+    if "attack" not in argv:
+        return list(argv)
+    words = ["--attack.recipe" if word == "--attack" else word for word in argv]
+    return [
+        f"--attack.recipe={word.removeprefix('--attack=')}"
+        if word.startswith("--attack=")
+        else word
+        for word in words
+    ]
 
 
 def with_stored_settings(argv: Sequence[str]) -> list[str]:

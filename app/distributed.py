@@ -1,12 +1,18 @@
 """What several processes of one run have to do together."""
 
+import itertools
 import os
-from typing import TypeVar
+import time
+from typing import Any, TypeVar
 
 import pytorch_lightning as pl
 import torch
 
 T = TypeVar("T")
+
+_RANKS = ("RANK", "LOCAL_RANK", "NODE_RANK", "SLURM_PROCID")
+"""Variables that launchers set, and that are 0 in the first process only, or on its machine."""
+_meetings = itertools.count()
 
 
 def dry(trainer: pl.Trainer) -> bool:
@@ -16,16 +22,86 @@ def dry(trainer: pl.Trainer) -> bool:
 
 def first_process() -> bool:
     """Whether this process speaks for the run, also before there is a trainer."""
-    return all(os.environ.get(rank, "0") == "0" for rank in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))
+    return all(os.environ.get(rank, "0") == "0" for rank in _RANKS)
 
 
 def gather(trainer: pl.Trainer, records: list[T]) -> list[T]:
-    """The records of all processes, on every process.
+    """The records of all processes in the order of their ranks, on every process.
 
     They travel between the processes, not through files: machines need not share a disk.
     """
+    return [record for part in gather_parts(trainer, records) for record in part]
+
+
+def gather_parts(trainer: pl.Trainer, part: T) -> list[T]:
+    """What each process gives, in the order of their ranks, on every process."""
     if trainer.world_size == 1:
-        return records
-    parts: list[list[T]] = [[] for _ in range(trainer.world_size)]
-    torch.distributed.all_gather_object(parts, records)
-    return [record for part in parts for record in part]
+        return [part]
+    parts: list[Any] = [None] * trainer.world_size
+    torch.distributed.all_gather_object(parts, part)
+    return parts
+
+
+class LostRankError(ConnectionError):
+    """Another process of the run has ended or does not answer."""
+
+
+class Meeting:
+    """Where processes that work for unequal times wait for each other.
+
+    Collectives of torch give up when one process is ahead of another for longer than the timeout of
+    the process group, however busy the other is. Here, it may take as long as it goes on working.
+
+    Args:
+        trainer: the trainer; all its processes make the meeting.
+        patience: seconds without progress of another process after which it counts as lost; those
+            of the process group if not given.
+    """
+
+    def __init__(self, trainer: pl.Trainer, *, patience: float | None = None) -> None:
+        self._rank, self._world = trainer.global_rank, trainer.world_size
+        if patience is None:
+            timeout = getattr(trainer.strategy, "_timeout", None)
+            patience = float("inf") if timeout is None else timeout.total_seconds()
+        self._patience = patience
+        self._told = 0.0
+        self._store: Any = None
+        if self._world > 1:
+            from torch.distributed import distributed_c10d
+
+            store = distributed_c10d._get_default_store()
+            # A new prefix each time; all processes have been through the same meetings.
+            prefix = f"steadfast/{next(_meetings)}"
+            self._store = distributed_c10d.PrefixStore(prefix, store)
+
+    def progress(self) -> None:
+        """Say that this process is at work; to be called often, it does little."""
+        now = time.monotonic()
+        if self._store is not None and now - self._told > 1:
+            self._told = now
+            self._store.add("progress", 1)
+
+    def wait(self) -> None:
+        """Wait until all have come here.
+
+        Raises:
+            LostRankError: no other process has made progress for too long.
+        """
+        if self._store is None:
+            return
+        self._store.set(f"here/{self._rank}", "")
+        self._store.add("here", 1)
+        pause, seen, moved = 0.01, -1, time.monotonic()
+        while self._store.add("here", 0) < self._world:
+            steps = self._store.add("progress", 0)
+            if steps != seen:
+                seen, moved = steps, time.monotonic()
+            elif time.monotonic() - moved > self._patience:
+                ranks = [r for r in range(self._world) if not self._store.check([f"here/{r}"])]
+                msg = (
+                    f"got no progress of rank {', '.join(map(str, ranks))} for {self._patience:g} "
+                    "seconds, expected work or an end; see docs/runbook.md, hung ranks"
+                )
+                raise LostRankError(msg)
+            time.sleep(pause)
+            pause = min(2 * pause, 1.0)

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 import pytorch_lightning as pl
@@ -10,15 +9,17 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from app import atomic
-from app.distributed import gather
+from app.records import Record, Records
+from app.stand_in import StandIn
 from certify import Certificates, Certifier
+from datamodules import TextDataModule
+from datamodules.examples import fingerprint
 from layers.attention.bounds import Bound
 from lit_modules import Classifier
 from text import Batch
 
 
-class CertifyEvaluator(pl.LightningModule):
+class CertifyEvaluator(StandIn):
     """Stands in for a classifier in a test run, and certifies each sample.
 
     Logs, with the prefix `certify_paper/` for the paper's bound, which guarantees nothing:
@@ -30,42 +31,39 @@ class CertifyEvaluator(pl.LightningModule):
         classifier: what is certified.
         bound: which Lipschitz bound, see `certify.Certifier`.
         radii: the radii R.
-        path: where the certificates are written as JSON lines; nowhere if None.
+        records: where the certificates go.
+        about: the checkpoint and what else the certificates depend on, but for the samples; without
+            it, those of a former sitting are not taken up.
     """
 
     def __init__(
-        self, classifier: Classifier, *, bound: Bound, radii: list[float], path: Path | None
+        self,
+        classifier: Classifier,
+        *,
+        bound: Bound,
+        radii: list[float],
+        records: Records,
+        about: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__()
-        self.classifier = classifier
+        super().__init__(classifier)
         self.bound = bound
         self.radii = radii
-        self.path = path
+        self.records = records
+        self.about = about
+        self._done: frozenset[int] = frozenset()
         self._certifier: Certifier | None = None
-        self._records: list[dict[str, Any]] = []
 
     @property
     def stage(self) -> Literal["certify", "certify_paper"]:
         """What the outcome is filed under: a formula that is no theorem never as `certify`."""
         return "certify" if self.bound == "sound" else "certify_paper"
 
-    def configure_model(self) -> None:
-        """Let the classifier make its weights."""
-        self.classifier.configure_model()
-
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Let the classifier read its checkpoint."""
-        self.classifier.on_load_checkpoint(checkpoint)
-
-    def load_state_dict(
-        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> Any:
-        """Load the classifier's weights: checkpoints are its own."""
-        return self.classifier.load_state_dict(state_dict, strict=strict, assign=assign)
-
     def on_test_start(self) -> None:
-        """Measure the weights once."""
-        self._records = []
+        """Measure the weights once, and find what a former sitting has certified."""
+        corpus, about = self.trainer.datamodule, None  # type: ignore[attr-defined] # set by a connector
+        if self.about is not None and isinstance(corpus, TextDataModule):
+            about = {**self.about, "samples": fingerprint(corpus.examples("test"))}
+        self._done = self.records.begin(self.trainer, about=about)
         self._certifier = Certifier(self.classifier, self.bound)
 
     def test_step(self, batch: Batch, batch_idx: int) -> None:
@@ -74,24 +72,20 @@ class CertifyEvaluator(pl.LightningModule):
         if batch.labels is None:
             msg = "got samples without labels, expected labelled ones: `predict` needs none"
             raise ValueError(msg)
-        self._records.extend(certificate_records(self._certifier(batch), batch, batch.labels))
+        # Only as a whole: a sample is certified in the company it would have had without a break.
+        if not self._done.issuperset(batch.sample_ids.tolist()):
+            self.records.add(certificate_records(self._certifier(batch), batch, batch.labels))
 
     def on_test_epoch_end(self) -> None:
         """Bring the certificates together, write and average them."""
-        records = gather(self.trainer, self._records)
-        records.sort(key=lambda record: int(record["sample_id"]))
-        if self.path is not None and self.trainer.is_global_zero:
-            atomic.write_lines(self.path, records)
         # Every process has all records, so there is nothing left to average over processes.
-        means = summary(records, self.radii)
+        means = summary(self.records.merge(), self.radii)
         named = {f"{self.stage}/{name}": value for name, value in means.items()}
         self.log_dict(named, rank_zero_only=False, sync_dist=False)
-        self._certifier, self._records = None, []
+        self._certifier = None
 
 
-def certificate_records(
-    certificates: Certificates, batch: Batch, labels: Tensor
-) -> list[dict[str, Any]]:
+def certificate_records(certificates: Certificates, batch: Batch, labels: Tensor) -> list[Record]:
     """One JSON-able record per sample."""
     columns = zip(
         batch.sample_ids.tolist(),
@@ -117,7 +111,7 @@ def certificate_records(
     ]
 
 
-def summary(records: list[dict[str, Any]], radii: list[float]) -> dict[str, float]:
+def summary(records: list[Record], radii: list[float]) -> dict[str, float]:
     """Mean radii and certified accuracies, by the last part of their metrics' names."""
     if not records:
         msg = "got no samples to certify, expected at least one"
@@ -141,15 +135,18 @@ def summary(records: list[dict[str, Any]], radii: list[float]) -> dict[str, floa
 
 
 class PredictionWriter(pl.Callback):
-    """Writes what a predict run returns as JSON lines, sorted by sample.
+    """Records what a predict run returns, one line per sample.
 
     Args:
-        path: the file.
+        records: where they go.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._records: list[dict[str, Any]] = []
+    def __init__(self, records: Records) -> None:
+        self.records = records
+
+    def on_predict_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Begin."""
+        self.records.begin(trainer)
 
     @override
     def on_predict_batch_end(
@@ -161,7 +158,7 @@ class PredictionWriter(pl.Callback):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        """Keep the predictions of one batch."""
+        """Record the predictions of one batch."""
         names = pl_module.class_names if isinstance(pl_module, Classifier) else None
         columns = zip(
             torch.as_tensor(outputs["sample_ids"]).tolist(),
@@ -169,7 +166,7 @@ class PredictionWriter(pl.Callback):
             outputs["logits"].double().tolist(),
             strict=True,
         )
-        self._records.extend(
+        self.records.add(
             {
                 "sample_id": sample_id,
                 "prediction": prediction,
@@ -180,9 +177,40 @@ class PredictionWriter(pl.Callback):
         )
 
     def on_predict_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Bring the predictions together and write them."""
-        records = gather(trainer, self._records)
-        records.sort(key=lambda record: int(record["sample_id"]))
-        if trainer.is_global_zero:
-            atomic.write_lines(self.path, records)
-        self._records = []
+        """Bring the predictions together."""
+        self.records.merge()
+
+
+class AttackWriter(pl.Callback):
+    """Records what PGD makes of each sample of a test run, one line per sample.
+
+    Args:
+        records: where they go.
+    """
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+
+    def on_test_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Begin."""
+        self.records.begin(trainer)
+
+    @override
+    def on_test_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        """Record the attacks on one batch."""
+        columns = ("sample_ids", "labels", "prediction", "pgd_prediction", "survived")
+        names = ("sample_id", "label", *columns[2:])
+        rows = zip(*(outputs[column].tolist() for column in columns), strict=True)
+        self.records.add(dict(zip(names, row, strict=True)) for row in rows)
+
+    def on_test_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Bring the records together; before the means, whose collectives do not wait as long."""
+        self.records.merge()

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from types import FrameType
 
 import pytorch_lightning as pl
-from pytorch_lightning.plugins.environments import SLURMEnvironment  # type: ignore[attr-defined] # no __all__
 
 log = logging.getLogger(__name__)
 
@@ -81,32 +80,30 @@ class KeepHandlers(pl.Callback):
     """Takes the signals back from Lightning.
 
     Lightning puts a handler of its own before ours: it lets a SIGTERM end with exit status 0, and
-    talks to the other processes from inside the handler, where they are not listening. Under SLURM
-    it stays, for it asks the queue to start the job again.
+    talks to the other processes from inside the handler, where they are not listening. Under SLURM,
+    too: there the batch script asks the queue to start the job again (`configs/cluster/`).
     """
 
-    def _take(self, trainer: pl.Trainer) -> None:
-        environment = getattr(trainer.strategy, "cluster_environment", None)
-        ours = signal.getsignal(signal.SIGINT) == interruption.handle
-        if ours and not isinstance(environment, SLURMEnvironment):
+    def _take(self) -> None:
+        if signal.getsignal(signal.SIGINT) == interruption.handle:
             interruption.register()
 
     def on_sanity_check_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Take the signals back."""
-        self._take(trainer)
+        self._take()
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Take the signals back."""
-        self._take(trainer)
+        self._take()
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Take the signals back."""
-        self._take(trainer)
+        self._take()
 
     def on_test_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Take the signals back."""
-        self._take(trainer)
+        self._take()
 
     def on_predict_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Take the signals back."""
-        self._take(trainer)
+        self._take()

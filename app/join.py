@@ -2,7 +2,7 @@
 
 import pytorch_lightning as pl
 
-from app.evaluation import CertifyEvaluator
+from app.stand_in import StandIn, WholeSplit
 from datamodules import TextDataModule
 from lit_modules import Classifier
 
@@ -17,8 +17,9 @@ class JoinCorpus(pl.Callback):
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Join the two."""
-        module = pl_module.classifier if isinstance(pl_module, CertifyEvaluator) else pl_module
+        module = pl_module.classifier if isinstance(pl_module, StandIn) else pl_module
         corpus = trainer.datamodule  # type: ignore[attr-defined] # set by a connector
+        corpus = corpus.source if isinstance(corpus, WholeSplit) else corpus
         if isinstance(module, Classifier) and isinstance(corpus, TextDataModule):
             join(module, corpus)
 

@@ -1,14 +1,17 @@
 """Entry point: what a shell sees of the program."""
 
+import errno
 import logging
 import os
 import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
+from app.terminal import harmless
 from app.version import line
 
 NOISE = (
@@ -17,8 +20,12 @@ NOISE = (
     r".*is smaller than the logging interval.*",
     r"GPU available but not used.*",
     r".*You are using `LearningRateMonitor` callback with models that have no learning rate.*",
+    # An evaluation needs none of the callbacks of a fit.
+    r"Be aware that when using `ckpt_path`, callbacks used to create the checkpoint.*",
     # A frozen encoder is meant to be.
     r"Found \d+ module\(s\) in eval mode at the start of training.*",
+    # They are means over all processes already.
+    r"It is recommended to use .self\.log\(.*sync_dist=True.*",
     # A run goes on in the directory where it was.
     r"Checkpoint directory .* exists and is not empty.*",
     # Lightning 2.6 asks torch for the kind of a tree node in the old way.
@@ -28,6 +35,9 @@ NOISE = (
     # Our corpora continue an epoch where it was left, but keep that in the datamodule.
     r"You're resuming from a checkpoint that ended before the epoch ended.*",
 )
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+"""What the system says where nothing can be written."""
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -52,16 +62,15 @@ def entry(args: Sequence[str] | None = None) -> int:
         args: the command line without the program's name; that of the process if None.
     """
     argv = list(sys.argv[1:] if args is None else args)
-    if argv == ["--version"]:
-        print(line())
-        return 0
-    try:
-        from app import interrupt, run_directory
-    except KeyboardInterrupt:  # Ctrl-C while torch is loaded, which takes seconds
-        return 128 + signal.SIGINT
-
+    if (status := _at_once(argv)) is not None:
+        return status
     debug = "--debug" in argv or os.environ.get("STEADFAST_DEBUG", "0") not in ("", "0")
+    if (status := _load(debug=debug)) != 0:
+        return status
+    from app import interrupt, run_directory
+
     name = os.environ.get(run_directory.NAME_VARIABLE)
+    in_thread, threading.excepthook = threading.excepthook, _in_thread
     with warnings.catch_warnings(), interrupt.handled() as interruption:
         _quieten()
         try:
@@ -76,9 +85,60 @@ def entry(args: Sequence[str] | None = None) -> int:
             _say(f"error: {_message(error)}")
             return 1
         finally:
+            threading.excepthook = in_thread
             if name is None:
                 os.environ.pop(run_directory.NAME_VARIABLE, None)
     return 0
+
+
+def _at_once(argv: list[str]) -> int | None:
+    """Do what needs no heavy library; None if the command does."""
+    if argv == ["--version"]:
+        print(line())
+        return 0
+    if argv[:1] == ["doctor"]:
+        # A broken installation is what it is for.
+        from app import doctor
+
+        return doctor.run(argv[1:])
+    if argv[:1] == ["resources"]:
+        return _resources(argv)
+    return None
+
+
+def _load(*, debug: bool) -> int:
+    """Load the libraries, which takes seconds, and return the exit status if they cannot be."""
+    try:
+        from app import interrupt  # noqa: F401 (with torch behind it)
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except Exception as error:  # of any kind, in a broken installation
+        if debug:
+            traceback.print_exc()
+        _say(
+            f"error: the program cannot be loaded ({type(error).__name__}: {error}); "
+            "`python -m app doctor` says what is wrong with the installation"
+        )
+        return 1
+    return 0
+
+
+def _resources(argv: list[str]) -> int:
+    """`steadfast resources ...`, which needs neither torch nor Lightning."""
+    try:
+        from app.resources import main as resources
+
+        return resources(argv[1:])
+    except SystemExit as error:
+        return _status(error)
+    except KeyboardInterrupt:
+        _say("stopped by Ctrl-C; the same command goes on")
+        return 128 + signal.SIGINT
+    except Exception as error:
+        if "--debug" in argv or os.environ.get("STEADFAST_DEBUG", "0") not in ("", "0"):
+            traceback.print_exc()
+        _say(f"error: {_message(error)}")
+        return 1
 
 
 def _stopped(stopped: SystemExit, saved: str | None) -> int:
@@ -113,17 +173,47 @@ def _message(error: Exception) -> str:
         # jsonargparse puts all settings around what the constructor of a model or corpus says.
         error = cause
     text = " ".join(str(error).split())
+    if _lost_worker(error):
+        return (
+            f"a process that --data.num_workers has started is gone ({text}): most often the "
+            "system has ended it for lack of memory; the same command goes on from the last "
+            "checkpoint, with fewer workers if it must"
+        )
+    if isinstance(error, OSError) and error.filename and error.errno in NO_ROOM:
+        return (
+            f"could not write {error.filename}: {error.strerror}; make room or correct the "
+            "permissions, then give the same command again"
+        )
     expected = isinstance(error, ValueError | OSError) or type(error).__module__.split(".")[0] in (
         "lit_modules",
         "datamodules",
+        "attacks",
     )
     if expected and text:
         return text
     return f"{type(error).__name__}: {text} (--debug shows where)"
 
 
+def _lost_worker(error: Exception) -> bool:
+    """Whether a loader's worker is gone: torch says so, or was just talking to it."""
+    if "DataLoader worker" in str(error):
+        return True
+    frames = traceback.extract_tb(error.__traceback__)
+    return isinstance(error, ConnectionError | EOFError) and any(
+        Path(frame.filename).parts[-2:] == ("data", "dataloader.py") for frame in frames
+    )
+
+
+def _in_thread(met: threading.ExceptHookArgs) -> None:
+    """Say in one line that TensorBoard's thread cannot write; its next event raises, too."""
+    if isinstance(met.exc_value, OSError):
+        _say(f"in the background: {met.exc_value}")
+    else:
+        threading.__excepthook__(met)
+
+
 def _say(text: str) -> None:
-    print(text, file=sys.stderr)
+    print(harmless(text), file=sys.stderr)
 
 
 class _ToStderr(logging.Handler):

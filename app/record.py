@@ -11,7 +11,7 @@ from torch import Tensor
 
 from app import results
 from app.distributed import dry
-from app.results import Results, Stage
+from app.results import Results
 from app.run_directory import RunDirectory
 
 FINAL = {
@@ -27,10 +27,14 @@ class RunLogger(TensorBoardLogger):
 
     Args:
         run: the run.
+        begin: step from which on it writes. What is there of later steps was written before the
+            program was killed, and TensorBoard leaves it out.
     """
 
-    def __init__(self, run: RunDirectory) -> None:
-        super().__init__(run.path, name="", version="", default_hp_metric=False)
+    def __init__(self, run: RunDirectory, *, begin: int = 0) -> None:
+        super().__init__(
+            run.path, name="", version="", default_hp_metric=False, purge_step=begin or None
+        )
 
     def save(self) -> None:
         """Flush; `config.yaml` is there in the place of Lightning's `hparams.yaml`."""
@@ -93,7 +97,7 @@ class Recorder(pl.Callback):
     def finish(
         self,
         trainer: pl.Trainer,
-        stage: Stage,
+        stage: str,
         *,
         method: str,
         metrics: Mapping[str, float],

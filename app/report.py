@@ -21,6 +21,9 @@ def table(results: Results) -> str:
     named["test/pgd_accuracy"] = attack
     if "test" not in seconds:
         named |= {name: name for name in metrics if name.startswith("val/")}
+    suffix = "/accuracy"
+    attacks = [name for name in metrics if name.startswith("attack/") and name.endswith(suffix)]
+    named |= {name: f"accuracy under {name.split('/')[1]}" for name in attacks}
     rows = [(text, _number(metrics[name])) for name, text in named.items() if name in metrics]
     rows.append(("seconds", f"{sum(seconds.values()):.1f} ({stages})"))
     title = f"{results['method']} on {results['corpus']}, seed {results['seed']}"

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
@@ -54,7 +55,7 @@ def read(path: Path) -> Results | None:
 
 def merge(
     path: Path,
-    stage: Stage,
+    stage: str,
     *,
     identity: dict[str, Any],
     metrics: dict[str, float],
@@ -62,11 +63,12 @@ def merge(
 ) -> Results:
     """Add the numbers of one finished stage to the file, in one step.
 
-    The end of a fit drops the numbers of earlier stages: they belong to other weights.
+    The end of a fit drops the numbers of earlier stages: they belong to other weights. The end of
+    an attack drops those that it had before: a figure may have lost its name by being unreliable.
 
     Args:
         path: the `results.json`.
-        stage: what has ended.
+        stage: what has ended: a `Stage`, or `attack/NAME`.
         identity: `run`, `method`, `corpus` and `seed`.
         metrics: its metrics.
         seconds: what it took.
@@ -81,12 +83,23 @@ def merge(
         method=identity["method"],
         corpus=identity["corpus"],
         seed=identity["seed"],
-        metrics={**(old["metrics"] if old else {}), **finite},
+        metrics=after(old, stage, finite),
         seconds={**(old["seconds"] if old else {}), stage: round(seconds, 3)},
         versions=versions(),
     )
     atomic.write_text(path, json.dumps(results, indent=2) + "\n")
     return results
+
+
+def after(
+    old: Results | None, stage: str, metrics: Mapping[str, float | None]
+) -> dict[str, float | None]:
+    """All numbers once a stage has ended."""
+    kept = old["metrics"] if old else {}
+    if stage.startswith("attack/"):
+        dropped = (f"{stage}/", "attack/mean_")
+        kept = {name: value for name, value in kept.items() if not name.startswith(dropped)}
+    return {**kept, **metrics}
 
 
 def reopen(path: Path) -> None:

@@ -1,5 +1,6 @@
 """What to do about a run that is there already: go on, or refuse."""
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,6 +8,9 @@ from typing import Any
 
 from app.results import Stage
 from app.run_directory import RunDirectory
+from lit_modules import CheckpointError, read_checkpoint
+
+log = logging.getLogger(__name__)
 
 # How fast data come, and from where on this machine, but not which.
 HARMLESS = {
@@ -25,11 +29,13 @@ class Plan:
     Attributes:
         stages: what is to be done, in order.
         checkpoint: what training goes on from, if it does.
+        step: optimiser steps that lie behind that checkpoint.
         reopened: whether a finished run is trained further.
     """
 
     stages: tuple[Stage, ...]
     checkpoint: Path | None = None
+    step: int = 0
     reopened: bool = False
 
 
@@ -85,24 +91,63 @@ def _longer(stored: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
     return more_epochs or more_steps
 
 
+def newest_state(run: RunDirectory) -> tuple[Path, int] | None:
+    """The newest undamaged state of a run and its step; None if the run has saved none yet.
+
+    Raises:
+        CheckpointError: there are some, all damaged.
+    """
+    damage: list[str] = []
+    for path in (run.last, run.previous):
+        if not path.is_file():
+            continue
+        try:
+            checkpoint = read_checkpoint(path, lazily=True)
+        except CheckpointError as error:
+            damage.append(str(error))
+            continue
+        step = int(checkpoint["global_step"])
+        if damage:
+            log.warning("%s; going on from %s instead", damage[0], path)
+        elif path == run.previous:
+            log.warning("%s is missing; going on from %s instead", run.last, path)
+        log.info("run %s goes on after step %d", run.name, step)
+        return path, step
+    if damage:
+        msg = (
+            f"run {run.name!r} has no undamaged checkpoint left to go on from ({'; '.join(damage)})"
+            "; move its directory away to begin anew, or choose another --run"
+        )
+        raise CheckpointError(msg)
+    return None
+
+
 def plan_training(run: RunDirectory, config: Mapping[str, Any], *, whole: bool) -> Plan:
     """Decide what `fit` (or `train`, the `whole` of fit, test and certify) has to do.
 
-    A run that is not there is begun; an unfinished one goes on from `last.ckpt`; a finished one is
-    trained further if more epochs or steps are asked for.
+    A run that is not there is begun; an unfinished one goes on from `last.ckpt`, or from
+    `previous.ckpt` if that is damaged; a finished one is trained further if more epochs or steps
+    are asked for.
 
     Raises:
+        CheckpointError: the checkpoints of the run are damaged.
         ValueError: the run is finished, or has other settings.
     """
     stages: tuple[Stage, ...] = ("fit", "test", "certify") if whole else ("fit",)
     if not run.begun:
         return Plan(stages)
-    check_same(run, config, ("seed_everything", "model", "data"), HARMLESS_IN_FIT)
-    last = run.last if run.last.is_file() else None
-    if not run.finished("fit"):
-        return Plan(stages, last)
-    if last is not None and _longer(run.config().get("trainer", {}), config["trainer"]):
-        return Plan(stages, last, reopened=True)
+    # With another number of processes the batch of each may be another; the loader sees to it that
+    # the batch of all is the same.
+    other_world = config.get("checkpoint", {}).get("allow_world_change", False)
+    harmless = HARMLESS if other_world else HARMLESS_IN_FIT
+    check_same(run, config, ("seed_everything", "model", "data"), harmless)
+    finished = run.finished("fit")
+    if not finished or _longer(run.config().get("trainer", {}), config["trainer"]):
+        state = newest_state(run)
+        if state is not None:
+            return Plan(stages, *state, reopened=finished)
+        if not finished:
+            return Plan(stages)
     pending = tuple(stage for stage in stages if not run.finished(stage))
     if not pending:
         msg = (

@@ -19,8 +19,8 @@ NAME_VARIABLE = "STEADFAST_RUN_NAME"
 class RunDirectory:
     """The files of one run.
 
-    `config.yaml` (the settings), `checkpoints/best.ckpt` and `last.ckpt`, TensorBoard's event
-    files, `results.json`, `certificates.jsonl` and `predictions.jsonl`.
+    `config.yaml` (the settings), `checkpoints/` with `best.ckpt`, `last.ckpt` and `previous.ckpt`,
+    TensorBoard's event files, `results.json`, `certificates.jsonl` and `predictions.jsonl`.
 
     Args:
         path: the directory; its last part is the name of the run.
@@ -54,6 +54,11 @@ class RunDirectory:
     def last(self) -> Path:
         """State to go on from."""
         return self.checkpoints / "last.ckpt"
+
+    @property
+    def previous(self) -> Path:
+        """The state before `last`."""
+        return self.checkpoints / "previous.ckpt"
 
     @property
     def results_path(self) -> Path:
@@ -121,7 +126,10 @@ class RunDirectory:
             )
             raise ValueError(msg) from error
         except OSError:  # a file system without locks
-            pass
+            return
+        atomic.sweep(self.checkpoints)
+        # Evaluations take no lock: what is young may be theirs.
+        atomic.sweep(self.path, older_than=600)
 
     def unlock(self) -> None:
         """Let others train the run."""
@@ -163,7 +171,9 @@ def fresh_name(runs: Path, method: str, corpus: str) -> str:
     given = os.environ.get(NAME_VARIABLE)
     if given:
         return given
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    counts = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
+    several = any(int(os.environ.get(count, "1")) > 1 for count in counts)
+    if several or os.environ.get("NODE_RANK", "0") != "0":
         msg = "got several processes and no name for the run; give one: --run NAME"
         raise ValueError(msg)
     now = datetime.datetime.now().astimezone().strftime("%Y-%m-%d_%H-%M-%S")

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,13 +11,19 @@ import pytorch_lightning as pl
 from torch import Tensor
 from typing_extensions import override
 
+from app.attack import attack
+from app.attack_settings import AttackSettings
 from app.checkpoint import LastCheckpoint
-from app.evaluation import CertifyEvaluator, PredictionWriter
+from app.evaluation import AttackWriter, CertifyEvaluator, PredictionWriter
 from app.record import Recorder, numbers
+from app.records import Records
 from app.results import Stage
-from attacks import PGD
+from app.run_directory import RunDirectory
+from app.session import digest, session
+from app.version import line
+from attacks import PGD, Outcome
 from layers.attention.bounds import Bound
-from lit_modules import Classifier, check_fits, check_method, read_checkpoint
+from lit_modules import Classifier
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +37,7 @@ class RobustTrainer(pl.Trainer):
     Attributes:
         recorder: keeps the run directory; set by the command line, None for a trainer in Python.
         stages: what `train` still has to do.
+        report: what `attack` has to say at the end.
     """
 
     # Set by Lightning, which does not declare them.
@@ -39,6 +46,7 @@ class RobustTrainer(pl.Trainer):
 
     recorder: Recorder | None = None
     stages: Sequence[Stage] = ("fit", "test", "certify")
+    report: str | None = None
 
     @override
     def fit(
@@ -62,7 +70,7 @@ class RobustTrainer(pl.Trainer):
             weights_only: see Lightning; checkpoints with code in them are never loaded.
         """
         started = time.monotonic()
-        with self._restored(model, ckpt_path) as path:
+        with session(self, model, ckpt_path) as path:
             super().fit(
                 model,
                 train_dataloaders=train_dataloaders,
@@ -151,16 +159,18 @@ class RobustTrainer(pl.Trainer):
                 restarts=pgd_restarts,
             )
             model.test_attack = attack if pgd_epsilon > 0 else None
-        return self._evaluate(
-            "test",
-            "test/",
-            model,
-            ckpt_path,
-            lambda path: super(RobustTrainer, self).test(
-                model, dataloaders, path, verbose, datamodule, True if path else weights_only
-            ),
-            settings={"test/pgd_epsilon": pgd_epsilon} if pgd_epsilon > 0 else {},
-        )
+        attacked = isinstance(model, Classifier) and pgd_epsilon > 0
+        with self._recording(AttackWriter, "pgd.jsonl", wanted=attacked):
+            return self._evaluate(
+                "test",
+                "test/",
+                model,
+                ckpt_path,
+                lambda path: super(RobustTrainer, self).test(
+                    model, dataloaders, path, verbose, datamodule, True if path else weights_only
+                ),
+                settings={"test/pgd_epsilon": pgd_epsilon} if pgd_epsilon > 0 else {},
+            )
 
     def certify(
         self,
@@ -183,18 +193,42 @@ class RobustTrainer(pl.Trainer):
                 classified rightly with a radius of more than R.
         """
         self._require_full_precision()
-        keep = self.recorder is not None and not self.fast_dev_run
-        path = self.recorder.run.certificates(bound) if keep and self.recorder else None
-        evaluator = CertifyEvaluator(model, bound=bound, radii=radii, path=path)
-        return self._evaluate(
-            evaluator.stage,
-            f"{evaluator.stage}/",
-            model,
-            ckpt_path,
-            lambda found: super(RobustTrainer, self).test(
-                evaluator, None, found, False, datamodule, True if found else None
-            ),
-        )
+        run, about = self._kept, None
+        # A part of the split is another part for another batch size: that is not taken up again.
+        if ckpt_path and Path(ckpt_path).is_file() and self.limit_test_batches == 1.0:
+            settings = {"bound": bound, "precision": self.precision, "program": line()}
+            about = {"checkpoint": digest(ckpt_path), **settings}
+        with closing(Records(run.certificates(bound) if run else None)) as records:
+            evaluator = CertifyEvaluator(
+                model, bound=bound, radii=radii, records=records, about=about
+            )
+            return self._evaluate(
+                evaluator.stage,
+                f"{evaluator.stage}/",
+                model,
+                ckpt_path,
+                lambda found: super(RobustTrainer, self).test(
+                    evaluator, None, found, False, datamodule, True if found else None
+                ),
+            )
+
+    def attack(
+        self,
+        model: Classifier,
+        datamodule: pl.LightningDataModule | None = None,
+        ckpt_path: str | Path | None = None,
+        *,
+        settings: AttackSettings | None = None,
+    ) -> dict[str, Outcome]:
+        """Attack a checkpoint with changed texts: TextFooler and others (docs/attacks.md).
+
+        Args:
+            model: the model.
+            datamodule: the corpus.
+            ckpt_path: checkpoint to attack; `best.ckpt` of `--run` if not given.
+            settings: which attacks, on what, and at what cost.
+        """
+        return attack(self, model, datamodule, ckpt_path, settings or AttackSettings())
 
     @override
     def predict(
@@ -218,11 +252,11 @@ class RobustTrainer(pl.Trainer):
             ckpt_path: checkpoint to predict with; `best.ckpt` of `--run` if not given.
             weights_only: see Lightning; checkpoints with code in them are never loaded.
         """
-        if self.recorder is not None and not self.fast_dev_run:
-            self.callbacks.insert(0, PredictionWriter(self.recorder.run.predictions))
+        if self._kept is not None and self.recorder is not None:
             return_predictions = False
             self.recorder.keep_config(self)
-        with self._restored(model, ckpt_path) as path:
+        writing = self._recording(PredictionWriter, "predictions.jsonl")
+        with writing, session(self, model, ckpt_path) as path:
             safe = True if path else weights_only
             return super().predict(model, dataloaders, datamodule, return_predictions, path, safe)
 
@@ -275,11 +309,32 @@ class RobustTrainer(pl.Trainer):
         if "certify" in stages:
             self.certify(model, datamodule, best, radii=radii)
 
+    @property
+    def _kept(self) -> RunDirectory | None:
+        """Where the outcome is kept, if it is."""
+        return None if self.recorder is None or self.fast_dev_run else self.recorder.run
+
+    @contextmanager
+    def _recording(
+        self, writer: Callable[[Records], pl.Callback], name: str, *, wanted: bool = True
+    ) -> Iterator[None]:
+        """Let a callback write a file of the run inside the block, if there is a run."""
+        if self._kept is None or not wanted:
+            yield
+            return
+        with closing(Records(self._kept.path / name)) as records:
+            callback = writer(records)
+            self.callbacks.insert(0, callback)
+            try:
+                yield
+            finally:
+                self.callbacks.remove(callback)
+
     def _best(self) -> Path | None:
         """The checkpoint that is tested after a fit; None for the weights as they are."""
-        if self.recorder is None or self.fast_dev_run:
+        run = self._kept
+        if run is None:
             return None
-        run = self.recorder.run
         # Without validation there is no best, and without checkpoints there is none at all.
         return next((path for path in (run.best, run.last) if path.is_file()), None)
 
@@ -294,7 +349,7 @@ class RobustTrainer(pl.Trainer):
         settings: dict[str, float] | None = None,
     ) -> T:
         started = time.monotonic()
-        with self._restored(model, ckpt_path) as path:
+        with session(self, model, ckpt_path) as path:
             outcome = evaluate(path)
         metrics = numbers(self.callback_metrics, prefix) | (settings or {})
         self._finish(stage, model, metrics, time.monotonic() - started)
@@ -310,31 +365,6 @@ class RobustTrainer(pl.Trainer):
         if self.recorder is not None and model is not None and not self.fast_dev_run:
             method = type(model).__name__
             self.recorder.finish(self, stage, method=method, metrics=metrics, seconds=seconds)
-
-    @staticmethod
-    @contextmanager
-    def _restored(
-        model: pl.LightningModule | None, ckpt_path: str | Path | None
-    ) -> Iterator[str | None]:
-        """Read a checkpoint before Lightning does, which would stumble over a wrong one.
-
-        The model gets the vocabulary and the classes from it, which it needs to make its weights.
-
-        Raises:
-            CheckpointError: the checkpoint is missing, damaged, or of another model.
-        """
-        if ckpt_path is None or not isinstance(model, Classifier):
-            yield None if ckpt_path is None else str(ckpt_path)
-            return
-        checkpoint = read_checkpoint(ckpt_path)
-        check_method(checkpoint, model, ckpt_path)
-        model.restore_text(checkpoint)
-        try:
-            yield str(ckpt_path)
-        except RuntimeError as error:
-            if "loading state_dict" in str(error):
-                check_fits(checkpoint, model, ckpt_path)
-            raise
 
     def _require_full_precision(self) -> None:
         if self.precision not in ("32-true", "64-true"):

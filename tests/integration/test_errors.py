@@ -1,4 +1,5 @@
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -71,14 +72,12 @@ def test_a_setting_out_of_range(here: Path, steadfast: Steadfast) -> None:
 @pytest.mark.parametrize("command", ["test", "certify", "predict", "validate", "fit"])
 def test_corrupt_checkpoint(trained: Path, steadfast: Steadfast, command: str) -> None:
     extra = ["--trainer.max_epochs=5"] if command == "fit" else []
-    for name in ("best", "last"):
-        path = trained / "checkpoints" / f"{name}.ckpt"
+    for path in (trained / "checkpoints").iterdir():
         path.write_bytes(path.read_bytes()[:1000])
     outcome = steadfast(command, "--run=done", extra)
     assert outcome.status == 1
     last = outcome.err.strip().splitlines()[-1]
-    assert last.startswith("error: got checkpoint runs/done/checkpoints/")
-    assert "cannot be read" in last
+    assert re.match(r"error: .*got checkpoint runs/done/checkpoints/.*cannot be read", last)
     assert "Traceback" not in outcome.err
 
 

@@ -17,14 +17,15 @@ import lit_modules
 from app.cli import RobustCLI
 from tests.integration.conftest import OLSA, REVIEWS, ROOT, TINY, Steadfast
 
-CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
+# Those of attacks are no settings of a run: tests/unit/app/test_attack_settings.py.
+CONFIGS = sorted(p for p in (ROOT / "configs").rglob("*.yaml") if p.parent.name != "attack")
 CORPORA = sorted(
     name
     for name, found in vars(datamodules).items()
     if isinstance(found, type) and issubclass(found, datamodules.TextDataModule)
 )
 CORPORA.remove("TextDataModule")
-COMMANDS = ("train", "fit", "validate", "test", "certify", "predict")
+COMMANDS = ("train", "fit", "validate", "test", "certify", "attack", "predict")
 
 
 def test_print_config_round_trip(here: Path, steadfast: Steadfast) -> None:

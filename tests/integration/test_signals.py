@@ -35,7 +35,7 @@ def wait_for(path: Path, program: subprocess.Popen[str]) -> None:
 def fitting(here: Path) -> Iterator[subprocess.Popen[str]]:
     """A fit that has been through some steps."""
     program = process(
-        "fit", *LONG, "--trainer.max_epochs=1000", "--checkpoint.every_minutes=0.001", "--run=a"
+        "fit", *LONG, "--trainer.max_epochs=1000", "--checkpoint_every_n_minutes=0.001", "--run=a"
     )
     try:
         wait_for(here / "runs/a/checkpoints/last.ckpt", program)

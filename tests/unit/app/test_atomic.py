@@ -1,4 +1,6 @@
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -51,3 +53,38 @@ def test_where_nothing_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match=r"could not write .*nothing was written"):
         atomic.write_text(tmp_path / "file" / "below", "x")
+
+
+def test_keep(tmp_path: Path) -> None:
+    new, old = tmp_path / "last", tmp_path / "previous"
+    atomic.keep(new, old)
+    assert not list(tmp_path.iterdir())
+    for content in ("1", "2", "3"):
+        atomic.keep(new, old)
+        atomic.write_text(new, content)
+    assert (old.read_text(), new.read_text()) == ("2", "3")
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_keep_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Path, target: Path) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    new, old = tmp_path / "last", tmp_path / "previous"
+    new.write_text("1")
+    atomic.keep(new, old)
+    assert old.read_text() == "1"
+    assert not new.exists()
+
+
+def test_sweep(tmp_path: Path) -> None:
+    part, young, whole = (tmp_path / name for name in (".a.1.part", ".b.2.part", "a"))
+    for path in (part, young, whole):
+        path.write_text("")
+    os.utime(part, (0, 0))
+    atomic.sweep(tmp_path, older_than=600)
+    assert sorted(tmp_path.iterdir()) == sorted([young, whole])
+    atomic.sweep(tmp_path)
+    assert list(tmp_path.iterdir()) == [whole]
+    atomic.sweep(tmp_path / "absent")

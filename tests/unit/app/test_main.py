@@ -1,5 +1,8 @@
 import re
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -57,3 +60,24 @@ def test_version(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("STEADFAST_REVISION", "abc123")
     assert entry(["--version"]) == 0
     assert re.fullmatch(r"steadfast \S+ \(git abc123\)\n", capsys.readouterr().out)
+
+
+def test_resources_need_no_torch() -> None:
+    program = (
+        "import sys; from app.main import entry; status = entry(['resources', '--help']); "
+        "print(status, [name for name in ('torch', 'pytorch_lightning') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[3],
+    )
+    assert "usage: " in done.stdout
+    assert done.stdout.endswith("0 []\n")
+
+
+def test_wrong_resources(capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry(["resources", "nonsense"]) != 0
+    assert "nonsense" in capsys.readouterr().err

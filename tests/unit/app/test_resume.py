@@ -4,9 +4,11 @@ from typing import Any
 import pytest
 
 from app import results
+from app.checkpoint import AtomicCheckpointIO
 from app.results import Stage
-from app.resume import HARMLESS, Plan, check_same, plan_training
+from app.resume import HARMLESS, Plan, check_same, newest_state, plan_training
 from app.run_directory import RunDirectory
+from lit_modules import CheckpointError
 
 CONFIG: dict[str, Any] = {
     "seed_everything": 0,
@@ -36,10 +38,22 @@ def finish(run: RunDirectory, *stages: Stage) -> None:
         results.merge(run.results_path, stage, identity=identity, metrics={}, seconds=1)
 
 
-def save(run: RunDirectory) -> Path:
-    run.checkpoints.mkdir()
-    run.last.write_bytes(b"")
-    return run.last
+def save(run: RunDirectory, *, step: int = 7, path: Path | None = None) -> Path:
+    content = {
+        "steadfast": {
+            "format": 1,
+            "method": "OLSA",
+            "tokenizer": {},
+            "class_names": [],
+            "pairs": False,
+        },
+        "state_dict": {},
+        "hyper_parameters": {},
+        "global_step": step,
+    }
+    path = path or run.last
+    AtomicCheckpointIO().save_checkpoint(content, path)
+    return path
 
 
 def test_a_new_run(tmp_path: Path) -> None:
@@ -54,8 +68,8 @@ def test_begun_without_checkpoint(run: RunDirectory) -> None:
 
 def test_unfinished(run: RunDirectory) -> None:
     last = save(run)
-    assert plan_training(run, CONFIG, whole=False) == Plan(("fit",), last)
-    assert plan_training(run, changed("trainer", devices=4), whole=False) == Plan(("fit",), last)
+    assert plan_training(run, CONFIG, whole=False) == Plan(("fit",), last, 7)
+    assert plan_training(run, changed("trainer", devices=4), whole=False) == Plan(("fit",), last, 7)
 
 
 def test_some_stages_are_left(run: RunDirectory) -> None:
@@ -81,7 +95,7 @@ def test_longer(run: RunDirectory, limit: dict[str, Any]) -> None:
     last = save(run)
     finish(run, "fit", "test")
     plan = plan_training(run, changed("trainer", **limit), whole=True)
-    assert plan == Plan(("fit", "test", "certify"), last, reopened=True)
+    assert plan == Plan(("fit", "test", "certify"), last, 7, reopened=True)
 
 
 @pytest.mark.parametrize(
@@ -103,3 +117,44 @@ def test_harmless_settings(run: RunDirectory) -> None:
     check_same(run, changed("data", batch_size=9, data_dir="d"), ("model", "data"), HARMLESS)
     # A setting that a newer version has is no difference; nothing can be said about it.
     check_same(run, changed("model", new=1), ("model", "data"), HARMLESS)
+
+
+def test_another_number_of_processes(run: RunDirectory) -> None:
+    smaller = changed("data", batch_size=4)
+    with pytest.raises(ValueError, match=r"batch_size: 8 in the run, 4 given"):
+        plan_training(run, smaller, whole=True)
+    plan_training(run, {**smaller, "checkpoint": {"allow_world_change": True}}, whole=True)
+
+
+def damage(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_damaged_state_is_passed_over(
+    run: RunDirectory, caplog: pytest.LogCaptureFixture
+) -> None:
+    save(run, step=9)
+    save(run, step=5, path=run.previous)
+    assert newest_state(run) == (run.last, 9)
+    damage(run.last)
+    assert newest_state(run) == (run.previous, 5)
+    assert "checksum does not match" in caplog.text
+    assert f"going on from {run.previous} instead" in caplog.text
+    assert plan_training(run, CONFIG, whole=False) == Plan(("fit",), run.previous, 5)
+
+
+def test_a_missing_state_is_said(run: RunDirectory, caplog: pytest.LogCaptureFixture) -> None:
+    save(run, step=5, path=run.previous)
+    assert newest_state(run) == (run.previous, 5)
+    assert f"{run.last} is missing" in caplog.text
+
+
+def test_nothing_undamaged_is_left(run: RunDirectory) -> None:
+    for path in (run.last, run.previous):
+        damage(save(run, path=path))
+    before = {path: path.read_bytes() for path in run.checkpoints.iterdir()}
+    with pytest.raises(CheckpointError, match=r"no undamaged checkpoint.*last\.ckpt.*previous"):
+        plan_training(run, CONFIG, whole=False)
+    assert before == {path: path.read_bytes() for path in run.checkpoints.iterdir()}

@@ -10,7 +10,8 @@ from app.run_directory import NAME_VARIABLE, RunDirectory
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(NAME_VARIABLE, raising=False)
-    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    for name in ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "NODE_RANK"):
+        monkeypatch.delenv(name, raising=False)
 
 
 def test_config(tmp_path: Path) -> None:
@@ -59,8 +60,13 @@ def test_fresh_names_differ(tmp_path: Path) -> None:
     assert len(names) == 3
 
 
-def test_started_processes_take_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")
+@pytest.mark.parametrize(
+    ("variable", "value"), [("WORLD_SIZE", "2"), ("SLURM_STEP_NUM_TASKS", "8"), ("NODE_RANK", "1")]
+)
+def test_started_processes_take_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
     with pytest.raises(ValueError, match="give one: --run NAME"):
         run_directory.fresh_name(tmp_path, "OLSA", "Reviews")
     monkeypatch.setenv(NAME_VARIABLE, "given")

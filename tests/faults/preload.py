@@ -1,0 +1,6 @@
+"""What the server loads once, so that no run has to."""
+
+import importlib
+
+for module in ("app.__main__", "app.cli", "tests.faults.child"):
+    importlib.import_module(module)
