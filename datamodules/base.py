@@ -1,17 +1,16 @@
 """What all corpora share: where rows come from, loaders, and batches that a resume repeats."""
 
 import logging
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-import pytorch_lightning as pl
 from torch.utils.data import DataLoader
 
 from datamodules import hub
+from datamodules.corpus import Corpus
 from datamodules.examples import EncodedTexts, Example, fingerprint, to_examples
-from datamodules.loaders import FixedBatches, make_loader, resume_point
+from datamodules.loaders import FixedBatches, make_loader
 from datamodules.readers import DataError, find_file, read_rows
 from datamodules.sampler import BucketBatchSampler, permutation
 from text import Batch, Text, Tokenizer
@@ -32,7 +31,7 @@ def hub_split_names(*, test: Split = "test") -> dict[Split, Split]:
     return {"train": "train", "validation": "validation", "test": test}
 
 
-class TextDataModule(pl.LightningDataModule):
+class TextDataModule(Corpus):
     """A corpus of texts with labels; subclasses say which.
 
     A split is read from `DIR/<corpus>/<split>.<jsonl|tsv|csv|parquet>[.gz]`; where there is no such
@@ -80,7 +79,7 @@ class TextDataModule(pl.LightningDataModule):
         seed: int | None = None,
         limit_train: int | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(batch_size=batch_size, seed=seed)
         if min(batch_size, eval_batch_size, 1 if limit_train is None else limit_train) < 1:
             msg = f"got {batch_size=}, {eval_batch_size=}, {limit_train=}, expected at least 1"
             raise ValueError(msg)
@@ -90,19 +89,15 @@ class TextDataModule(pl.LightningDataModule):
         # No logger: a name that the model uses too, with another value, would stop the run.
         self.save_hyperparameters(logger=False)
         self.data_dir = data_dir
-        self.batch_size = batch_size
         self.eval_batch_size = eval_batch_size
         self.num_workers = num_workers
         self.pin_memory = pin_memory
         self.on_bad_row: Literal["stop", "skip"] = on_bad_row
-        self.seed = seed
         self.limit_train = limit_train
         self.class_names = list(self.classes)
-        self.tokenizer: Tokenizer | None = None
         self._examples: dict[Split, list[Example]] = {}
         self._encoded: dict[Split, tuple[Tokenizer, EncodedTexts]] = {}
-        self._resume: dict[str, Any] | None = None
-        self._order_of_batches: dict[str, Any] = {}
+        self._digests: dict[str, str] = {}
 
     # What a corpus is
 
@@ -238,9 +233,6 @@ class TextDataModule(pl.LightningDataModule):
 
     # From examples to batches
 
-    def _seed(self) -> int:
-        return int(os.environ.get("PL_GLOBAL_SEED", "0")) if self.seed is None else self.seed
-
     def _encode(self, split: Split) -> EncodedTexts:
         """The encoded split: made for the first loader, kept for all later ones."""
         if self.tokenizer is None:
@@ -263,11 +255,8 @@ class TextDataModule(pl.LightningDataModule):
         return encoded
 
     def _loader(self, encoded: EncodedTexts, *, shuffle: bool) -> DataLoader[Batch]:
-        trainer = self.trainer
-        world, rank = (1, 0) if trainer is None else (trainer.world_size, trainer.global_rank)
-        epoch, skip = (0 if trainer is None or not shuffle else trainer.current_epoch), 0
-        if shuffle and self._resume is not None:
-            (epoch, skip), self._resume = resume_point(self._resume, self._order()), None
+        world, rank = self._processes()
+        epoch, skip = self._start() if shuffle else (0, 0)
         sampler = BucketBatchSampler(
             encoded.lengths,
             self.batch_size if shuffle else self.eval_batch_size,
@@ -278,7 +267,7 @@ class TextDataModule(pl.LightningDataModule):
             shuffle=shuffle,
             skip=skip,
         )
-        overfit = trainer is not None and getattr(trainer, "overfit_batches", 0) > 0
+        overfit = self.trainer is not None and getattr(self.trainer, "overfit_batches", 0) > 0
         return make_loader(
             encoded,
             FixedBatches(sampler.batches()) if overfit else sampler,
@@ -307,31 +296,12 @@ class TextDataModule(pl.LightningDataModule):
 
     # Resuming inside an epoch
 
-    def _order(self) -> dict[str, Any]:
-        """What the training batches depend on, besides the epoch, and what chooses the best."""
-        world = 1 if self.trainer is None else self.trainer.world_size
-        if not self._order_of_batches:  # hashing takes a second for a million texts: once
-            self._order_of_batches = {
+    def _content(self) -> dict[str, str] | None:
+        if "train" not in self._examples:
+            return None
+        if not self._digests:  # hashing takes a second for a million texts: once
+            self._digests = {
                 f"{split} rows": fingerprint(self._examples.get(split, ()))
                 for split in ("train", "validation")
             }
-        return {
-            "global_batch": self.batch_size * world,
-            "seed": self._seed(),
-            **self._order_of_batches,
-        }
-
-    def state_dict(self) -> dict[str, Any]:
-        """Where training stands, so that a resumed run goes on with the next batch."""
-        if self.trainer is None or "train" not in self._examples:
-            return {}
-        progress = self.trainer.fit_loop.epoch_loop.batch_progress
-        over = progress.is_last_batch
-        return {
-            "epoch": self.trainer.current_epoch + over,
-            "consumed": 0 if over else progress.current.ready,
-            **self._order(),
-        }
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self._resume = dict(state_dict) or None
+        return self._digests

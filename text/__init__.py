@@ -6,6 +6,7 @@ from text.pretrained import PretrainedTokenizer
 from text.tokenizer import Tokenizer, tokenizer_from_state
 from text.vocabulary import Vocabulary
 from text.word import WordTokenizer, split_words
+from text.word_piece import train_word_piece
 
 __all__ = [
     "Batch",
@@ -21,4 +22,5 @@ __all__ = [
     "length_batches",
     "split_words",
     "tokenizer_from_state",
+    "train_word_piece",
 ]

@@ -51,6 +51,7 @@ class PretrainedTokenizer(Tokenizer):
         ids = self._backend.get_vocab(with_added_tokens=True).values()
         self.vocab_size = 1 + max(max(ids, default=0), pad_id, unk_id)
         self.encode(["a", ("a", "b")])  # what contradicts itself shows only when it is used
+        self._whole: tokenizers.Tokenizer | None = None
 
     @classmethod
     def from_pretrained(cls, name_or_path: str, *, max_length: int = 128) -> "PretrainedTokenizer":
@@ -111,6 +112,39 @@ class PretrainedTokenizer(Tokenizer):
             else Encoding([self.unk_id], [0])
             for coded in batch
         ]
+
+    @property
+    def special_ids(self) -> frozenset[int]:
+        """Ids that stand for no text: padding, unknown, the template's, the mask."""
+        added = self._backend.get_added_tokens_decoder()
+        named = {token for token, about in added.items() if about.special}
+        return frozenset(named | {self.pad_id, self.unk_id})
+
+    @property
+    def mask_id(self) -> int | None:
+        """The id of [MASK] or <mask>; None for a tokenizer without one."""
+        found = (self._backend.token_to_id(name) for name in ("[MASK]", "<mask>"))
+        return next((token for token in found if token in self.special_ids), None)
+
+    @property
+    def template(self) -> tuple[list[int], list[int]]:
+        """The ids that stand before and behind a single text; empty for one without template."""
+        coded = self._backend.encode("a")
+        own = [i for i, special in enumerate(coded.special_tokens_mask) if not special]
+        return coded.ids[: own[0]], coded.ids[own[-1] + 1 :]
+
+    def pieces(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of texts without template and however long, for texts that are put together.
+
+        The name of a special token within a text, as in a page about BERT, is text like any other.
+        """
+        if self._whole is None:
+            self._whole = tokenizers.Tokenizer.from_str(self._definition)
+            self._whole.no_padding()
+            self._whole.no_truncation()
+            self._whole.encode_special_tokens = True
+        coded = self._whole.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [one.ids for one in coded]
 
     def spans(self, texts: Sequence[Text]) -> list[list[Span]]:
         """See `Tokenizer.spans`."""

@@ -1,0 +1,114 @@
+"""A vocabulary of word pieces built from a corpus, for encoders that are trained from scratch."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+from text.batch import Text
+from text.pretrained import PretrainedTokenizer
+
+SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+"""In the order of their ids; BERT's own names, by which other programs find them."""
+_ALPHABET = 1000
+"""Characters that have an id of their own; words with any other one are unknown."""
+_DISTINCT = 4_000_000
+"""Words counted at a time. Beyond that, those seen once are forgotten, which bounds the memory."""
+_RUN = 1000
+"""Times that a word is written in one string."""
+
+
+def train_word_piece(
+    texts: Iterable[Text], vocab_size: int, *, max_length: int, lowercase: bool = True
+) -> PretrainedTokenizer:
+    """Build BERT's tokenizer for a corpus (Devlin et al. 2019; Schuster & Nakajima 2012).
+
+    The same texts in the same order give the same ids on every machine. The library alone does not
+    see to that: it numbers the characters inside words in the order of a hash table that differs
+    from process to process, and breaks ties between equally frequent pieces by these numbers. Here
+    words are counted and characters sorted before it sees them.
+
+    Args:
+        texts: read once; pairs count with both their texts.
+        vocab_size: ids at most, the five specials included; fewer where the texts have fewer.
+        max_length: tokens kept of a text, [CLS] and [SEP] included.
+        lowercase: whether case and accents are dropped, as in BERT's "uncased" models.
+
+    Raises:
+        ValueError: no words in the texts, or a `vocab_size` that does not even hold the characters.
+    """
+    normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    counts = _count(texts, normalizer)
+    letters: Counter[str] = Counter()
+    for word, n in counts.items():
+        for letter in word:
+            letters[letter] += n
+    # Equally frequent ones by code point.
+    kept = sorted(sorted(letters), key=lambda letter: -letters[letter])[:_ALPHABET]
+    alphabet = [prefix + letter for prefix in ("", "##") for letter in sorted(kept)]
+    if not kept or vocab_size < len(SPECIALS) + len(alphabet):
+        msg = (
+            f"got vocab_size={vocab_size} for texts with {len(kept)} different characters, "
+            f"expected texts with words, and at least {len(SPECIALS)} ids for special tokens and "
+            "two for each character"
+        )
+        raise ValueError(msg)
+    trained = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    trained.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocab_size,
+        show_progress=False,
+        initial_alphabet=kept,
+        limit_alphabet=len(kept),
+        # Only what is listed here is numbered in the order listed.
+        special_tokens=[*SPECIALS, *alphabet],
+    )
+    trained.train_from_iterator(_written(counts), trainer)
+    return _tokenizer(trained.get_vocab(), normalizer, max_length)
+
+
+def _count(texts: Iterable[Text], normalizer: normalizers.Normalizer) -> Counter[str]:
+    """How often each word occurs, in alphabetical order."""
+    rough: Counter[str] = Counter()
+    for text in texts:
+        for part in (text,) if isinstance(text, str) else text:
+            rough.update(part.split())
+        if len(rough) > _DISTINCT:
+            rough = Counter({word: n for word, n in rough.items() if n > 1})
+    split = pre_tokenizers.BertPreTokenizer()
+    counts: Counter[str] = Counter()
+    # Words are taken apart once each, not as often as they occur.
+    for chunk, n in rough.items():
+        for word, _ in split.pre_tokenize_str(normalizer.normalize_str(chunk)):
+            counts[word] += n
+    return Counter({word: counts[word] for word in sorted(counts)})
+
+
+def _written(counts: Counter[str]) -> Iterator[str]:
+    """Each word as often as it was counted: the trainer takes texts, not counts."""
+    for word, n in counts.items():
+        whole, rest = divmod(n, _RUN)
+        line = f"{word} "
+        for _ in range(whole):
+            yield line * _RUN
+        if rest:
+            yield line * rest
+
+
+def _tokenizer(
+    vocab: dict[str, int], normalizer: normalizers.Normalizer, max_length: int
+) -> PretrainedTokenizer:
+    backend = tokenizers.Tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))
+    backend.normalizer = normalizer
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.add_special_tokens(list(SPECIALS))
+    backend.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(token, vocab[token]) for token in ("[CLS]", "[SEP]")],
+    )
+    backend.decoder = decoders.WordPiece()
+    return PretrainedTokenizer(
+        backend.to_str(), max_length, pad_id=vocab["[PAD]"], unk_id=vocab["[UNK]"]
+    )
