@@ -10,6 +10,7 @@ from layers.encoders import (
 from layers.groupsort import GroupSort, maxmin
 from layers.orthogonal import OrthogonalLinear
 from layers.transformer import TransformerClassifier
+from layers.unitary import project_, unitary_factor, unitary_residual, unitary_weights
 
 __all__ = [
     "GroupSort",
@@ -20,5 +21,9 @@ __all__ = [
     "TransformerClassifier",
     "maxmin",
     "olsa_classifier",
+    "project_",
     "project_to_ball",
+    "unitary_factor",
+    "unitary_residual",
+    "unitary_weights",
 ]
