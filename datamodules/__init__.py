@@ -2,10 +2,12 @@
 
 from datamodules.ag_news import AGNews
 from datamodules.base import TextDataModule
+from datamodules.corpus import Corpus
 from datamodules.examples import Example
 from datamodules.qqp import QQP
 from datamodules.readers import DataError
 from datamodules.reviews import Reviews
+from datamodules.running_text import RunningText
 from datamodules.sampler import BucketBatchSampler
 from datamodules.snli import SNLI
 from datamodules.sst2 import SST2
@@ -18,9 +20,11 @@ __all__ = [
     "SST2",
     "AGNews",
     "BucketBatchSampler",
+    "Corpus",
     "DataError",
     "Example",
     "Reviews",
+    "RunningText",
     "TextDataModule",
     "TextFiles",
     "YelpPolarity",

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, SequentialSampler
+from torch.utils.data import DataLoader, Dataset, SequentialSampler
 
-from datamodules.examples import EncodedTexts
 from text import Batch
 
 
@@ -37,7 +36,7 @@ class Loader(DataLoader[Batch]):
 
 
 def make_loader(
-    encoded: EncodedTexts, sampler: Any, *, num_workers: int, pin_memory: bool, seed: int
+    encoded: Dataset[Batch], sampler: Any, *, num_workers: int, pin_memory: bool, seed: int
 ) -> Loader:
     """A loader that hands each list of indices from the sampler to the data, and yields batches."""
     if num_workers:
