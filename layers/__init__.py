@@ -10,7 +10,8 @@ from layers.encoders import (
 from layers.groupsort import GroupSort, maxmin
 from layers.orthogonal import OrthogonalLinear
 from layers.transformer import TransformerClassifier
-from layers.unitary import project_, unitary_factor, unitary_residual, unitary_weights
+from layers.unitary import project_, unitary_factor, unitary_residual
+from layers.weight_names import unitary_weights
 
 __all__ = [
     "GroupSort",

@@ -16,8 +16,8 @@ from layers.unitary import (
     check_precision,
     project_,
     unitary_residual,
-    unitary_weights,
 )
+from layers.weight_names import unitary_weights
 
 UnitarySchedule = Literal["none", "linear"]
 _UNITARY = 1e-3
@@ -50,7 +50,7 @@ class UnitaryProjection(pl.Callback):
         """Keep the settings.
 
         Args:
-            patterns: regular expressions of names of weights; see `layers.unitary.unitary_weights`.
+            patterns: regular expressions of names of weights; see `layers.unitary_weights`.
             method: `qr` is the paper's factor, `polar` the nearest unitary matrix.
             every_n_steps: project after so many steps only; also before each validation and at the
                 end of each epoch, so that what is measured and kept as best is unitary.

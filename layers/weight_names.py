@@ -1,0 +1,60 @@
+"""Which of a module's weights are to be unitary, by their names."""
+
+import re
+from collections.abc import Sequence
+
+from torch import nn
+
+ATTENTION_WEIGHTS = (
+    r"(^|\.)attention\.self\.(query|key|value)(_proj)?\.weight$",  # BERT, RoBERTa, DeBERTa v2
+    r"(^|\.)attention\.output\.dense\.weight$",
+    r"(^|\.)attention\.(query|key|value|dense)\.weight$",  # ALBERT
+    r"(^|\.)attention\.(q|k|v|out)_lin\.weight$",  # DistilBERT
+)
+"""Names of the query, key, value and attention-output weights of `transformers`' encoders.
+
+DeBERTa's first version keeps query, key and value in one matrix of 3 d x d, which is not square;
+of its weights only those of the attention output are here.
+"""
+
+
+def unitary_weights(
+    module: nn.Module, patterns: Sequence[str] | None = None
+) -> dict[str, nn.Parameter]:
+    """The trainable parameters that are to be unitary, by name.
+
+    Args:
+        module: looked through with all that is in it.
+        patterns: regular expressions, found anywhere in a parameter's name; None for the query,
+            key, value and attention-output weights of the encoders of `transformers`.
+
+    Raises:
+        ValueError: a pattern that fits no parameter, or one that is no square matrix.
+    """
+    trainable = {n: p for n, p in module.named_parameters() if p.requires_grad}
+    square = [n for n, p in trainable.items() if p.ndim == 2 and p.shape[0] == p.shape[1]]
+    listing = ", ".join(square) or "none"
+    found: set[str] = set()
+    for pattern in ATTENTION_WEIGHTS if patterns is None else patterns:
+        names = {name for name in trainable if re.search(pattern, name)}
+        if patterns is not None and not names:
+            msg = (
+                f"got pattern {pattern!r}, which fits no trainable weight, expected one that fits "
+                f"some of the square ones: {listing}"
+            )
+            raise ValueError(msg)
+        found |= names
+    if not found:
+        msg = (
+            f"got {type(module).__name__} without attention weights of known names, expected "
+            f"patterns for some of its square weights: {listing}"
+        )
+        raise ValueError(msg)
+    for name, parameter in trainable.items():
+        if name in found and name not in square:
+            msg = (
+                f"got {name} of shape {tuple(parameter.shape)} among the weights to be "
+                f"unitary, expected square matrices: choose among {listing}"
+            )
+            raise ValueError(msg)
+    return {name: parameter for name, parameter in trainable.items() if name in found}
