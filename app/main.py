@@ -102,12 +102,16 @@ def _at_once(argv: list[str]) -> int | None:
 
         return doctor.run(argv[1:])
     if argv[:1] == ["resources"]:
-        return _resources(argv)
+        return _plain(argv)
+    if argv[:1] == ["diagnose"]:
+        return _load(debug="--debug" in argv) or _plain(argv)
     return None
 
 
 def _load(*, debug: bool) -> int:
     """Load the libraries, which takes seconds, and return the exit status if they cannot be."""
+    # It warns where its cache cannot be written, and torchmetrics loads it for every command.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
         from app import interrupt  # noqa: F401 (with torch behind it)
     except KeyboardInterrupt:
@@ -123,16 +127,22 @@ def _load(*, debug: bool) -> int:
     return 0
 
 
-def _resources(argv: list[str]) -> int:
-    """`steadfast resources ...`, which needs neither torch nor Lightning."""
+def _plain(argv: list[str]) -> int:
+    """A command that is none of LightningCLI's; `resources` needs neither torch nor Lightning."""
     try:
-        from app.resources import main as resources
+        with warnings.catch_warnings():
+            if argv[0] == "resources":
+                from app.resources import main as command
+            else:
+                from app.diagnose import main as command
 
-        return resources(argv[1:])
+                _quieten()
+            return command(argv[1:])
     except SystemExit as error:
         return _status(error)
     except KeyboardInterrupt:
-        _say("stopped by Ctrl-C; the same command goes on")
+        again = "goes on" if argv[0] == "resources" else "begins anew"
+        _say(f"stopped by Ctrl-C; the same command {again}")
         return 128 + signal.SIGINT
     except Exception as error:
         if "--debug" in argv or os.environ.get("STEADFAST_DEBUG", "0") not in ("", "0"):

@@ -1,0 +1,145 @@
+"""`python -m app diagnose`: what the robustness of a trained model rests on."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from app import run_directory
+from app.diagnosis import measure, read, table, write
+from app.run_directory import RunDirectory
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command.
+
+    Args:
+        argv: what follows `diagnose` on the command line.
+
+    Returns:
+        0.
+
+    Raises:
+        ValueError: nothing to measure, or settings that make no sense.
+        OSError: no such run, or a file that cannot be written.
+    """
+    args = _parser().parse_args(argv)
+    if args.samples < 1 or args.batch_size < 1:
+        msg = (
+            f"got --samples {args.samples} and --batch_size {args.batch_size}, expected at least 1"
+        )
+        raise ValueError(msg)
+    runs, device = Path(args.runs_dir), _device(args.device)
+    run, checkpoint = _run(runs, args.run, args.ckpt_path)
+    others = [run_directory.existing(runs, name) for name in dict.fromkeys(args.against)]
+    records = read(run, args.recipe, samples=args.samples)
+    # Before the first model is measured, which may take minutes.
+    texts = [
+        records if args.same_texts else read(o, args.recipe, samples=args.samples) for o in others
+    ]
+    first = measure(
+        checkpoint, run, records, pooling=args.pooling, batch_size=args.batch_size, device=device
+    )
+    rest = [
+        measure(
+            _best(other),
+            other,
+            theirs,
+            pooling=first.pooling,
+            batch_size=args.batch_size,
+            device=device,
+        )
+        for other, theirs in zip(others, texts, strict=True)
+    ]
+    write(run, args.recipe, [first, *rest])
+    print(table([first, *rest]))
+    print(f"\n{run.path / 'diagnostics.json'}, {run.path / 'layer_similarity.png'}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="steadfast diagnose",
+        description="Measure how far the logits of a trained model lie from the decision boundary, "
+        "and how far an attack moves the activations of each layer. The texts are those of "
+        "RUN/attacks/RECIPE.jsonl. Writes RUN/diagnostics.json, RUN/layer_similarity.png and the "
+        "same to TensorBoard.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--run", metavar="NAME", help="the run; by default that of --ckpt_path")
+    parser.add_argument("--runs_dir", default="runs", metavar="DIR", help="default: runs")
+    parser.add_argument(
+        "--ckpt_path", metavar="FILE", help="checkpoint to measure; by default best.ckpt of the run"
+    )
+    parser.add_argument(
+        "--recipe",
+        default="textfooler",
+        metavar="NAME",
+        help="what the attack is filed under (default: textfooler)",
+    )
+    parser.add_argument(
+        "--samples",
+        type=int,
+        default=1000,
+        metavar="N",
+        help="records to measure, drawn once and for all if there are more (default: 1000)",
+    )
+    parser.add_argument(
+        "--pooling",
+        choices=("first", "mean"),
+        help="which vector stands for a text: that of its first token, or the mean of all; by "
+        "default the first, and the mean where the tokenizer has no token for the whole text",
+    )
+    parser.add_argument(
+        "--against",
+        nargs="+",
+        default=[],
+        metavar="RUN",
+        help="more runs for the same figure, each under the attack on itself",
+    )
+    parser.add_argument(
+        "--same_texts",
+        action="store_true",
+        help="measure them all on the texts of the attack on the first run",
+    )
+    parser.add_argument("--batch_size", type=int, default=32, metavar="N", help="default: 32")
+    parser.add_argument(
+        "--device", default="auto", help="auto (default: a GPU if there is one), cpu, cuda, cuda:1"
+    )
+    parser.add_argument(
+        "--debug", action="store_true", help="show where an error came from (STEADFAST_DEBUG=1)"
+    )
+    return parser
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    # What torch says of a device that is not there depends on how it was built.
+    except (AssertionError, RuntimeError) as error:
+        msg = f"got --device {name}, which cannot be used, expected auto, cpu, cuda or cuda:N"
+        raise ValueError(msg) from error
+    return device
+
+
+def _run(runs: Path, name: str | None, ckpt_path: str | None) -> tuple[RunDirectory, Path]:
+    """The run, and the checkpoint to measure."""
+    if name is not None:
+        run = run_directory.existing(runs, name)
+        return run, _best(run) if ckpt_path is None else Path(ckpt_path)
+    if ckpt_path is None:
+        msg = "got neither --run nor --ckpt_path, expected one of them: which model is it?"
+        raise ValueError(msg)
+    home = run_directory.of_checkpoint(Path(ckpt_path))
+    if home is None:
+        msg = f"got {ckpt_path}, which lies in no run, expected --run NAME with records of attacks"
+        raise ValueError(msg)
+    return home, Path(ckpt_path)
+
+
+def _best(run: RunDirectory) -> Path:
+    return run.best if run.best.is_file() else run.last

@@ -1,0 +1,185 @@
+"""Figures: one style for all, readable in a README and by colour-blind readers, as PNG."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app import atomic
+from app.terminal import harmless
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# The colours that Okabe & Ito (2008) chose so that all kinds of colour vision tell them apart,
+# without yellow, which is faint on white. Markers and dashes say the same in black and white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+DASHES = ("-", "--", ":", "-.")
+STYLE: dict[str, Any] = {
+    "figure.figsize": (6.4, 4.0),  # inches; at 150 dots each, 960 x 600 pixels
+    "figure.dpi": 150,
+    "font.size": 11,
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 5,
+    "legend.frameon": False,
+    # Names of runs and files stand in figures: a dollar sign is no formula.
+    "text.parse_math": False,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """A line of a figure.
+
+    Attributes:
+        name: in the legend.
+        x: where the points are, rising.
+        mean: their heights; as many.
+        std: how far the bars reach up and down; as many, or None for no bars.
+    """
+
+    name: str
+    x: Sequence[float]
+    mean: Sequence[float]
+    std: Sequence[float] | None = None
+
+
+def error_bars(
+    series: Sequence[Series],
+    path: Path | None = None,
+    *,
+    x_label: str = "",
+    y_label: str = "",
+    title: str = "",
+) -> "Figure":
+    """Lines with error bars over a common axis.
+
+    Bars of several lines stand side by side, so that none hides another.
+
+    Args:
+        series: at least one, each with at least one point.
+        path: the PNG to write, if any; wholly or not at all.
+        x_label: what lies on the x axis, with its unit if it has one.
+        y_label: the same for the y axis.
+        title: above the figure.
+
+    Returns:
+        The figure, for TensorBoard.
+
+    Raises:
+        ValueError: nothing to draw, or lengths that do not agree.
+        OSError: the file cannot be written.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    _check(series)
+    # Not pyplot, which keeps every figure, and asks for a display.
+    with mpl.rc_context(STYLE):  # type: ignore[arg-type] # wants its names one by one
+        figure = Figure(layout="constrained")
+        axes = figure.add_subplot()
+        step = _step(series)
+        for i, one in enumerate(series):
+            shift = step * (i - (len(series) - 1) / 2)
+            axes.errorbar(
+                [x + shift for x in one.x],
+                list(one.mean),
+                yerr=None if one.std is None else list(one.std),
+                color=COLOURS[i % len(COLOURS)],
+                marker=MARKERS[i % len(MARKERS)],
+                linestyle=DASHES[i % len(DASHES)],
+                capsize=3,
+                elinewidth=1.0,
+                label=_shown(one.name),
+            )
+        axes.set(xlabel=_shown(x_label), ylabel=_shown(y_label), title=_shown(title))
+        _whole_ticks(axes, series)
+        if len(series) > 1 or series[0].name:
+            axes.legend()
+        if path is not None:
+            save(figure, path)
+    return figure
+
+
+def save(figure: "Figure", path: Path) -> None:
+    """Write a figure as PNG, wholly or not at all; the same figure gives the same bytes.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    with atomic.replacing(path) as stream, _any_sign():
+        # Otherwise it names the version of the library that drew it.
+        FigureCanvasAgg(figure).print_png(stream, metadata={"Software": None})  # type: ignore[no-untyped-call] # has no annotations
+
+
+def pixels(figure: "Figure") -> NDArray[np.uint8]:
+    """`[height, width, 4]` red, green, blue and opacity, as TensorBoard takes them."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas = FigureCanvasAgg(figure)
+    with _any_sign():
+        canvas.draw()  # type: ignore[no-untyped-call]
+    return np.array(canvas.buffer_rgba(), dtype=np.uint8)  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def _any_sign() -> Iterator[None]:
+    """A sign that the font lacks is drawn as a box, which is warning enough."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font")
+        yield
+
+
+def _check(series: Sequence[Series]) -> None:
+    if not series:
+        msg = "got no series to draw, expected at least one"
+        raise ValueError(msg)
+    for one in series:
+        lengths = {len(one.x), len(one.mean), len(one.x if one.std is None else one.std)}
+        if len(lengths) > 1 or not one.x:
+            msg = (
+                f"got series {one.name!r} with {len(one.x)} x, {len(one.mean)} means and "
+                f"{'no' if one.std is None else len(one.std)} deviations, expected as many of each"
+            )
+            raise ValueError(msg)
+
+
+def _shown(name: str) -> str:
+    """A name that is drawn as it is: matplotlib leaves labels out that begin with _."""
+    text = harmless(name)
+    return f"\u200b{text}" if text.startswith("_") else text
+
+
+def _step(series: Sequence[Series]) -> float:
+    """From one line's bars to the next one's, so that those of all stay near their point."""
+    every = sorted({x for one in series for x in one.x})
+    gap = min((b - a for a, b in pairwise(every)), default=1.0)
+    return gap * min(0.12, 0.5 / len(series))
+
+
+def _whole_ticks(axes: "Axes", series: Sequence[Series]) -> None:
+    """Whole numbers below the axis where all points lie at some: there is no layer 2.5."""
+    every = sorted({x for one in series for x in one.x})
+    if not all(float(x).is_integer() for x in every):
+        return
+    if len(every) <= 12:
+        axes.set_xticks(every)
+    else:
+        from matplotlib.ticker import MaxNLocator
+
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -1,0 +1,165 @@
+"""`diagnose` by the real command line, on a model with layers made for it."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from lit_modules import OLSA
+from tests.integration.conftest import Steadfast, lines
+from tests.integration.test_attack import LETTERS, attack
+from text import Batch
+
+RUN = ["--run=done", "--recipe=letters", "--device=cpu"]
+
+
+@pytest.fixture
+def attacked(trained: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A finished run under an attack on 30 samples, whose method has three layers to show."""
+    Path("letters.yaml").write_text(yaml.safe_dump(LETTERS))
+    command = attack("--run=done", "--attack=letters.yaml", "--attack.num_samples=30")
+    assert steadfast(command).status == 0
+
+    def activations(self: OLSA, batch: Batch) -> list[torch.Tensor]:
+        assert not self.training
+        x = self.embed(batch)
+        return [x, x.square(), torch.ones_like(x)]
+
+    monkeypatch.setattr(OLSA, "activations", activations)
+    return trained
+
+
+def read(run: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((run / "diagnostics.json").read_text())
+    return content
+
+
+def test_what_it_writes(attacked: Path, steadfast: Steadfast) -> None:
+    outcome = steadfast("diagnose", RUN)
+    assert outcome.status == 0, outcome.err
+    assert outcome.err == ""
+    records = lines(attacked / "attacks/letters.jsonl")
+    right = [one for one in records if one["prediction"] == one["label"]]
+    changed = [one for one in right if one["adversarial"] != one["text"]]
+    content = read(attacked)
+    assert content["run"] == "done"
+    assert content["versions"].keys() >= {"steadfast", "torch"}
+    found = content["attacks"]["letters"]
+    assert found["records"] == 30
+    assert found["distances"]["count"] == len(right)
+    similarities = found["similarities"]
+    assert similarities["all"]["count"] == len(changed)
+    for kind in ("succeeded", "failed"):
+        count = sum(one["outcome"] == kind for one in changed)
+        assert similarities[kind]["count"] == count
+    assert found["pooling"] == "mean"  # of words, none stands for the whole text
+    first, second, constant = similarities["all"]["mean"]
+    assert -1 <= first < 1
+    assert -1 <= second < 1
+    assert constant == pytest.approx(1.0)
+    assert similarities["all"]["std"][2] == pytest.approx(0.0, abs=1e-7)
+    assert found["against"] == []
+    assert "layer  3  1.000 ± 0.000" in outcome.out
+    assert (attacked / "layer_similarity.png").read_bytes().startswith(b"\x89PNG")
+
+    events = EventAccumulator(str(attacked), size_guidance={"scalars": 0, "images": 0})
+    events.Reload()
+    curve = events.Scalars("diagnostics/letters/similarity")
+    assert [one.step for one in curve] == [1, 2, 3]
+    assert curve[0].value == pytest.approx(first, rel=1e-6)
+    distance = events.Scalars("diagnostics/distance_mean")[0].value
+    assert distance == pytest.approx(found["distances"]["mean"], rel=1e-6)
+    (image,) = events.Images("diagnostics/letters/layer_similarity")
+    assert (image.width, image.height) == (960, 600)
+
+
+def test_the_same_command_gives_the_same_bytes(attacked: Path, steadfast: Steadfast) -> None:
+    contents = []
+    for _ in range(2):
+        assert steadfast("diagnose", RUN, "--samples=20").status == 0
+        names = ("diagnostics.json", "layer_similarity.png")
+        contents.append([(attacked / name).read_bytes() for name in names])
+    assert contents[0] == contents[1]
+    assert read(attacked)["attacks"]["letters"]["records"] == 20
+    # Other batches are the same but for rounding.
+    similarities = read(attacked)["attacks"]["letters"]["similarities"]["all"]
+    assert steadfast("diagnose", RUN, "--samples=20", "--batch_size=3").status == 0
+    other = read(attacked)["attacks"]["letters"]["similarities"]["all"]
+    assert other["mean"] == pytest.approx(similarities["mean"], abs=1e-5)
+
+
+def test_another_attack_is_filed_beside_the_first(attacked: Path, steadfast: Steadfast) -> None:
+    for suffix in ("jsonl", "json"):
+        shutil.copy(attacked / f"attacks/letters.{suffix}", attacked / f"attacks/b.{suffix}")
+    assert steadfast("diagnose", RUN).status == 0
+    assert steadfast("diagnose", RUN, "--recipe=b", "--pooling=first").status == 0
+    content = read(attacked)["attacks"]
+    assert content.keys() == {"letters", "b"}
+    assert content["b"]["pooling"] == "first"
+
+
+def test_runs_in_one_figure(attacked: Path, steadfast: Steadfast) -> None:
+    shutil.copytree(attacked, "runs/other")
+    command = ["diagnose", *RUN, "--against", "other"]
+    outcome = steadfast(command)
+    assert outcome.status == 0, outcome.err
+    first = read(attacked)["attacks"]["letters"]
+    (other,) = first.pop("against")
+    assert other["run"] == "other"
+    assert other["texts_of"] == "other"
+    assert other["similarities"] == first["similarities"]
+    assert "done (accuracy" in outcome.out
+    assert "other (accuracy" in outcome.out
+    # On the first run's texts, the other needs none of its own.
+    shutil.rmtree("runs/other/attacks")
+    outcome = steadfast(command)
+    assert outcome.status == 1
+    assert "run other, which was never attacked" in outcome.err
+    assert steadfast(command, "--same_texts").status == 0
+    (other,) = read(attacked)["attacks"]["letters"]["against"]
+    assert other["texts_of"] == "done"
+    assert not Path("runs/other/diagnostics.json").exists()
+
+
+def test_a_checkpoint(attacked: Path, steadfast: Steadfast) -> None:
+    last = ["diagnose", "--ckpt_path=runs/done/checkpoints/last.ckpt", "--recipe=letters"]
+    outcome = steadfast(last)
+    assert outcome.status == 0, outcome.err
+    assert "letters was made against another checkpoint than runs/done/" in outcome.err
+    assert read(attacked)["attacks"]["letters"]["checkpoint"] == "last.ckpt"
+    Path("runs/done/checkpoints/best.ckpt").write_bytes(b"PK")
+    outcome = steadfast("diagnose", RUN)
+    assert outcome.status == 1
+    assert "best.ckpt, which cannot be read" in outcome.err
+
+
+def test_errors_are_one_line(attacked: Path, steadfast: Steadfast) -> None:
+    outcome = steadfast("diagnose", "--run=done")
+    assert outcome.status == 1
+    assert outcome.err.startswith("error: got --recipe textfooler and run done, which has those of")
+    assert outcome.err.count("\n") == 1
+    assert "Traceback" in steadfast("diagnose", "--run=done", "--debug").err
+    assert not (attacked / "diagnostics.json").exists()
+
+
+def test_a_wrong_command_line_has_status_2(here: Path, steadfast: Steadfast) -> None:
+    assert steadfast("diagnose", "--pooling=max").status == 2
+    outcome = steadfast("diagnose", "--help")
+    assert outcome.status == 0
+    assert "--same_texts" in outcome.out
+
+
+def test_a_method_without_layers(
+    attacked: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    monkeypatch.chdir(attacked.parents[1])
+    outcome = steadfast("diagnose", RUN)
+    assert outcome.status == 1
+    assert outcome.err.startswith("error: got OLSA, which ")
+    assert not (attacked / "diagnostics.json").exists()

@@ -1,0 +1,75 @@
+import warnings
+from pathlib import Path
+
+import pytest
+
+from app.figures import COLOURS, Series, error_bars, pixels, save
+
+LAYERS = [1, 2, 3]
+LINE = Series(name="bert", x=LAYERS, mean=[0.9, 0.8, 0.7], std=[0.1, 0.2, 0.1])
+
+
+def test_a_png(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "a.png"
+    figure = error_bars([LINE], path, x_label="layer", y_label="cosine", title="t")
+    content = path.read_bytes()
+    assert content.startswith(b"\x89PNG")
+    assert b"matplotlib" not in content.lower()
+    assert pixels(figure).shape == (600, 960, 4)
+    # The same figure, drawn anew.
+    error_bars([LINE], path, x_label="layer", y_label="cosine", title="t")
+    assert path.read_bytes() == content
+    assert [one.name for one in path.parent.iterdir()] == ["a.png"]
+
+
+def test_lines_are_told_apart() -> None:
+    every = [Series(name=str(i), x=LAYERS, mean=[i, i, i]) for i in range(len(COLOURS))]
+    (axes,) = error_bars(every).axes
+    looks = {(one.get_color(), one.get_marker(), one.get_linestyle()) for one in axes.get_lines()}
+    assert len(looks) == len(COLOURS)
+    assert len({one.get_marker() for one in axes.get_lines()}) == len(COLOURS)
+    # Beside each other, and each near its point.
+    starts = [float(one.get_xdata()[0]) for one in axes.get_lines()]  # type: ignore[index,arg-type]
+    assert starts == sorted(set(starts))
+    assert all(abs(start - 1) <= 0.25 for start in starts)
+    assert axes.get_xticks().tolist() == LAYERS
+
+
+@pytest.mark.parametrize("name", ["_a", "$x_", "模型", "a\x1b[31m", "\u202eabc", "100%_\\"])
+def test_any_name_is_drawn(tmp_path: Path, name: str) -> None:
+    line = Series(name=name, x=[1], mean=[0.5])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figure = error_bars([line], tmp_path / "a.png", title=name)
+        pixels(figure)
+    legend = figure.axes[0].get_legend()
+    assert legend is not None
+    assert len(legend.get_texts()) == 1
+
+
+@pytest.mark.parametrize("count", [12, 40])
+def test_there_is_no_half_layer(count: int) -> None:
+    layers = list(range(1, count + 1))
+    (axes,) = error_bars([Series(name="", x=layers, mean=[0.5] * count)]).axes
+    assert all(float(tick).is_integer() for tick in axes.get_xticks())
+    assert axes.get_legend() is None
+
+
+@pytest.mark.parametrize(
+    ("series", "message"),
+    [
+        ([], "got no series"),
+        ([Series(name="a", x=[], mean=[])], "'a' with 0 x, 0 means and no deviations"),
+        ([Series(name="a", x=[1], mean=[1, 2])], "1 x, 2 means"),
+        ([Series(name="a", x=[1], mean=[1], std=[])], "1 means and 0 deviations"),
+    ],
+)
+def test_nothing_to_draw(series: list[Series], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        error_bars(series)
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="could not write"):
+        save(error_bars([LINE]), tmp_path / "folder")
