@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 
 from app import run_directory
-from app.diagnosis import measure, read, table, write
+from app.diagnosis import measure, read
+from app.diagnosis_report import table, write
 from app.run_directory import RunDirectory
 
 

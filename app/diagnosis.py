@@ -1,4 +1,4 @@
-"""What `diagnose` measures of a model, and where that is filed (docs/diagnostics.md)."""
+"""What `diagnose` measures of a model (docs/diagnostics.md)."""
 
 import json
 import logging
@@ -11,13 +11,9 @@ from typing import Any
 import torch
 
 import lit_modules
-from app import atomic
 from app.attack_files import AttackFiles
-from app.figures import Series, error_bars, pixels
 from app.run_directory import RunDirectory
 from app.session import digest
-from app.terminal import harmless
-from app.version import versions
 from attacks.goals import Score
 from attacks.recipes import RECIPES
 from attacks.records import AttackRecord, from_line
@@ -27,9 +23,11 @@ from lit_modules import Classifier
 from lit_modules.diagnostics import (
     DistanceSummary,
     LayerMoments,
+    PairSimilarity,
     Pooling,
     activation_similarity,
     boundary_distances,
+    pooled,
 )
 from text import Text, WordTokenizer, collate, length_batches
 
@@ -82,6 +80,8 @@ class Diagnosis:
         pooling: which vector stands for a text.
         distances: of the clean texts.
         similarities: by how the attack ended: all of them, and what `KINDS` has.
+        unrelated: mean similarity of two different ones of these clean texts, per layer; empty of
+            one text.
     """
 
     run: str
@@ -91,6 +91,7 @@ class Diagnosis:
     pooling: Pooling
     distances: DistanceSummary
     similarities: dict[str, LayerMoments]
+    unrelated: list[float]
 
     def line(self) -> dict[str, Any]:
         """As JSON."""
@@ -111,6 +112,7 @@ class Diagnosis:
                 kind: {"count": one.count, "mean": one.mean, "std": one.std}
                 for kind, one in self.similarities.items()
             },
+            "unrelated": self.unrelated,
         }
 
     def label(self) -> str:
@@ -214,6 +216,7 @@ def measure(
         pooling = "mean" if isinstance(model.tokenizer, WordTokenizer) else "first"
     logits = model.predict_texts([one.text for one in texts.records], batch_size=batch_size)
     labels = torch.tensor([one.label for one in texts.records], device=device)
+    similarities, unrelated = _similarities(model, texts.changed, pooling, batch_size)
     return Diagnosis(
         run=run.name,
         method=type(model).__name__,
@@ -221,13 +224,14 @@ def measure(
         texts=texts,
         pooling=pooling,
         distances=DistanceSummary.of(boundary_distances(logits, labels)),
-        similarities=_similarities(model, texts.changed, pooling, batch_size),
+        similarities=similarities,
+        unrelated=unrelated,
     )
 
 
 def _similarities(
     model: Classifier, records: Sequence[AttackRecord], pooling: Pooling, batch_size: int
-) -> dict[str, LayerMoments]:
+) -> tuple[dict[str, LayerMoments], list[float]]:
     tokenizer, _ = model.require_text()
     pairs: list[tuple[Text, Text]] = [
         (one.text, one.adversarial) for one in records if one.adversarial is not None
@@ -235,7 +239,7 @@ def _similarities(
     before = tokenizer.encode([clean for clean, _ in pairs])
     after = tokenizer.encode([attacked for _, attacked in pairs])
     lengths = [max(len(a.input_ids), len(b.input_ids)) for a, b in zip(before, after, strict=True)]
-    moments = {kind: LayerMoments() for kind in KINDS}
+    moments, unrelated = {kind: LayerMoments() for kind in KINDS}, PairSimilarity()
     for rows in length_batches(lengths, batch_size):
         clean, attacked = (
             collate([encodings[i] for i in rows], pad_id=tokenizer.pad_id, pairs=model.pairs).to(
@@ -243,8 +247,10 @@ def _similarities(
             )
             for encodings in (before, after)
         )
+        states = model.activations(clean)
+        unrelated.update([pooled(one, clean.mask, pooling=pooling) for one in states])
         values = activation_similarity(
-            model.activations(clean),
+            states,
             model.activations(attacked),
             clean_mask=clean.mask,
             attacked_mask=attacked.mask,
@@ -253,93 +259,4 @@ def _similarities(
         for kind, one in moments.items():
             chosen = [kind in ("all", records[i].outcome) for i in rows]
             one.update(values[:, torch.tensor(chosen)])
-    return moments
-
-
-def write(run: RunDirectory, recipe: str, found: Sequence[Diagnosis]) -> None:
-    """File what was measured in a run: JSON, PNG and TensorBoard.
-
-    What was measured under other attacks stays in the JSON file.
-
-    Args:
-        run: where.
-        recipe: the attack.
-        found: the run's own, and then those it is compared with.
-
-    Raises:
-        OSError: a file cannot be written.
-    """
-    from torch.utils.tensorboard import SummaryWriter
-
-    first, *rest = found
-    path = run.path / "diagnostics.json"
-    content = {
-        "run": run.name,
-        "attacks": {
-            **_before(path),
-            recipe: {**first.line(), "against": [one.line() for one in rest]},
-        },
-        "versions": versions(),
-    }
-    atomic.write_text(path, json.dumps(content, indent=2) + "\n")
-    figure = error_bars(
-        [_series(one) for one in found],
-        run.path / "layer_similarity.png",
-        x_label="layer",
-        y_label="cosine similarity, mean ± std",
-        title=f"Activations before and after {recipe}",
-    )
-    writer = SummaryWriter(str(run.path))
-    tag, moments = f"diagnostics/{recipe}", first.similarities["all"]
-    for name, value in asdict(first.distances).items():
-        if value is not None:
-            writer.add_scalar(f"diagnostics/distance_{name}", value, 0)
-    for layer, (mean, std) in enumerate(zip(moments.mean, moments.std, strict=True), start=1):
-        # A curve over layers, where others are over steps.
-        writer.add_scalar(f"{tag}/similarity", mean, layer)
-        writer.add_scalar(f"{tag}/similarity_std", std, layer)
-    writer.add_image(f"{tag}/layer_similarity", pixels(figure), 0, dataformats="HWC")
-    writer.close()
-
-
-def _before(path: Path) -> dict[str, Any]:
-    """What was measured before; nothing where that cannot be read."""
-    try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return {}
-    attacks = content.get("attacks") if isinstance(content, dict) else None
-    return attacks if isinstance(attacks, dict) else {}
-
-
-def _series(one: Diagnosis) -> Series:
-    moments = one.similarities["all"]
-    layers = range(1, len(moments.mean) + 1)
-    return Series(name=one.label(), x=layers, mean=moments.mean, std=moments.std)
-
-
-def table(found: Sequence[Diagnosis]) -> str:
-    """What was measured, for people."""
-    lines = []
-    for one in found:
-        distances, texts = one.distances, one.texts
-        counts = {kind: moments.count for kind, moments in one.similarities.items()}
-        lines += [
-            f"\n{one.label()}: {one.method}, {one.checkpoint}",
-            f"distance to the boundary, {distances.count} of {len(texts.records)} clean texts: "
-            f"mean {distances.mean:.4g}, variance {distances.variance:.4g}, "
-            f"d_s {_number(distances.normalized)}, mean/std {_number(distances.ratio)}",
-            f"similarity of activations ({one.pooling}), {counts['all']} texts changed by "
-            f"{texts.recipe} on {texts.run.name} ({counts['succeeded']} succeeded, "
-            f"{counts['failed']} failed; {texts.words_changed:.1%} of their words)",
-        ]
-        moments = one.similarities["all"]
-        lines += [
-            f"  layer {layer:>2}  {mean:.3f} ± {std:.3f}"
-            for layer, (mean, std) in enumerate(zip(moments.mean, moments.std, strict=True), 1)
-        ]
-    return harmless("\n".join(lines).lstrip("\n"))
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
+    return moments, unrelated.mean

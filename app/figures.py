@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", ":", "-.")
+FINE = (0, (1, 2))
 STYLE: dict[str, Any] = {
     "figure.figsize": (6.4, 4.0),  # inches; at 150 dots each, 960 x 600 pixels
     "figure.dpi": 150,
@@ -49,12 +50,15 @@ class Series:
         x: where the points are, rising.
         mean: their heights; as many.
         std: how far the bars reach up and down; as many, or None for no bars.
+        reference: what the heights compare with, as a thin line of the same colour; as many, or
+            None for no such line.
     """
 
     name: str
     x: Sequence[float]
     mean: Sequence[float]
     std: Sequence[float] | None = None
+    reference: Sequence[float] | None = None
 
 
 def error_bars(
@@ -64,6 +68,7 @@ def error_bars(
     x_label: str = "",
     y_label: str = "",
     title: str = "",
+    reference: str = "",
 ) -> "Figure":
     """Lines with error bars over a common axis.
 
@@ -75,6 +80,7 @@ def error_bars(
         x_label: what lies on the x axis, with its unit if it has one.
         y_label: the same for the y axis.
         title: above the figure.
+        reference: what the thin lines are, in the legend.
 
     Returns:
         The figure, for TensorBoard.
@@ -105,6 +111,11 @@ def error_bars(
                 elinewidth=1.0,
                 label=_shown(one.name),
             )
+            if one.reference is not None:
+                colour = COLOURS[i % len(COLOURS)]
+                axes.plot(list(one.x), list(one.reference), color=colour, linestyle=FINE, lw=1.2)
+        if any(one.reference is not None for one in series):
+            axes.plot([], [], color="#555555", linestyle=FINE, lw=1.2, label=_shown(reference))
         axes.set(xlabel=_shown(x_label), ylabel=_shown(y_label), title=_shown(title))
         _whole_ticks(axes, series)
         if len(series) > 1 or series[0].name:
@@ -150,11 +161,12 @@ def _check(series: Sequence[Series]) -> None:
         msg = "got no series to draw, expected at least one"
         raise ValueError(msg)
     for one in series:
-        lengths = {len(one.x), len(one.mean), len(one.x if one.std is None else one.std)}
-        if len(lengths) > 1 or not one.x:
+        given = [one.mean, *(other for other in (one.std, one.reference) if other is not None)]
+        if not one.x or any(len(other) != len(one.x) for other in given):
+            lengths = ", ".join(str(len(other)) for other in given)
             msg = (
-                f"got series {one.name!r} with {len(one.x)} x, {len(one.mean)} means and "
-                f"{'no' if one.std is None else len(one.std)} deviations, expected as many of each"
+                f"got series {one.name!r} with {len(one.x)} x and {lengths} values for them, "
+                "expected as many of each, and at least one"
             )
             raise ValueError(msg)
 

@@ -163,6 +163,51 @@ def activation_similarity(
     return torch.stack(rows).clamp(-1.0, 1.0)
 
 
+class PairSimilarity:
+    """Mean cosine similarity of two different texts, per layer: what similarities compare with.
+
+    Activations of all texts may have a large part in common, or collapse to one point a class; the
+    similarity of a text before and after an attack is high then, whatever the attack does. Over all
+    pairs of n texts without a loop over them: unit vectors u have
+    sum over i != j of u_i . u_j = |sum u|^2 - sum |u|^2.
+
+    Attributes:
+        count: texts so far.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._sums: list[Tensor] = []
+        self._squares: list[float] = []
+
+    def update(self, vectors: Sequence[Tensor]) -> None:
+        """Add texts.
+
+        Args:
+            vectors: `[B, d]` for each of L layers, as `pooled` gives them.
+        """
+        unit = [functional.normalize(one.double(), dim=1).cpu() for one in vectors]
+        if not self._sums:
+            self._sums = [torch.zeros_like(one[0]) for one in unit]
+            self._squares = [0.0] * len(unit)
+        for layer, one in enumerate(unit):
+            self._sums[layer] += one.sum(dim=0)
+            # A vector of norm 0 stays one: n would be wrong.
+            self._squares[layer] += float(one.square().sum())
+        self.count += unit[0].shape[0]
+
+    @property
+    def mean(self) -> list[float]:
+        """Of each layer; empty of fewer than two texts."""
+        pairs = self.count * (self.count - 1)
+        if pairs == 0:
+            return []
+        return [
+            (float(total.square().sum()) - squares) / pairs
+            for total, squares in zip(self._sums, self._squares, strict=True)
+        ]
+
+
 class LayerMoments:
     """Mean and standard deviation per layer, over samples that come in batches.
 

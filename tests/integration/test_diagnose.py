@@ -64,6 +64,11 @@ def test_what_it_writes(attacked: Path, steadfast: Steadfast) -> None:
     assert constant == pytest.approx(1.0)
     assert similarities["all"]["std"][2] == pytest.approx(0.0, abs=1e-7)
     assert found["against"] == []
+    assert len(found["unrelated"]) == 3
+    assert all(
+        one < other + 1e-9
+        for one, other in zip(found["unrelated"], (first, second, 1.0), strict=True)
+    )
     assert "layer  3  1.000 ± 0.000" in outcome.out
     assert (attacked / "layer_similarity.png").read_bytes().startswith(b"\x89PNG")
 

@@ -1,4 +1,5 @@
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,17 @@ def test_lines_are_told_apart() -> None:
     assert axes.get_xticks().tolist() == LAYERS
 
 
+def test_what_heights_compare_with() -> None:
+    lines = [replace(LINE, name=name, reference=[0.5, 0.6, 0.7]) for name in "ab"]
+    (axes,) = error_bars(lines, reference="by chance").axes
+    legend = axes.get_legend()
+    assert legend is not None
+    # In the colours of its lines, and named once.
+    assert [text.get_text() for text in legend.get_texts()] == ["by chance", "a", "b"]
+    drawn = [one for one in axes.get_lines() if list(one.get_ydata()) == [0.5, 0.6, 0.7]]  # type: ignore[arg-type]
+    assert [one.get_color() for one in drawn] == list(COLOURS[:2])
+
+
 @pytest.mark.parametrize("name", ["_a", "$x_", "模型", "a\x1b[31m", "\u202eabc", "100%_\\"])
 def test_any_name_is_drawn(tmp_path: Path, name: str) -> None:
     line = Series(name=name, x=[1], mean=[0.5])
@@ -59,9 +71,10 @@ def test_there_is_no_half_layer(count: int) -> None:
     ("series", "message"),
     [
         ([], "got no series"),
-        ([Series(name="a", x=[], mean=[])], "'a' with 0 x, 0 means and no deviations"),
-        ([Series(name="a", x=[1], mean=[1, 2])], "1 x, 2 means"),
-        ([Series(name="a", x=[1], mean=[1], std=[])], "1 means and 0 deviations"),
+        ([Series(name="a", x=[], mean=[])], "'a' with 0 x and 0 values for them"),
+        ([Series(name="a", x=[1], mean=[1, 2])], "1 x and 2 values"),
+        ([Series(name="a", x=[1], mean=[1], reference=[1, 2])], "1 x and 1, 2 values"),
+        ([Series(name="a", x=[1], mean=[1], std=[])], "1 x and 1, 0 values"),
     ],
 )
 def test_nothing_to_draw(series: list[Series], message: str) -> None:

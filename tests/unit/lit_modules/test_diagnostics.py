@@ -5,10 +5,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.nn import functional
 
 from lit_modules.diagnostics import (
     DistanceSummary,
     LayerMoments,
+    PairSimilarity,
     activation_similarity,
     boundary_distances,
     pooled,
@@ -129,6 +131,24 @@ def test_layers_that_do_not_agree(before: int, after: int) -> None:
 def test_pooling_that_is_none() -> None:
     with pytest.raises(ValueError, match="got pooling='max', expected first or mean"):
         pooled(torch.randn(2, 3, 4), MASK, pooling="max")  # type: ignore[arg-type]
+
+
+def test_similarity_of_different_texts() -> None:
+    vectors = [torch.randn(7, width, dtype=torch.float64) for width in (3, 5)]
+    vectors[1][2] = 0.0
+    pairs = PairSimilarity()
+    assert pairs.mean == []
+    for rows in ([0], [1, 2, 3], [4, 5, 6]):
+        pairs.update([one[rows] for one in vectors])
+    assert pairs.count == 7
+    for one, found in zip(vectors, pairs.mean, strict=True):
+        cosines = [
+            functional.cosine_similarity(one[i], one[j], dim=0).item()
+            for i in range(7)
+            for j in range(7)
+            if i != j
+        ]
+        assert found == pytest.approx(sum(cosines) / len(cosines))
 
 
 @given(sizes=st.lists(st.integers(0, 5), min_size=1, max_size=6), seed=st.integers(0, 1000))
