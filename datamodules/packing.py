@@ -1,7 +1,7 @@
 """Sequence packing: texts joined and cut into blocks of one length, so that nothing is padding."""
 
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +13,11 @@ _TEXTS = 2048
 _CHARACTERS = 2**20
 """Texts, and characters, that are encoded at once: enough to keep all cores of the tokenizer busy,
 and little enough that memory does not depend on the corpus."""
+
+_KNOWN = 2**18
+"""Words whose ids are remembered: about 50 MB."""
+_END = " "
+"""Stands for the end of a text among its words, none of which has a space in it."""
 
 
 class Blocks(NamedTuple):
@@ -68,7 +73,7 @@ def pack(
         return np.concatenate([first, rows, last], axis=1)
 
     rest = np.zeros(0, dtype=np.int32)
-    for ids in _limited(_flat(texts, tokenizer, behind[-1:].tolist()), limit_tokens):
+    for ids in _limited(_flat(texts, tokenizer, behind[-1:]), limit_tokens):
         joined = np.concatenate([rest, ids])
         n = len(joined) // room
         rest = joined[n * room :]
@@ -82,14 +87,50 @@ def pack(
 
 
 def _flat(
-    texts: Iterable[str], tokenizer: PretrainedTokenizer, separator: list[int]
+    texts: Iterable[str], tokenizer: PretrainedTokenizer, separator: NDArray[np.int32]
 ) -> Iterator[NDArray[np.int32]]:
     """The ids of many texts at a time, with the separator behind each text."""
+    between = separator.tobytes()
+    words = _Words(tokenizer)
     for parts in _chunks(texts):
-        coded = tokenizer.pieces([part for part, _ in parts])
-        ends = [separator if end else [] for _, end in parts]
-        joined = chain.from_iterable(chain.from_iterable(zip(coded, ends, strict=True)))
-        yield np.fromiter(joined, dtype=np.int32)
+        if tokenizer.splits_at_spaces:
+            yield np.frombuffer(words.encode(parts, between), dtype=np.int32)
+            continue
+        coded = zip(tokenizer.pieces([part for part, _ in parts]), parts, strict=True)
+        raw = (_raw(ids) + (between if end else b"") for ids, (_, end) in coded)
+        yield np.frombuffer(b"".join(raw), dtype=np.int32)
+
+
+def _raw(ids: list[int]) -> bytes:
+    return array("i", ids).tobytes()
+
+
+class _Words:
+    """Encodes texts by looking up their words: each is encoded once, not as often as it occurs.
+
+    The library has no memory of words. This one is bounded: when it is full, it begins anew.
+    """
+
+    def __init__(self, tokenizer: PretrainedTokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._known: dict[str, bytes] = {}
+
+    def encode(self, parts: Sequence[tuple[str, bool]], between: bytes) -> bytes:
+        """The ids of texts, with the separator behind those that end, as bytes of int32."""
+        words: list[str] = []
+        for text, end in parts:
+            words += text.split(" ")
+            if end:
+                words.append(_END)
+        distinct = set(words)
+        new = distinct.difference(self._known)
+        if len(self._known) + len(new) > _KNOWN:
+            self._known.clear()
+            new = distinct
+        listed = list(new)
+        self._known.update(zip(listed, map(_raw, self._tokenizer.pieces(listed)), strict=True))
+        self._known[_END] = between
+        return b"".join(map(self._known.__getitem__, words))
 
 
 def _chunks(texts: Iterable[str]) -> Iterator[list[tuple[str, bool]]]:

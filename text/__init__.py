@@ -2,6 +2,7 @@
 
 from text.batch import Batch, Encoding, Span, Text, collate, length_batches
 from text.hub import hub_reachable
+from text.hugging_face import save_tokenizer
 from text.pretrained import PretrainedTokenizer
 from text.tokenizer import Tokenizer, tokenizer_from_state
 from text.vocabulary import Vocabulary
@@ -20,6 +21,7 @@ __all__ = [
     "collate",
     "hub_reachable",
     "length_batches",
+    "save_tokenizer",
     "split_words",
     "tokenizer_from_state",
     "train_word_piece",

@@ -1,5 +1,6 @@
 """The tokenizer of a pretrained backbone: Hugging Face's fast tokenizer behind our interface."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -132,6 +133,17 @@ class PretrainedTokenizer(Tokenizer):
         coded = self._backend.encode("a")
         own = [i for i, special in enumerate(coded.special_tokens_mask) if not special]
         return coded.ids[: own[0]], coded.ids[own[-1] + 1 :]
+
+    @property
+    def splits_at_spaces(self) -> bool:
+        """Whether the ids of a text are those of its words, however these stand together.
+
+        So it is with BERT's normaliser and pre-tokeniser, which look at nothing beyond a space.
+        """
+        parts = json.loads(self._definition)
+        kinds = [(parts.get(name) or {}).get("type") for name in ("normalizer", "pre_tokenizer")]
+        plain = all(token["special"] for token in parts.get("added_tokens", ()))
+        return plain and kinds == ["BertNormalizer", "BertPreTokenizer"]
 
     def pieces(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of texts without template and however long, for texts that are put together.
