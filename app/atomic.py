@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import stat
 import time
 from collections.abc import Iterable, Iterator
@@ -93,3 +94,18 @@ def write_lines(path: Path, records: Iterable[dict[str, Any]]) -> None:
     """Replace `path` by JSON lines, one per record, in one step."""
     with replacing(path) as stream:
         stream.writelines(json.dumps(record).encode() + b"\n" for record in records)
+
+
+def replace_folder(fresh: Path, folder: Path) -> None:
+    """Let a complete folder take the place of another, or of none.
+
+    Args:
+        fresh: beside `folder`; it is gone afterwards.
+        folder: what it replaces; removed once the new one is in its place.
+    """
+    old = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    with suppress(FileNotFoundError):
+        folder.replace(old)
+    fresh.replace(folder)
+    shutil.rmtree(old, ignore_errors=True)

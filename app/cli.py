@@ -22,6 +22,7 @@ from app import resume, run_directory
 from app.attack_settings import AttackSettings
 from app.checkpoint import AtomicCheckpointIO, BestCheckpoint, CheckpointSettings, LastCheckpoint
 from app.distributed import dry, first_process
+from app.export import Export
 from app.interrupt import KeepHandlers, Stopped, interruption
 from app.join import JoinCorpus
 from app.nonfinite import FiniteLoss, OnNonFinite
@@ -63,8 +64,8 @@ class RobustCLI(LightningCLI):
     def __init__(self, args: Sequence[str] | None = None) -> None:
         self.argv = list(sys.argv[1:] if args is None else args)
         super().__init__(
-            lit_modules.Classifier,
-            datamodules.TextDataModule,
+            lit_modules.TextModule,
+            datamodules.Corpus,
             subclass_mode_model=True,
             subclass_mode_data=True,
             trainer_class=RobustTrainer,
@@ -239,6 +240,7 @@ class RobustCLI(LightningCLI):
             RandomState(allow_world_change=settings.allow_world_change),
             FiniteLoss(self._get(self.config_init, "on_nonfinite_loss")),
             self.recorder,
+            Export(self.run.backbone),
         ]
         if config["logger"]:
             callbacks.append(LearningRateMonitor())

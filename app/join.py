@@ -3,8 +3,8 @@
 import pytorch_lightning as pl
 
 from app.stand_in import StandIn, WholeSplit
-from datamodules import TextDataModule
-from lit_modules import Classifier
+from datamodules import Corpus, TextDataModule
+from lit_modules import Classifier, TextModule
 
 
 class JoinCorpus(pl.Callback):
@@ -20,16 +20,26 @@ class JoinCorpus(pl.Callback):
         module = pl_module.classifier if isinstance(pl_module, StandIn) else pl_module
         corpus = trainer.datamodule  # type: ignore[attr-defined] # set by a connector
         corpus = corpus.source if isinstance(corpus, WholeSplit) else corpus
-        if isinstance(module, Classifier) and isinstance(corpus, TextDataModule):
+        if isinstance(module, TextModule) and isinstance(corpus, Corpus):
             join(module, corpus)
 
 
-def join(module: Classifier, corpus: TextDataModule) -> None:
+def join(module: TextModule, corpus: Corpus) -> None:
     """Attach a module to a corpus that is set up.
 
     Raises:
-        ValueError: the module has been trained for other classes.
+        ValueError: the module has been trained for other classes, or classifies where the corpus
+            has no labels.
     """
+    if isinstance(module, Classifier) and not isinstance(corpus, TextDataModule):
+        msg = (
+            f"got {type(module).__name__} on {type(corpus).__name__}, which has no labels, "
+            "expected a corpus with labels, or --model MaskedLM"
+        )
+        raise ValueError(msg)
     tokenizer = module.tokenizer or module.build_tokenizer(corpus.train_texts())
-    module.attach(tokenizer, list(corpus.class_names), pairs=corpus.pairs)
+    if isinstance(module, Classifier) and isinstance(corpus, TextDataModule):
+        module.attach(tokenizer, list(corpus.class_names), pairs=corpus.pairs)
+    else:
+        module.attach_tokenizer(tokenizer)
     corpus.tokenizer = module.tokenizer

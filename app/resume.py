@@ -4,11 +4,12 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from pydoc import locate
 from typing import Any
 
 from app.results import Stage
 from app.run_directory import RunDirectory
-from lit_modules import CheckpointError, read_checkpoint
+from lit_modules import CheckpointError, MaskedLM, read_checkpoint
 
 log = logging.getLogger(__name__)
 
@@ -122,6 +123,12 @@ def newest_state(run: RunDirectory) -> tuple[Path, int] | None:
     return None
 
 
+def _classifies(config: Mapping[str, Any]) -> bool:
+    """Whether the method classifies, so that there is something to certify."""
+    method = locate(str(config.get("model", {}).get("class_path", "")))
+    return not (isinstance(method, type) and issubclass(method, MaskedLM))
+
+
 def plan_training(run: RunDirectory, config: Mapping[str, Any], *, whole: bool) -> Plan:
     """Decide what `fit` (or `train`, the `whole` of fit, test and certify) has to do.
 
@@ -133,7 +140,9 @@ def plan_training(run: RunDirectory, config: Mapping[str, Any], *, whole: bool) 
         CheckpointError: the checkpoints of the run are damaged.
         ValueError: the run is finished, or has other settings.
     """
-    stages: tuple[Stage, ...] = ("fit", "test", "certify") if whole else ("fit",)
+    stages: tuple[Stage, ...] = ("fit",)
+    if whole:
+        stages = ("fit", "test", "certify") if _classifies(config) else ("fit", "test")
     if not run.begun:
         return Plan(stages)
     # With another number of processes the batch of each may be another; the loader sees to it that

@@ -70,6 +70,11 @@ class RunDirectory:
         return self.path / ("certificates.jsonl" if bound == "sound" else f"printed_{bound}.jsonl")
 
     @property
+    def backbone(self) -> Path:
+        """Folder of the encoder that a pre-training run has trained."""
+        return self.path / "backbone"
+
+    @property
     def predictions(self) -> Path:
         """One prediction per sample."""
         return self.path / "predictions.jsonl"

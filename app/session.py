@@ -11,7 +11,7 @@ from pytorch_lightning.plugins.environments import SLURMEnvironment  # type: ign
 from app.distributed import gather_parts
 from app.ranks import watched
 from lit_modules import (
-    Classifier,
+    TextModule,
     check_fits,
     check_method,
     check_would_fit,
@@ -56,7 +56,7 @@ def _restored(
 
     The model gets the vocabulary and the classes from it, which it needs to make its weights.
     """
-    if ckpt_path is None or not isinstance(model, Classifier):
+    if ckpt_path is None or not isinstance(model, TextModule):
         yield None if ckpt_path is None else str(ckpt_path)
         return
     checkpoint = read_checkpoint(ckpt_path)

@@ -23,7 +23,7 @@ from app.session import digest, session
 from app.version import line
 from attacks import PGD, Outcome
 from layers.attention.bounds import Bound
-from lit_modules import Classifier
+from lit_modules import Classifier, TextModule
 
 log = logging.getLogger(__name__)
 
@@ -193,6 +193,7 @@ class RobustTrainer(pl.Trainer):
                 classified rightly with a radius of more than R.
         """
         self._require_full_precision()
+        require_classifier(model, "certify")
         run, about = self._kept, None
         # A part of the split is another part for another batch size: that is not taken up again.
         if ckpt_path and Path(ckpt_path).is_file() and self.limit_test_batches == 1.0:
@@ -228,6 +229,7 @@ class RobustTrainer(pl.Trainer):
             ckpt_path: checkpoint to attack; `best.ckpt` of `--run` if not given.
             settings: which attacks, on what, and at what cost.
         """
+        require_classifier(model, "attack")
         return attack(self, model, datamodule, ckpt_path, settings or AttackSettings())
 
     @override
@@ -252,6 +254,8 @@ class RobustTrainer(pl.Trainer):
             ckpt_path: checkpoint to predict with; `best.ckpt` of `--run` if not given.
             weights_only: see Lightning; checkpoints with code in them are never loaded.
         """
+        if isinstance(model, TextModule):
+            require_classifier(model, "predict")
         if self._kept is not None and self.recorder is not None:
             return_predictions = False
             self.recorder.keep_config(self)
@@ -262,7 +266,7 @@ class RobustTrainer(pl.Trainer):
 
     def train(
         self,
-        model: Classifier,
+        model: TextModule,
         datamodule: pl.LightningDataModule | None = None,
         ckpt_path: str | Path | None = None,
         *,
@@ -272,7 +276,7 @@ class RobustTrainer(pl.Trainer):
         pgd_restarts: int = 1,
         radii: list[float] = list(RADII),  # noqa: B006 (LightningCLI shows it; it is only read)
     ) -> None:
-        """Fit a model, then test and certify its best checkpoint.
+        """Fit a model, then test and certify its best checkpoint (an encoder: fit and test).
 
         Stages that a run has been through already are left out.
 
@@ -290,7 +294,7 @@ class RobustTrainer(pl.Trainer):
             radii: the R of the metrics `certify/accuracy@R`, the share of the texts that are
                 classified rightly with a radius of more than R.
         """
-        stages = tuple(self.stages)
+        stages = tuple(s for s in self.stages if s != "certify" or isinstance(model, Classifier))
         if "certify" in stages:
             self._require_full_precision()
         if "fit" in stages:
@@ -306,7 +310,7 @@ class RobustTrainer(pl.Trainer):
                 pgd_step_size=pgd_step_size,
                 pgd_restarts=pgd_restarts,
             )
-        if "certify" in stages:
+        if "certify" in stages and isinstance(model, Classifier):
             self.certify(model, datamodule, best, radii=radii)
 
     @property
@@ -374,3 +378,14 @@ class RobustTrainer(pl.Trainer):
                 "it, then `certify --run NAME` without"
             )
             raise ValueError(msg)
+
+
+def require_classifier(model: pl.LightningModule, what: str) -> None:
+    """Raise ValueError for a model that classifies nothing."""
+    if not isinstance(model, Classifier):
+        msg = (
+            f"got {what} for {type(model).__name__}, which classifies nothing, expected a "
+            "classifier: train one on its folder, for example --model UniBERT --model.backbone "
+            "runs/NAME/backbone"
+        )
+        raise ValueError(msg)

@@ -1,179 +1,122 @@
-"""Pretrained encoders as frozen sources of token vectors."""
+"""Encoders of `transformers` that are trained to classify."""
 
-import pickle
-import re
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-import torch
 from torch import Tensor, nn
-from torch.nn import functional
+
+from layers.pretrained import architecture_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-_LEADS_ELSEWHERE = re.compile(
-    r"auto_map|trust_remote_code|attn_implementation|name_or_path|_config$"
-)
-"""Settings of an architecture by which transformers fetches more from the hub, or code."""
+Pooling = Literal["first", "mean"]
+POOLINGS: tuple[Pooling, ...] = ("first", "mean")
 
 
-class FrozenBackbone(nn.Module):
-    """A pretrained encoder that is never trained; its token vectors are scaled to a fixed norm.
+class Backbone(nn.Module):
+    """An encoder of `transformers` that is trained, cut where perturbations enter it.
 
-    Always in evaluation mode, whatever the module around it does.
+    `embed` gives what the word embedding gives; `forward` takes it from there. Segments are added
+    in `embed` (as the difference to segment 0, which the encoder adds itself), so that the vectors
+    alone say all about the text.
+
+    Args:
+        encoder: BERT, RoBERTa, ALBERT, DistilBERT, DeBERTa or another with their interface. Its
+            pooler is dropped: heads are ours.
+    """
+
+    def __init__(self, encoder: "PreTrainedModel") -> None:
+        super().__init__()
+        if getattr(encoder, "pooler", None) is not None:
+            encoder.pooler = None  # type: ignore[assignment] # torch allows it
+        self.encoder = encoder
+        self.width: int = encoder.config.hidden_size
+
+    @property
+    def architecture(self) -> dict[str, Any]:
+        """The architecture, as JSON scalars, lists and dicts."""
+        return architecture_of(self.encoder)
+
+    def set_dropout(self, rate: float) -> None:
+        """Use this rate everywhere in the encoder, in place of those of its configuration."""
+        for module in self.encoder.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = rate
+
+    def embed(self, input_ids: Tensor, segment_ids: Tensor | None = None) -> Tensor:
+        """Word embeddings.
+
+        Args:
+            input_ids: `[B, N]` int64.
+            segment_ids: `[B, N]` int64, for pairs; left out where the encoder knows no segments.
+
+        Returns:
+            `[B, N, e]`; e is the encoder's width, but for ALBERT.
+        """
+        x: Tensor = self.encoder.get_input_embeddings()(input_ids)
+        table = getattr(getattr(self.encoder, "embeddings", None), "token_type_embeddings", None)
+        if segment_ids is None or table is None or table.num_embeddings < 2:
+            return x
+        first: Tensor = table.weight[0]
+        return x + (table(segment_ids) - first)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """The last hidden states.
+
+        Args:
+            x: `[B, N, e]`, see `embed`.
+            mask: `[B, N]` bool, True at real tokens, which come first.
+
+        Returns:
+            `[B, N, d]`.
+        """
+        out = self.encoder(inputs_embeds=x, attention_mask=mask.long())
+        hidden: Tensor = out.last_hidden_state
+        return hidden
+
+    def hidden_states(self, x: Tensor, mask: Tensor) -> list[Tensor]:
+        """`[B, N, d]` after each layer, the first layer first."""
+        out = self.encoder(inputs_embeds=x, attention_mask=mask.long(), output_hidden_states=True)
+        return list(out.hidden_states[1:])
+
+
+class BackboneClassifier(nn.Module):
+    """An encoder under BERT's head: a dense layer with tanh, and a projection to the classes.
+
+    The dense layer and the projection are W_c and W_proj of the UniBERT paper's Table 1.
+
+    Args:
+        backbone: the encoder.
+        num_classes: number of classes C.
+        pooling: what of the last layer the head sees: the `first` token, or the `mean` over all.
+        dropout: before the projection, while training.
     """
 
     def __init__(
         self,
-        name_or_path: str,
+        backbone: Backbone,
+        num_classes: int,
         *,
-        config: dict[str, Any] | None = None,
-        layer: int = -1,
-        norm: float = 2.0,
-        cache: bool = False,
+        pooling: Pooling = "first",
+        dropout: float = 0.1,
     ) -> None:
-        """Load the encoder.
-
-        Args:
-            name_or_path: folder or hub name.
-            config: with a configuration (as `config` gives it) only the architecture is built and
-                no file is read: for weights that come from a checkpoint.
-            layer: which hidden state to take; -1 is the last.
-            norm: norm of every output vector.
-            cache: keep outputs in memory by sample id (4 N d bytes a sample).
-
-        Raises:
-            ValueError: the encoder cannot be loaded, or has no such layer.
-        """
         super().__init__()
-        self.encoder: PreTrainedModel = (
-            _build(config) if config is not None else _load(name_or_path)
-        )
-        self.encoder.requires_grad_(requires_grad=False)
-        self.encoder.train(mode=False)
-        self.layer, self.norm = layer, norm
-        self.width: int = self.encoder.config.hidden_size
-        states: int = self.encoder.config.num_hidden_layers + 1
-        if not -states <= layer < states:
-            msg = f"got backbone_layer={layer}, expected {-states} ... {states - 1}"
-            raise ValueError(msg)
-        self._cache: dict[int, Tensor] | None = {} if cache else None
+        self.backbone, self.pooling = backbone, pooling
+        self.classifier = nn.Linear(backbone.width, backbone.width)
+        self.projection = nn.Linear(backbone.width, num_classes)
+        self.dropout = nn.Dropout(dropout)
+        std = getattr(backbone.encoder.config, "initializer_range", 0.02)
+        for layer in (self.classifier, self.projection):
+            nn.init.normal_(layer.weight, std=std)
+            nn.init.zeros_(layer.bias)
 
-    def check_fits(self, vocab_size: int, max_length: int) -> None:
-        """Raise ValueError unless the encoder has an embedding for every token and position.
-
-        Args:
-            vocab_size: of the tokenizer.
-            max_length: longest text in tokens.
-        """
-        words: int = self.encoder.config.vocab_size
-        longest = max_length
-        table = getattr(getattr(self.encoder, "embeddings", None), "position_embeddings", None)
-        if isinstance(table, nn.Embedding):
-            # RoBERTa and its kin count positions from behind the padding id.
-            taken = 0 if table.padding_idx is None else table.padding_idx + 1
-            longest = table.num_embeddings - taken
-        if vocab_size > words or max_length > longest:
-            msg = (
-                f"got a tokenizer of {vocab_size} ids and max_length={max_length}, expected at "
-                f"most {words} ids and {longest} tokens for this backbone: use the tokenizer it "
-                "was trained with, and a smaller max_length"
-            )
-            raise ValueError(msg)
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The architecture, as JSON scalars, lists and dicts."""
-        config: dict[str, Any] = self.encoder.config.to_diff_dict()
-        return {"model_type": self.encoder.config.model_type, **config}
-
-    def train(self, mode: bool = True) -> "FrozenBackbone":
-        """Stay in evaluation mode: dropout in a frozen encoder would only add noise."""
-        super().train(mode)
-        self.encoder.train(mode=False)
-        return self
-
-    def forward(
-        self,
-        input_ids: Tensor,
-        mask: Tensor,
-        segment_ids: Tensor | None = None,
-        *,
-        sample_ids: Tensor | None = None,
-    ) -> Tensor:
-        """Token vectors of the chosen layer.
-
-        Args:
-            input_ids: `[B, N]` int64.
-            mask: `[B, N]` bool, True at real tokens.
-            segment_ids: `[B, N]` int64, for pairs.
-            sample_ids: `[B]`; with a cache, outputs are looked up and kept under these.
-
-        Returns:
-            `[B, N, d]`, vectors of norm `norm` at real tokens.
-        """
-        if self._cache is None or sample_ids is None:
-            return self._encode(input_ids, mask, segment_ids)
-        keys = sample_ids.tolist()
-        if not all(key in self._cache for key in keys):
-            vectors = self._encode(input_ids, mask, segment_ids)
-            for row, key in enumerate(keys):
-                self._cache[key] = vectors[row, mask[row]].clone()
-            return vectors
-        cached = torch.cat([self._cache[key] for key in keys])
-        out = cached.new_zeros(*mask.shape, cached.shape[-1])
-        out[mask] = cached
-        return out
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the content of the cache out of copies and pickles: it may be gigabytes."""
-        return {**self.__dict__, "_cache": None if self._cache is None else {}}
-
-    @torch.no_grad()
-    def _encode(self, input_ids: Tensor, mask: Tensor, segment_ids: Tensor | None) -> Tensor:
-        inputs = {"input_ids": input_ids, "attention_mask": mask.long()}
-        if segment_ids is not None and getattr(self.encoder.config, "type_vocab_size", 0) > 1:
-            inputs["token_type_ids"] = segment_ids
-        last = self.layer in (-1, self.encoder.config.num_hidden_layers)
-        out = self.encoder(**inputs, output_hidden_states=not last)
-        hidden: Tensor = out.last_hidden_state if last else out.hidden_states[self.layer]
-        return self.norm * functional.normalize(hidden, dim=-1)
-
-
-def _load(name_or_path: str) -> "PreTrainedModel":
-    from transformers import AutoModel
-
-    try:
-        # Said, not left open: where it is open, transformers asks at the terminal.
-        model: PreTrainedModel = AutoModel.from_pretrained(
-            name_or_path, dtype=torch.float32, trust_remote_code=False
-        )
-    except (OSError, ValueError, pickle.UnpicklingError) as error:
-        where = "folder" if Path(name_or_path).is_dir() else "folder or hub name"
-        msg = (
-            f"got backbone {name_or_path!r}, from which no encoder could be loaded "
-            f"({str(error).strip().splitlines()[0]}); expected a {where} with config.json and "
-            "weights: download it once where the hub can be reached, or give its folder"
-        )
-        raise ValueError(msg) from error
-    return model
-
-
-def _build(config: dict[str, Any]) -> "PreTrainedModel":
-    from transformers import AutoConfig, AutoModel
-
-    wrong = sorted(name for name in config if _LEADS_ELSEWHERE.search(name))
-    if wrong or not isinstance(config.get("model_type"), str):
-        msg = (
-            f"got a backbone's configuration with {', '.join(wrong) or 'no model_type'}, expected "
-            "an architecture alone: take the checkpoint from who trained it, or train anew"
-        )
-        raise ValueError(msg)
-    settings = {key: value for key, value in config.items() if key != "model_type"}
-    model: PreTrainedModel = AutoModel.from_config(  # type: ignore[no-untyped-call] # theirs
-        AutoConfig.for_model(config["model_type"], **settings),
-        dtype=torch.float32,
-        trust_remote_code=False,
-    )
-    return model
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """`[B, N, e]` embedded tokens and mask `[B, N]` to logits `[B, C]`."""
+        hidden: Tensor = self.backbone(x, mask)
+        if self.pooling == "first":
+            pooled = hidden[:, 0]
+        else:
+            real = mask.unsqueeze(-1).to(hidden.dtype)
+            pooled = (hidden * real).sum(dim=1) / real.sum(dim=1)
+        logits: Tensor = self.projection(self.dropout(self.classifier(pooled).tanh()))
+        return logits

@@ -8,20 +8,28 @@ from lit_modules.checkpoint import (
     check_method,
     check_would_fit,
     load,
+    load_module,
     read_checkpoint,
 )
+from lit_modules.masked_lm import MaskedLM
 from lit_modules.olsa import OLSA
 from lit_modules.text_classifier import TextClassifier
+from lit_modules.text_module import TextModule
+from lit_modules.unibert import UniBERT
 
 __all__ = [
     "METHODS",
     "OLSA",
     "CheckpointError",
     "Classifier",
+    "MaskedLM",
     "TextClassifier",
+    "TextModule",
+    "UniBERT",
     "check_fits",
     "check_method",
     "check_would_fit",
     "load",
+    "load_module",
     "read_checkpoint",
 ]

@@ -4,33 +4,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import pytorch_lightning as pl
 import torch
 from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
-from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 
 from attacks import PGD
 from lit_modules.means import SampleMeans
-from lit_modules.processes import batch_weight, global_means
-from lit_modules.schedule import Decay, learning_rate_factor
-from text import (
-    Batch,
-    Text,
-    Tokenizer,
-    WordTokenizer,
-    collate,
-    length_batches,
-    tokenizer_from_state,
-)
-
-CHECKPOINT_KEY = "steadfast"
-CHECKPOINT_FORMAT = 1
+from lit_modules.processes import batch_weight
+from lit_modules.schedule import Decay
+from lit_modules.text_module import CHECKPOINT_KEY, TextModule, checkpoint_content
+from text import Batch, Text, Tokenizer, WordTokenizer, collate, length_batches
 
 
-class Classifier(pl.LightningModule):
+class Classifier(TextModule):
     """A text classifier: `embed` a batch, `classify` the embedded tokens.
 
     Perturbations and certificates live between the two. A module knows neither its vocabulary nor
@@ -66,14 +53,10 @@ class Classifier(pl.LightningModule):
             decay: shape of its way back to zero after that.
             extra_metrics: keys that `evaluate` returns beside `loss` and `accuracy`.
         """
-        super().__init__()
-        self.tokenizer: Tokenizer | None = None
+        super().__init__(optimizer=optimizer, lr_scheduler=lr_scheduler, warmup=warmup, decay=decay)
         self.class_names: list[str] | None = None
         self.pairs = False
         self.max_length, self.min_count, self.max_vocab_size = max_length, min_count, max_vocab_size
-        self.optimizer, self.lr_scheduler = optimizer, lr_scheduler
-        self.warmup, self.decay = warmup, decay
-        learning_rate_factor(0, warmup=warmup, decay=decay)  # a wrong setting is found now
         self.test_attack: PGD | None = None
         """Run by every test step if set; the strength of an attack is no property of the model."""
         self.metric_names = ("loss", "accuracy", *extra_metrics)
@@ -115,31 +98,13 @@ class Classifier(pl.LightningModule):
                 f"{self.class_names} (pairs: {self.pairs}): use a corpus of the same task"
             )
             raise ValueError(msg)
-        if self.tokenizer is None:
-            self.tokenizer = tokenizer
-        elif tokenizer is not self.tokenizer and tokenizer.state() != self.tokenizer.state():
-            msg = (
-                f"got another vocabulary ({tokenizer.vocab_size} ids) than the model has "
-                f"({self.tokenizer.vocab_size} ids), expected the same: its weights belong to it"
-            )
-            raise ValueError(msg)
+        self.attach_tokenizer(tokenizer)
         self.class_names, self.pairs = names, pairs
 
     def restore_text(self, checkpoint: dict[str, Any]) -> None:
-        """Attach what a checkpoint (as `read_checkpoint` returns it) was trained with.
-
-        Raises:
-            ValueError: it has no such content, or other than the model has already.
-        """
-        content = checkpoint.get(CHECKPOINT_KEY)
-        if content is None:
-            msg = "got a checkpoint without vocabulary and classes, expected one of this project"
-            raise ValueError(msg)
-        self.attach(
-            tokenizer_from_state(content["tokenizer"]),
-            content["class_names"],
-            pairs=content["pairs"],
-        )
+        super().restore_text(checkpoint)
+        content = checkpoint_content(checkpoint)
+        self.attach(self.require_tokenizer(), content["class_names"], pairs=content["pairs"])
 
     def require_text(self) -> tuple[Tokenizer, list[str]]:
         """The tokenizer and the class names; raises RuntimeError if there are none yet."""
@@ -152,17 +117,9 @@ class Classifier(pl.LightningModule):
         return self.tokenizer, self.class_names
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        tokenizer, class_names = self.require_text()
-        checkpoint[CHECKPOINT_KEY] = {
-            "format": CHECKPOINT_FORMAT,
-            "method": type(self).__name__,
-            "tokenizer": tokenizer.state(),
-            "class_names": class_names,
-            "pairs": self.pairs,
-        }
-
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        self.restore_text(checkpoint)
+        _, class_names = self.require_text()
+        super().on_save_checkpoint(checkpoint)
+        checkpoint[CHECKPOINT_KEY] |= {"class_names": class_names, "pairs": self.pairs}
 
     # The classifier contract
 
@@ -212,32 +169,6 @@ class Classifier(pl.LightningModule):
 
     # Steps
 
-    def configure_optimizers(self) -> OptimizerLRScheduler:
-        optimizer = self.optimizer([p for p in self.parameters() if p.requires_grad])
-        if self.lr_scheduler is not None:
-            scheduler = self.lr_scheduler(optimizer)
-            if isinstance(scheduler, ReduceLROnPlateau):
-                # LightningCLI's own class names what it watches; torch's does not.
-                monitor = getattr(scheduler, "monitor", "val/loss")
-                return {
-                    "optimizer": optimizer,
-                    "lr_scheduler": {"scheduler": scheduler, "monitor": monitor},
-                }
-            return [optimizer], [scheduler]
-        if self.warmup == 0 and self.decay == "none":
-            return optimizer
-        factor = learning_rate_factor(self.total_steps(), warmup=self.warmup, decay=self.decay)
-        schedule = LambdaLR(optimizer, factor)
-        return {
-            "optimizer": optimizer,
-            "lr_scheduler": {"scheduler": schedule, "interval": "step"},
-        }
-
-    def total_steps(self) -> int:
-        """Optimiser steps of the whole run, 0 where the run has no end."""
-        steps = self.trainer.estimated_stepping_batches
-        return int(steps) if steps != float("inf") else 0
-
     def forward(self, batch: Batch) -> Tensor:
         """Logits `[B, C]` of a batch."""
         return self.classify(self.embed(batch), batch.mask)
@@ -248,31 +179,22 @@ class Classifier(pl.LightningModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         logits, labels = self(batch), labels_of(batch)
-        loss, weight = self.loss(logits, labels), batch_weight(self.trainer, batch_idx)
+        loss = self.loss(logits, labels)
         shown = {"train/loss": loss.detach()}
         if self.logs_this_step():
             shown["train/accuracy"] = (logits.argmax(dim=1) == labels).to(loss.dtype).mean()
-            shown = global_means(self.trainer, shown, weight)
-        # At other steps the loss is this process's own: asking the others would slow them all down.
-        for name, value in shown.items():
-            self.log(name, value, batch_size=len(batch), prog_bar=name == "train/loss")
-        return weight * loss
-
-    def logs_this_step(self) -> bool:
-        """Whether the trainer writes metrics at this step; others need not be computed."""
-        # 0 turns logging off.
-        every: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined] # set by a connector
-        return every > 0 and (self.trainer.global_step + 1) % every == 0
+        self.log_step(shown, batch_idx, size=len(batch))
+        return batch_weight(self.trainer, batch_idx) * loss
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        self._accumulate(self.val_means, self.evaluate(batch), batch_idx)
+        self.accumulate(self.val_means, self.evaluate(batch), batch_idx)
 
     def test_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor] | None:
         values = self.evaluate(batch)
         attacked = self.attack(self.test_attack, batch) if self.test_attack is not None else None
         if attacked is not None:
             values["pgd_accuracy"] = attacked["survived"].float()
-        self._accumulate(self.test_means, values, batch_idx)
+        self.accumulate(self.test_means, values, batch_idx)
         return attacked
 
     def attack(self, attack: PGD, batch: Batch) -> dict[str, Tensor]:
@@ -296,6 +218,19 @@ class Classifier(pl.LightningModule):
             "pgd_prediction": self.classify(found, batch.mask).argmax(dim=1),
             "survived": (prediction == labels) & ~flipped,
         }
+
+    def activations(self, batch: Batch) -> list[Tensor]:
+        """`[B, N, d]` after each layer, the first layer first.
+
+        Raises:
+            ValueError: the method has no layers to show.
+        """
+        del batch
+        msg = (
+            f"got {type(self).__name__}, which shows no activations of its layers, expected a "
+            "method on a Transformer, as UniBERT"
+        )
+        raise ValueError(msg)
 
     def predict_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
         logits = self(batch)
@@ -333,20 +268,12 @@ class Classifier(pl.LightningModule):
             for parameter in trainable:
                 parameter.requires_grad_(True)
 
-    def _accumulate(self, means: SampleMeans, values: dict[str, Tensor], batch_idx: int) -> None:
-        if batch_weight(self.trainer, batch_idx) > 0:
-            means.update(values)
-
     def on_validation_epoch_end(self) -> None:
-        self._log_means("val", self.val_means.take(self.metric_names))
+        self.log_means("val", self.val_means.take(self.metric_names))
 
     def on_test_epoch_end(self) -> None:
         attacked = () if self.test_attack is None else ("pgd_accuracy",)
-        self._log_means("test", self.test_means.take((*self.metric_names, *attacked)))
-
-    def _log_means(self, stage: str, means: dict[str, Tensor]) -> None:
-        for name, mean in means.items():
-            self.log(f"{stage}/{name}", mean, prog_bar=name == "accuracy")
+        self.log_means("test", self.test_means.take((*self.metric_names, *attacked)))
 
 
 def labels_of(batch: Batch) -> Tensor:

@@ -8,15 +8,20 @@ from typing import Any
 
 import torch
 
-from lit_modules.base import CHECKPOINT_FORMAT, CHECKPOINT_KEY, Classifier
+from lit_modules.base import Classifier
+from lit_modules.masked_lm import MaskedLM
 from lit_modules.olsa import OLSA
 from lit_modules.plausible import check_archive, check_content, without_weights
 from lit_modules.sealed import intact
 from lit_modules.text_classifier import TextClassifier
+from lit_modules.text_module import CHECKPOINT_FORMAT, CHECKPOINT_KEY, TextModule
+from lit_modules.unibert import UniBERT
 
 log = logging.getLogger(__name__)
 
-METHODS: dict[str, type[Classifier]] = {cls.__name__: cls for cls in (OLSA, TextClassifier)}
+METHODS: dict[str, type[TextModule]] = {
+    cls.__name__: cls for cls in (OLSA, TextClassifier, UniBERT, MaskedLM)
+}
 """Every method, by the name that its checkpoints carry."""
 
 CONTENT = ("method", "tokenizer", "class_names", "pairs")
@@ -99,7 +104,7 @@ def read_checkpoint(path: str | Path, *, lazily: bool = False) -> dict[str, Any]
     return checkpoint
 
 
-def check_fits(checkpoint: dict[str, Any], model: Classifier, path: str | Path) -> None:
+def check_fits(checkpoint: dict[str, Any], model: TextModule, path: str | Path) -> None:
     """Raise CheckpointError unless the checkpoint is of this model's method and shapes.
 
     Needs `model.restore_text(checkpoint)` and `model.configure_model()` before.
@@ -123,7 +128,7 @@ def check_fits(checkpoint: dict[str, Any], model: Classifier, path: str | Path) 
         raise CheckpointError(msg)
 
 
-def check_would_fit(checkpoint: dict[str, Any], model: Classifier, path: str | Path) -> None:
+def check_would_fit(checkpoint: dict[str, Any], model: TextModule, path: str | Path) -> None:
     """Raise CheckpointError unless a model will fit, before there is memory for its weights.
 
     Needs `model.restore_text(checkpoint)` before.
@@ -136,7 +141,7 @@ def check_would_fit(checkpoint: dict[str, Any], model: Classifier, path: str | P
     check_fits(checkpoint, planned, path)
 
 
-def check_method(checkpoint: dict[str, Any], model: Classifier, path: str | Path) -> None:
+def check_method(checkpoint: dict[str, Any], model: TextModule, path: str | Path) -> None:
     """Raise CheckpointError unless the checkpoint was written by this model's method."""
     method = checkpoint[CHECKPOINT_KEY]["method"]
     if method != type(model).__name__:
@@ -148,7 +153,26 @@ def check_method(checkpoint: dict[str, Any], model: Classifier, path: str | Path
 
 
 def load(path: str | Path) -> Classifier:
-    """The module of any checkpoint, of any method, on the CPU and in evaluation mode.
+    """The classifier of any checkpoint, of any method, on the CPU and in evaluation mode.
+
+    Args:
+        path: a checkpoint written by `fit` or `train`; nothing else is needed.
+
+    Raises:
+        CheckpointError: see `load_module`, or a checkpoint of something else than a classifier.
+    """
+    module = load_module(path)
+    if not isinstance(module, Classifier):
+        msg = (
+            f"got checkpoint {path} of {type(module).__name__}, which classifies nothing, expected "
+            "one of a classifier: train one on the folder `backbone` beside its checkpoints"
+        )
+        raise CheckpointError(msg)
+    return module
+
+
+def load_module(path: str | Path) -> TextModule:
+    """The module of any checkpoint, on the CPU and in evaluation mode.
 
     Args:
         path: a checkpoint written by `fit` or `train`; nothing else is needed.

@@ -14,12 +14,12 @@ from torch import Tensor
 from layers import NormalizedEmbedding, olsa_classifier
 from layers.attention.additive import Activation
 from layers.attention.bounds import Bound
-from layers.backbones import FrozenBackbone
+from layers.frozen_backbone import FrozenBackbone
 from layers.orthogonal import Method
-from lit_modules.base import CHECKPOINT_KEY
 from lit_modules.certified import CertifiedClassifier
 from lit_modules.radius import Loss, Margin, RadiusObjective, Schedule
 from lit_modules.schedule import Decay
+from lit_modules.text_module import CHECKPOINT_KEY
 from text import Batch, PretrainedTokenizer, Text, Tokenizer
 
 

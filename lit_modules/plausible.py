@@ -20,7 +20,7 @@ from torch.nn.modules.module import (
     register_module_parameter_registration_hook,
 )
 
-from lit_modules.base import CHECKPOINT_KEY, Classifier
+from lit_modules.text_module import CHECKPOINT_KEY, TextModule
 
 _BEGIN = b"PK\x03\x04"
 _NAME = re.compile(r"[\w.-]+(/[\w.-]+)+")
@@ -106,7 +106,7 @@ def _is_stored(tensor: Tensor) -> bool:
     return tensor.numel() * tensor.element_size() <= tensor.untyped_storage().nbytes()
 
 
-def without_weights(checkpoint: Mapping[str, Any], model: Classifier) -> Classifier:
+def without_weights(checkpoint: Mapping[str, Any], model: TextModule) -> TextModule:
     """The model that a checkpoint would make, without memory for its weights.
 
     Args:

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import lit_modules
-from layers.backbones import FrozenBackbone
+from layers.frozen_backbone import FrozenBackbone
 from lit_modules import CheckpointError
 from tests.security.checkpoints import seal
 from tests.security.payloads import Evaluate, Hidden, Marker, Shell
@@ -87,7 +87,7 @@ def test_a_configuration_cannot_name_code_of_the_hub(folder: Path, tmp_path: Pat
         shutil.copytree(folder, tmp_path / name)
         change(tmp_path / name, "config.json", **{name: "evil/attention"})
     program = f"""
-from layers.backbones import FrozenBackbone
+from layers.frozen_backbone import FrozenBackbone
 for name in {names}:
     try:
         FrozenBackbone(name)
@@ -165,7 +165,7 @@ def test_code_on_the_hub_is_not_executed(
     change(folder, "config.json", auto_map=REMOTE, model_type=model_type)
     change(folder, "tokenizer_config.json", auto_map=REMOTE, tokenizer_class="EvilTokenizer")
     program = """
-from layers.backbones import FrozenBackbone
+from layers.frozen_backbone import FrozenBackbone
 from text.pretrained import PretrainedTokenizer
 for build in (FrozenBackbone, lambda name: PretrainedTokenizer.from_pretrained(name, max_length=9)):
     try:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from layers.backbones import FrozenBackbone
+from layers.frozen_backbone import FrozenBackbone
 from lit_modules import Classifier
 from tests.unit.lit_modules.builders import SINGLE, attached, loader, olsa, trainer
 from text import PretrainedTokenizer, WordTokenizer

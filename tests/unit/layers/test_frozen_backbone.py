@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from layers.backbones import FrozenBackbone
+from layers.frozen_backbone import FrozenBackbone
 from tests.unit.lit_modules.builders import save_backbone
 
 

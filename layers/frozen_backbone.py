@@ -1,0 +1,116 @@
+"""Pretrained encoders as frozen sources of token vectors."""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from layers.pretrained import architecture_of, build_encoder, check_fits, load_encoder
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+class FrozenBackbone(nn.Module):
+    """A pretrained encoder that is never trained; its token vectors are scaled to a fixed norm.
+
+    Always in evaluation mode, whatever the module around it does.
+    """
+
+    def __init__(
+        self,
+        name_or_path: str,
+        *,
+        config: dict[str, Any] | None = None,
+        layer: int = -1,
+        norm: float = 2.0,
+        cache: bool = False,
+    ) -> None:
+        """Load the encoder.
+
+        Args:
+            name_or_path: folder or hub name.
+            config: with a configuration (as `config` gives it) only the architecture is built and
+                no file is read: for weights that come from a checkpoint.
+            layer: which hidden state to take; -1 is the last.
+            norm: norm of every output vector.
+            cache: keep outputs in memory by sample id (4 N d bytes a sample).
+
+        Raises:
+            ValueError: the encoder cannot be loaded, or has no such layer.
+        """
+        super().__init__()
+        self.encoder: PreTrainedModel = (
+            build_encoder(config) if config is not None else load_encoder(name_or_path)
+        )
+        self.encoder.requires_grad_(requires_grad=False)
+        self.encoder.train(mode=False)
+        self.layer, self.norm = layer, norm
+        self.width: int = self.encoder.config.hidden_size
+        states: int = self.encoder.config.num_hidden_layers + 1
+        if not -states <= layer < states:
+            msg = f"got backbone_layer={layer}, expected {-states} ... {states - 1}"
+            raise ValueError(msg)
+        self._cache: dict[int, Tensor] | None = {} if cache else None
+
+    def check_fits(self, vocab_size: int, max_length: int) -> None:
+        """See `layers.pretrained.check_fits`."""
+        check_fits(self.encoder, vocab_size, max_length)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The architecture, as JSON scalars, lists and dicts."""
+        return architecture_of(self.encoder)
+
+    def train(self, mode: bool = True) -> "FrozenBackbone":
+        """Stay in evaluation mode: dropout in a frozen encoder would only add noise."""
+        super().train(mode)
+        self.encoder.train(mode=False)
+        return self
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        mask: Tensor,
+        segment_ids: Tensor | None = None,
+        *,
+        sample_ids: Tensor | None = None,
+    ) -> Tensor:
+        """Token vectors of the chosen layer.
+
+        Args:
+            input_ids: `[B, N]` int64.
+            mask: `[B, N]` bool, True at real tokens.
+            segment_ids: `[B, N]` int64, for pairs.
+            sample_ids: `[B]`; with a cache, outputs are looked up and kept under these.
+
+        Returns:
+            `[B, N, d]`, vectors of norm `norm` at real tokens.
+        """
+        if self._cache is None or sample_ids is None:
+            return self._encode(input_ids, mask, segment_ids)
+        keys = sample_ids.tolist()
+        if not all(key in self._cache for key in keys):
+            vectors = self._encode(input_ids, mask, segment_ids)
+            for row, key in enumerate(keys):
+                self._cache[key] = vectors[row, mask[row]].clone()
+            return vectors
+        cached = torch.cat([self._cache[key] for key in keys])
+        out = cached.new_zeros(*mask.shape, cached.shape[-1])
+        out[mask] = cached
+        return out
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the content of the cache out of copies and pickles: it may be gigabytes."""
+        return {**self.__dict__, "_cache": None if self._cache is None else {}}
+
+    @torch.no_grad()
+    def _encode(self, input_ids: Tensor, mask: Tensor, segment_ids: Tensor | None) -> Tensor:
+        inputs = {"input_ids": input_ids, "attention_mask": mask.long()}
+        if segment_ids is not None and getattr(self.encoder.config, "type_vocab_size", 0) > 1:
+            inputs["token_type_ids"] = segment_ids
+        last = self.layer in (-1, self.encoder.config.num_hidden_layers)
+        out = self.encoder(**inputs, output_hidden_states=not last)
+        hidden: Tensor = out.last_hidden_state if last else out.hidden_states[self.layer]
+        return self.norm * functional.normalize(hidden, dim=-1)

@@ -1,0 +1,293 @@
+"""Pre-training of an encoder as a masked language model, with unitary weights or without.
+
+Source: Devlin et al. 2019, section 3.1; Chang and Wang, "Unitary Multi-Margin BERT", sections 4.1
+and appendix A. The settings of the latter's Table 6 are configs/unibert/pretrain.yaml.
+"""
+
+import logging
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
+from torch import Tensor
+from torch.nn import functional
+
+from layers.pretrained import (
+    architecture_of,
+    build_masked_lm,
+    check_fits,
+    load_masked_lm,
+    save_model,
+)
+from lit_modules.masking import mask_tokens
+from lit_modules.means import SampleMeans
+from lit_modules.processes import batch_weight
+from lit_modules.schedule import Decay
+from lit_modules.text_module import CHECKPOINT_KEY, TextModule, checkpoint_content
+from lit_modules.unitary_projection import UnitaryProjection
+from text import (
+    Batch,
+    PretrainedTokenizer,
+    Text,
+    Tokenizer,
+    save_tokenizer,
+    train_word_piece,
+)
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+log = logging.getLogger(__name__)
+
+
+class MaskedLM(TextModule):
+    """Guesses hidden tokens of running text; the encoder is what is wanted.
+
+    At the end of a fit, the command line writes it with its tokenizer as a folder that
+    `transformers` and every method here load: runs/NAME/backbone.
+    """
+
+    model: "PreTrainedModel"
+
+    def __init__(
+        self,
+        *,
+        backbone: str | None = None,
+        architecture: dict[str, Any] | None = None,
+        vocab_size: int = 8192,
+        tokenizer: str | None = None,
+        mask_share: float = 0.15,
+        masking: Literal["dynamic", "fixed"] = "dynamic",
+        mask_seed: int = 0,
+        unitary: Literal["none", "qr", "polar"] = "none",
+        unitary_weights: list[str] | None = None,
+        unitary_every: int = 1,
+        unitary_gradual_steps: int = 0,
+        max_length: int = 128,
+        optimizer: OptimizerCallable = torch.optim.AdamW,
+        lr_scheduler: LRSchedulerCallable | None = None,
+        warmup: float = 0.01,
+        decay: Decay = "linear",
+    ) -> None:
+        """Keep the settings; layers are built once the vocabulary is known.
+
+        Args:
+            backbone: folder or hub name of a pretrained encoder to go on with; null: random
+                weights.
+            architecture: of an encoder with random weights, in place of backbone: model_type (bert,
+                roberta, albert, distilbert, deberta, ...) and settings of its configuration.
+            vocab_size: word pieces learnt from the training files, for random weights without a
+                tokenizer.
+            tokenizer: folder or hub name of a tokenizer to use with random weights.
+            mask_share: share of the tokens to guess; of these 80 % are hidden behind the mask, 10 %
+                behind a random token, and 10 % are shown.
+            masking: dynamic: other tokens in each epoch; fixed: the same in all.
+            mask_seed: of the choice of tokens.
+            unitary: keep weights unitary by QR factors after every step, as UniBERT; by the nearest
+                unitary matrices (polar); or none.
+            unitary_weights: regular expressions of names of weights to keep unitary; null: query,
+                key, value and attention output of every layer.
+            unitary_every: project after so many steps only.
+            unitary_gradual_steps: close the distance to unitary weights over so many steps, in
+                place of at once before the first (ours).
+            max_length: longest sequence in tokens.
+            optimizer: optimiser of all trainable parameters.
+            lr_scheduler: scheduler stepped once an epoch, in place of warmup and decay.
+            warmup: share of all steps over which the learning rate rises from zero.
+            decay: shape of its way back to zero after that.
+        """
+        super().__init__(optimizer=optimizer, lr_scheduler=lr_scheduler, warmup=warmup, decay=decay)
+        if (backbone is None) == (architecture is None) or (backbone and tokenizer):
+            msg = (
+                f"got {backbone=}, {architecture=} and {tokenizer=}, expected either a pretrained "
+                "encoder (folder or hub name), which has its tokenizer, or what to build with "
+                "random weights"
+            )
+            raise ValueError(msg)
+        if not 0 < mask_share < 1 or masking not in ("dynamic", "fixed") or mask_seed < 0:
+            msg = (
+                f"got {mask_share=}, {masking=}, {mask_seed=}, expected a share between 0 and 1, "
+                "dynamic or fixed, and a seed of 0 or more"
+            )
+            raise ValueError(msg)
+        if unitary not in ("none", "qr", "polar"):
+            msg = f"got {unitary=}, expected none, qr or polar"
+            raise ValueError(msg)
+        self.save_hyperparameters(ignore=["optimizer", "lr_scheduler"])
+        # Not read from hparams: a subclass built by the command line has its own arguments there.
+        self.backbone, self.architecture, self.vocab_size = backbone, architecture, vocab_size
+        self.tokenizer_name, self.max_length = tokenizer, max_length
+        self.mask_share, self.masking, self.mask_seed = mask_share, masking, mask_seed
+        self.projection: UnitaryProjection | None = None
+        if unitary != "none":
+            self.projection = UnitaryProjection(
+                unitary_weights,
+                unitary,
+                every_n_steps=unitary_every,
+                schedule="linear" if unitary_gradual_steps else "none",
+                gradual_steps=unitary_gradual_steps,
+            )
+        self.restored: dict[str, Any] | None = None
+        self.val_means = SampleMeans(("loss", "accuracy"))
+        self.test_means = SampleMeans(("loss", "accuracy"))
+        self._clock: tuple[float, int] | None = None
+        self._tokens = 0
+
+    def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
+        name = self.backbone or self.tokenizer_name
+        if name is not None:
+            return PretrainedTokenizer.from_pretrained(name, max_length=self.max_length)
+        return train_word_piece(texts, self.vocab_size, max_length=self.max_length)
+
+    def attach_tokenizer(self, tokenizer: Tokenizer) -> None:
+        """See `TextModule`; raises ValueError if the tokenizer has no mask."""
+        if not isinstance(tokenizer, PretrainedTokenizer) or tokenizer.mask_id is None:
+            msg = (
+                f"got a {type(tokenizer).__name__} without mask token, expected the tokenizer of a "
+                "masked language model: leave it out, and word pieces are learnt from the text"
+            )
+            raise ValueError(msg)
+        super().attach_tokenizer(tokenizer)
+        self.pieces = tokenizer
+        self._special = torch.tensor(sorted(tokenizer.special_ids))
+
+    def configure_model(self) -> None:
+        if hasattr(self, "model"):
+            return
+        tokenizer = self.require_tokenizer()
+        if self.restored is not None:
+            self.model = build_masked_lm(self.restored)
+        elif self.backbone is not None:
+            self.model, complete = load_masked_lm(self.backbone)
+            if not complete:
+                log.info("%s has no head for masked words: it begins at random", self.backbone)
+        else:
+            architecture = {"pad_token_id": tokenizer.pad_id, **(self.architecture or {})}
+            self.model = build_masked_lm({"vocab_size": tokenizer.vocab_size, **architecture})
+        encoder = cast("PreTrainedModel", self.model.base_model)
+        check_fits(encoder, tokenizer.vocab_size, tokenizer.max_length)
+
+    def configure_callbacks(self) -> list[pl.Callback]:
+        """The projection belongs to the method: nobody has to remember it."""
+        return [] if self.projection is None else [self.projection]
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        super().on_save_checkpoint(checkpoint)
+        checkpoint[CHECKPOINT_KEY]["backbone"] = architecture_of(self.model)
+
+    def restore_text(self, checkpoint: dict[str, Any]) -> None:
+        super().restore_text(checkpoint)
+        # By its architecture alone: a checkpoint must not have a folder read, or a model fetched.
+        self.restored = checkpoint_content(checkpoint).get("backbone")
+        if self.restored is None:
+            msg = "got a checkpoint without the architecture of its encoder, expected one"
+            raise ValueError(msg)
+
+    def export(self, folder: Path) -> None:
+        """Write config.json, model.safetensors and the tokenizer, as `transformers` reads them."""
+        save_model(self.model, folder)
+        save_tokenizer(self.pieces, folder)
+
+    # Steps
+
+    def forward(self, batch: Batch, chosen: Tensor) -> Tensor:
+        """Logits of the words in the chosen places.
+
+        Args:
+            batch: `input_ids` with masks in them.
+            chosen: `[B, N]` bool.
+
+        Returns:
+            `[M, V]`, in the order of the places.
+        """
+        with _only(self.model, chosen):
+            out = self.model(input_ids=batch.input_ids, attention_mask=batch.mask.long())
+        logits: Tensor = out.logits
+        return logits
+
+    def guess(self, batch: Batch, *, epoch: int) -> tuple[Tensor, Tensor]:
+        """Hide tokens of a batch and guess them.
+
+        Returns:
+            `[M]` cross-entropies and `[M]` whether the likeliest word was right.
+        """
+        mask_id = self.pieces.mask_id
+        assert mask_id is not None  # attach_tokenizer
+        special = torch.isin(batch.input_ids, self._special.to(batch.input_ids.device))
+        masked = mask_tokens(
+            batch.input_ids,
+            batch.mask & ~special,
+            batch.sample_ids,
+            mask_id=mask_id,
+            vocab_size=self.pieces.vocab_size,
+            share=self.mask_share,
+            seed=self.mask_seed,
+            epoch=epoch,
+        )
+        hidden = Batch(masked.input_ids, batch.mask, batch.sample_ids)
+        logits = self(hidden, masked.chosen)
+        words = batch.input_ids[masked.chosen]
+        losses = functional.cross_entropy(logits, words, reduction="none")
+        return losses, (logits.argmax(dim=1) == words).to(losses.dtype)
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        epoch = self.current_epoch + 1 if self.masking == "dynamic" else 1
+        losses, right = self.guess(batch, epoch=epoch)
+        # A stand-in, for a process without samples of its own, counts nothing.
+        counts = float(batch_weight(self.trainer, batch_idx) > 0)
+        sums = torch.stack([losses.sum(), right.sum(), losses.new_tensor(float(len(losses)))])
+        total = self._over_processes(counts * sums.detach())
+        self._tokens += int(counts) * batch.input_ids.numel()
+        self.log("train/loss", total[0] / total[2].clamp_min(1), prog_bar=True)
+        if self.logs_this_step():
+            self.log("train/accuracy", total[1] / total[2].clamp_min(1))
+            self._log_speed()
+        # DDP averages over processes; the mean is over the chosen tokens of all of them.
+        return counts * self.trainer.world_size * sums[0] / total[2].clamp_min(1)
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        losses, right = self.guess(batch, epoch=0)
+        self.accumulate(self.val_means, {"loss": losses, "accuracy": right}, batch_idx)
+
+    def test_step(self, batch: Batch, batch_idx: int) -> None:
+        losses, right = self.guess(batch, epoch=0)
+        self.accumulate(self.test_means, {"loss": losses, "accuracy": right}, batch_idx)
+
+    def on_validation_epoch_end(self) -> None:
+        self.log_means("val", self.val_means.take(("loss", "accuracy")))
+
+    def on_test_epoch_end(self) -> None:
+        self.log_means("test", self.test_means.take(("loss", "accuracy")))
+
+    def _over_processes(self, sums: Tensor) -> Tensor:
+        if self.trainer.world_size == 1:
+            return sums
+        return torch.as_tensor(self.trainer.strategy.reduce(sums, reduce_op="sum"))
+
+    def _log_speed(self) -> None:
+        """Tokens per second of all processes since this was last called."""
+        now = time.monotonic()
+        if self._clock is not None:
+            seconds, tokens = now - self._clock[0], self._tokens - self._clock[1]
+            self.log("train/tokens_per_second", self.trainer.world_size * tokens / seconds)
+        self._clock = now, self._tokens
+
+
+@contextmanager
+def _only(model: "PreTrainedModel", chosen: Tensor) -> Iterator[None]:
+    """Let the last layer, whose width is the vocabulary, see the chosen tokens only."""
+
+    def pick(_module: Any, inputs: tuple[Tensor, ...]) -> Any:
+        return (inputs[0][chosen],)
+
+    head: Any = model.get_output_embeddings()  # type: ignore[no-untyped-call] # theirs
+    handle = head.register_forward_pre_hook(pick)
+    try:
+        yield
+    finally:
+        handle.remove()

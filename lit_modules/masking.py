@@ -1,0 +1,76 @@
+"""Which tokens a masked language model has to guess, and what it sees in their place."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+_CONSTANTS = (-0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
+"""Those of SplitMix64 (Steele, Lea & Flood 2014), as signed integers."""
+
+
+class Masked(NamedTuple):
+    """A batch with masks.
+
+    Attributes:
+        input_ids: `[B, N]`, what the model sees.
+        chosen: `[B, N]` bool, the tokens to guess.
+    """
+
+    input_ids: Tensor
+    chosen: Tensor
+
+
+def mask_tokens(
+    input_ids: Tensor,
+    candidates: Tensor,
+    sample_ids: Tensor,
+    *,
+    mask_id: int,
+    vocab_size: int,
+    share: float = 0.15,
+    seed: int = 0,
+    epoch: int = 0,
+) -> Masked:
+    """Choose tokens to guess, and hide them (Devlin et al. 2019, section 3.1).
+
+    Of the chosen ones 80 % become the mask, 10 % a random token, and 10 % stay. The choice is a
+    pure function of seed, epoch, sample and position: it needs no state in a checkpoint, and is the
+    same however samples are spread over batches and processes.
+
+    Args:
+        input_ids: `[B, N]` int64.
+        candidates: `[B, N]` bool: tokens that may be chosen.
+        sample_ids: `[B]` int64.
+        mask_id: the token that hides.
+        vocab_size: random tokens are below it.
+        share: how many of the candidates are chosen.
+        seed: another choice for another one.
+        epoch: another choice for another one.
+    """
+    positions = torch.arange(input_ids.shape[1], device=input_ids.device)
+    key = _mix(
+        _mix(torch.full_like(sample_ids, seed), sample_ids), torch.full_like(sample_ids, epoch)
+    )
+    drawn = _mix(key.unsqueeze(1).expand(-1, len(positions)), positions.expand(len(key), -1))
+    # Three independent numbers of 16, 16 and 31 bits from each draw.
+    chosen = candidates & ((drawn & 0xFFFF) < round(share * 0x10000))
+    action = (drawn >> 16) & 0xFFFF
+    random_ids = ((drawn >> 32) & 0x7FFFFFFF) % vocab_size
+    hidden = input_ids.masked_fill(action < round(0.8 * 0x10000), mask_id)
+    hidden = torch.where(action >= round(0.9 * 0x10000), random_ids, hidden)
+    return Masked(torch.where(chosen, hidden, input_ids), chosen)
+
+
+def _mix(state: Tensor, word: Tensor) -> Tensor:
+    """Another state, by a bijection of each word; int64 arithmetic that wraps around."""
+    golden, first, second = _CONSTANTS
+    state = state + (word + 1) * golden
+    state = (state ^ _shift(state, 30)) * first
+    state = (state ^ _shift(state, 27)) * second
+    return state ^ _shift(state, 31)
+
+
+def _shift(state: Tensor, bits: int) -> Tensor:
+    """To the right, with zeros from the left."""
+    return (state >> bits) & ((1 << (64 - bits)) - 1)

@@ -1,0 +1,169 @@
+"""What every LightningModule of ours shares: tokenizer, optimiser, and checkpoints of its own."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
+from pytorch_lightning.utilities.types import OptimizerLRScheduler
+from torch import Tensor
+from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
+
+from lit_modules.means import SampleMeans
+from lit_modules.processes import batch_weight, global_means
+from lit_modules.schedule import Decay, learning_rate_factor
+from text import Text, Tokenizer, tokenizer_from_state
+
+CHECKPOINT_KEY = "steadfast"
+CHECKPOINT_FORMAT = 1
+
+
+class TextModule(pl.LightningModule):
+    """A network over tokens: a `Classifier`, or one that is trained on text without labels.
+
+    It knows no vocabulary until it is joined to a corpus or restored from a checkpoint, which
+    carries its tokenizer; `configure_model` then builds the layers.
+    """
+
+    def __init__(
+        self,
+        *,
+        optimizer: OptimizerCallable = torch.optim.AdamW,
+        lr_scheduler: LRSchedulerCallable | None = None,
+        warmup: float = 0.0,
+        decay: Decay = "none",
+    ) -> None:
+        """Keep the settings.
+
+        Args:
+            optimizer: optimiser of all trainable parameters.
+            lr_scheduler: scheduler stepped once an epoch, in place of `warmup` and `decay`.
+            warmup: share of all steps over which the learning rate rises from zero.
+            decay: shape of its way back to zero after that.
+        """
+        super().__init__()
+        self.tokenizer: Tokenizer | None = None
+        self.optimizer, self.lr_scheduler = optimizer, lr_scheduler
+        self.warmup, self.decay = warmup, decay
+        learning_rate_factor(0, warmup=warmup, decay=decay)  # a wrong setting is found now
+
+    # Text
+
+    def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
+        """The tokenizer that this method wants for a corpus."""
+        msg = f"got {type(self).__name__} without build_tokenizer(), expected it of every method"
+        raise NotImplementedError(msg)
+
+    def attach_tokenizer(self, tokenizer: Tokenizer) -> None:
+        """Fix the vocabulary; before `configure_model`, once.
+
+        Raises:
+            ValueError: another vocabulary than the one attached before.
+        """
+        if self.tokenizer is None:
+            self.tokenizer = tokenizer
+        elif tokenizer is not self.tokenizer and tokenizer.state() != self.tokenizer.state():
+            msg = (
+                f"got another vocabulary ({tokenizer.vocab_size} ids) than the model has "
+                f"({self.tokenizer.vocab_size} ids), expected the same: its weights belong to it"
+            )
+            raise ValueError(msg)
+
+    def require_tokenizer(self) -> Tokenizer:
+        """The tokenizer; raises RuntimeError if there is none yet."""
+        if self.tokenizer is None:
+            msg = (
+                "got a model without vocabulary, expected it to be joined to a corpus or restored "
+                "from a checkpoint before it is used"
+            )
+            raise RuntimeError(msg)
+        return self.tokenizer
+
+    def restore_text(self, checkpoint: dict[str, Any]) -> None:
+        """Attach what a checkpoint (as `read_checkpoint` returns it) was trained with.
+
+        Raises:
+            ValueError: it has no such content, or other than the model has already.
+        """
+        self.attach_tokenizer(tokenizer_from_state(checkpoint_content(checkpoint)["tokenizer"]))
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint[CHECKPOINT_KEY] = {
+            "format": CHECKPOINT_FORMAT,
+            "method": type(self).__name__,
+            "tokenizer": self.require_tokenizer().state(),
+            "class_names": [],
+            "pairs": False,
+        }
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self.restore_text(checkpoint)
+
+    # Training
+
+    def configure_optimizers(self) -> OptimizerLRScheduler:
+        optimizer = self.optimizer([p for p in self.parameters() if p.requires_grad])
+        if self.lr_scheduler is not None:
+            scheduler = self.lr_scheduler(optimizer)
+            if isinstance(scheduler, ReduceLROnPlateau):
+                # LightningCLI's own class names what it watches; torch's does not.
+                monitor = getattr(scheduler, "monitor", "val/loss")
+                return {
+                    "optimizer": optimizer,
+                    "lr_scheduler": {"scheduler": scheduler, "monitor": monitor},
+                }
+            return [optimizer], [scheduler]
+        if self.warmup == 0 and self.decay == "none":
+            return optimizer
+        factor = learning_rate_factor(self.total_steps(), warmup=self.warmup, decay=self.decay)
+        schedule = LambdaLR(optimizer, factor)
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": {"scheduler": schedule, "interval": "step"},
+        }
+
+    def total_steps(self) -> int:
+        """Optimiser steps of the whole run, 0 where the run has no end."""
+        steps = self.trainer.estimated_stepping_batches
+        return int(steps) if steps != float("inf") else 0
+
+    def logs_this_step(self) -> bool:
+        """Whether the trainer writes metrics at this step; others need not be computed."""
+        # 0 turns logging off.
+        every: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined] # set by a connector
+        return every > 0 and (self.trainer.global_step + 1) % every == 0
+
+    def log_step(self, shown: dict[str, Tensor], batch_idx: int, *, size: int) -> None:
+        """Log training metrics of a step: means over all processes where they are written.
+
+        At other steps the values are this process's own: asking the others would slow all down.
+
+        Args:
+            shown: by name, means over this process's samples.
+            batch_idx: which batch of the epoch.
+            size: samples in it.
+        """
+        if self.logs_this_step():
+            shown = global_means(self.trainer, shown, batch_weight(self.trainer, batch_idx))
+        for name, value in shown.items():
+            self.log(name, value, batch_size=size, prog_bar=name == "train/loss")
+
+    def accumulate(self, means: SampleMeans, values: dict[str, Tensor], batch_idx: int) -> None:
+        """Add the values of a batch of an evaluation, unless it only stands in for one."""
+        if batch_weight(self.trainer, batch_idx) > 0:
+            means.update(values)
+
+    def log_means(self, stage: str, means: dict[str, Tensor]) -> None:
+        """Log the metrics of a split."""
+        for name, mean in means.items():
+            self.log(f"{stage}/{name}", mean, prog_bar=name == "accuracy")
+
+
+def checkpoint_content(checkpoint: dict[str, Any]) -> dict[str, Any]:
+    """What a checkpoint has of ours; raises ValueError if it has nothing."""
+    content: dict[str, Any] | None = checkpoint.get(CHECKPOINT_KEY)
+    if content is None:
+        msg = "got a checkpoint without vocabulary and classes, expected one of this project"
+        raise ValueError(msg)
+    return content

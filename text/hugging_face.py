@@ -1,0 +1,42 @@
+"""Tokenizers as folders that `transformers` reads."""
+
+import json
+from pathlib import Path
+
+from text.pretrained import PretrainedTokenizer
+
+_ROLES = {
+    "pad_token": ("[PAD]", "<pad>"),
+    "unk_token": ("[UNK]", "<unk>"),
+    "cls_token": ("[CLS]", "<s>"),
+    "sep_token": ("[SEP]", "</s>"),
+    "mask_token": ("[MASK]", "<mask>"),
+    "bos_token": ("<s>",),
+    "eos_token": ("</s>",),
+}
+"""What the special tokens of encoders are called."""
+
+
+def save_tokenizer(tokenizer: PretrainedTokenizer, folder: Path) -> None:
+    """Write `tokenizer.json` and `tokenizer_config.json` into a folder, which must be there.
+
+    What other programs read there cuts and pads as they tell it to; the rest is the same.
+
+    Args:
+        tokenizer: the tokenizer.
+        folder: an existing folder.
+    """
+    definition = json.loads(tokenizer.state()["definition"])
+    definition |= {"truncation": None, "padding": None}
+    names = {one["content"] for one in definition.get("added_tokens", ()) if one.get("special")}
+    config: dict[str, object] = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": tokenizer.max_length,
+        "clean_up_tokenization_spaces": False,
+    }
+    for role, candidates in _ROLES.items():
+        found = next((name for name in candidates if name in names), None)
+        if found is not None:
+            config[role] = found
+    (folder / "tokenizer.json").write_text(json.dumps(definition, ensure_ascii=False))
+    (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n")
