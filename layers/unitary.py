@@ -10,8 +10,9 @@ from torch import Tensor
 UnitaryMethod = Literal["qr", "polar"]
 METHODS: tuple[UnitaryMethod, ...] = ("qr", "polar")
 
-_SCRATCH = 2**26
-"""Bytes of one stack of matrices; about two are alive at once."""
+_SCRATCH = {"cpu": 2**24}
+"""Bytes of one stack of matrices, two or three of which are alive at once; few stay in the cache."""
+_SCRATCH_ELSEWHERE = 2**28
 _PANEL = 96
 """Columns that are made orthonormal at a time: as few as keep matrix products at full speed."""
 _NEAR = 0.5
@@ -115,7 +116,8 @@ def _chunks(weights: Sequence[Tensor]) -> Iterator[list[Tensor]]:
     for weight in weights:
         kinds.setdefault((weight.shape, weight.dtype, weight.device), []).append(weight)
     for same in kinds.values():
-        count = max(1, _SCRATCH // max(1, same[0].nbytes))
+        scratch = _SCRATCH.get(same[0].device.type, _SCRATCH_ELSEWHERE)
+        count = max(1, scratch // max(1, same[0].nbytes))
         for start in range(0, len(same), count):
             yield same[start : start + count]
 
