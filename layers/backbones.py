@@ -58,7 +58,8 @@ class Backbone(nn.Module):
         if segment_ids is None or table is None or table.num_embeddings < 2:
             return x
         first: Tensor = table.weight[0]
-        return x + (table(segment_ids) - first)
+        extra: Tensor = table(segment_ids) - first
+        return x + extra
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """The last hidden states.
