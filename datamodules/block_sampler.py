@@ -1,6 +1,7 @@
 """The order of blocks of text: a shuffle that is computed, not kept."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,19 +27,20 @@ def shuffled(places: NDArray[np.int64], n: int, *keys: int) -> NDArray[np.int64]
     """
     half = np.uint64(max(1, ((n - 1).bit_length() + 1) // 2))
     low = np.uint64((1 << int(half)) - 1)
-    rounds = _mix(np.arange(_ROUNDS, dtype=np.uint64), *keys, n)
+    rounds = hashed(np.arange(_ROUNDS, dtype=np.uint64), *keys, n)
     values = places.astype(np.uint64)
     outside = np.arange(len(values))
     while len(outside):
         left, right = values[outside] >> half, values[outside] & low
         for key in rounds:
-            left, right = right, left ^ (_mix(right + key) & low)
+            left, right = right, left ^ (hashed(right + key) & low)
         values[outside] = (left << half) | right
         outside = outside[values[outside] >= n]
     return values.astype(np.int64)
 
 
-def _mix(state: NDArray[np.uint64], *keys: int) -> NDArray[np.uint64]:
+def hashed(state: NDArray[np.uint64], *keys: int) -> NDArray[np.uint64]:
+    """Numbers that look drawn, from numbers and keys; the finaliser of SplitMix64."""
     for key in (*keys, 0):
         state = state + np.uint64((key * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) % 2**64)
         state ^= state >> np.uint64(30)
@@ -47,6 +49,26 @@ def _mix(state: NDArray[np.uint64], *keys: int) -> NDArray[np.uint64]:
         state *= np.uint64(0x94D049BB133111EB)
         state ^= state >> np.uint64(31)
     return state
+
+
+class Order(NamedTuple):
+    """Which order, where in it to begin, and for whom.
+
+    Attributes:
+        shuffle: training (True) or evaluation.
+        seed: of the order in training.
+        epoch: the epoch to begin with.
+        skip: batches of that epoch left out because a run that is resumed has had them.
+        rank: this process.
+        world: number of processes.
+    """
+
+    shuffle: bool = True
+    seed: int = 0
+    epoch: int = 0
+    skip: int = 0
+    rank: int = 0
+    world: int = 1
 
 
 class BlockSampler(BucketBatchSampler):
@@ -59,39 +81,23 @@ class BlockSampler(BucketBatchSampler):
     Args:
         blocks: how many there are.
         batch_size: blocks per batch and process.
-        seed: of the order in training.
-        epoch: the epoch to begin with.
-        rank: this process.
-        world: number of processes.
-        shuffle: training (True) or evaluation.
-        skip: batches of the first epoch left out because a run that is resumed has had them.
+        order: see there.
 
     Raises:
         ValueError: a setting out of its range.
     """
 
-    def __init__(
-        self,
-        blocks: int,
-        batch_size: int,
-        *,
-        seed: int = 0,
-        epoch: int = 0,
-        rank: int = 0,
-        world: int = 1,
-        shuffle: bool = True,
-        skip: int = 0,
-    ) -> None:
+    def __init__(self, blocks: int, batch_size: int, order: Order) -> None:
         super().__init__(
             # A view of a single number, however many there are.
             np.broadcast_to(np.int64(1), blocks),
             batch_size,
-            seed=seed,
-            epoch=epoch,
-            rank=rank,
-            world=world,
-            shuffle=shuffle,
-            skip=skip,
+            seed=order.seed,
+            epoch=order.epoch,
+            rank=order.rank,
+            world=order.world,
+            shuffle=order.shuffle,
+            skip=order.skip,
         )
 
     def __iter__(self) -> Iterator[list[int]]:

@@ -135,7 +135,7 @@ class PackedText(TorchDataset[Batch]):
         held_out: these blocks (True), or all others.
     """
 
-    def __init__(self, dataset: "Dataset", *, every: int, held_out: bool) -> None:
+    def __init__(self, dataset: "Dataset", every: int, held_out: bool) -> None:
         self._table = dataset.with_format("arrow")
         self.every, self.held_out = every, held_out
         held = -(-len(dataset) // every) if every else 0
@@ -157,6 +157,11 @@ class PackedText(TorchDataset[Batch]):
         if self.held_out:
             return index * self.every
         return index + index // (self.every - 1) + 1 if self.every else index
+
+
+def held_out(places: NDArray[np.int64], every: int) -> NDArray[np.bool_]:
+    """Which blocks validate: one in `every`, beginning with the first; none for 0."""
+    return places % every == 0 if every else np.zeros(len(places), dtype=bool)
 
 
 def to_batch(

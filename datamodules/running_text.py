@@ -1,18 +1,25 @@
 """Text without labels, to pre-train encoders on."""
 
+import hashlib
+import json
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from torch.utils.data import DataLoader
 
-from datamodules.block_sampler import BlockSampler
+from datamodules.block_sampler import BlockSampler, Order
+from datamodules.block_stream import Arrived, BlockStream
 from datamodules.corpus import Corpus
 from datamodules.loaders import FixedBatches, make_loader
 from datamodules.packed_text import PackedText, open_packed
-from datamodules.packing import pack
+from datamodules.packing import Blocks, pack
 from datamodules.running_text_source import FileTexts, HubTexts, Source, find_files
 from text import Batch, PretrainedTokenizer, Text, Tokenizer
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 
 class RunningText(Corpus):
@@ -20,7 +27,8 @@ class RunningText(Corpus):
 
     Texts (lines of a text file, rows of any other) are joined with a separator between them and cut
     into blocks of `length` tokens, so that no place of a batch is padding. Blocks are made once and
-    kept on disk, from where they are mapped into memory.
+    kept on disk, from where they are mapped into memory; or, with `streaming`, made anew in every
+    epoch and not kept.
 
     Args:
         files: patterns of file names in `data_dir`, such as `gutenberg/*.txt.gz`: plain text
@@ -32,13 +40,17 @@ class RunningText(Corpus):
         length: tokens of a sequence, [CLS] and [SEP] included.
         batch_size: training sequences per batch and process.
         eval_batch_size: sequences per batch and process in validation and test.
-        num_workers: processes that assemble batches; blocks are packed before, so 0 is fast.
+        num_workers: processes that assemble batches; blocks are packed before, so 0 is fast. With
+            `streaming`, 1 or more: a thread reads and packs while the model computes.
         pin_memory: keep batches in page-locked memory, which speeds up copies to a GPU.
         on_bad_row: lines that cannot be read (broken encoding, binary data, missing field): `stop`
             the run naming the first, or `skip` them and report how many.
         seed: of the order of training batches; that of `seed_everything` if not given.
         validation_share: one sequence in 1 / `validation_share`, rounded, validates, and is not
             trained on: the same ones for every seed and number of processes. 0 for none.
+        streaming: write nothing to disk, and begin to train at once: read, pack and shuffle within
+            a buffer while training. Every process reads all of the corpus in every epoch.
+        shuffle_buffer: sequences in that buffer.
         limit_tokens: use only so many tokens, from the beginning.
         cache_dir: folder for the packed blocks; beside the cache of the `datasets` library if not
             given.
@@ -61,17 +73,24 @@ class RunningText(Corpus):
         on_bad_row: Literal["stop", "skip"] = "stop",
         seed: int | None = None,
         validation_share: float = 0.05,
+        streaming: bool = False,
+        shuffle_buffer: int = 4096,
         limit_tokens: int | None = None,
         cache_dir: str | None = None,
         name: str = "running_text",
     ) -> None:
         super().__init__(batch_size=batch_size, seed=seed)
-        least = min(batch_size, eval_batch_size, 1 if limit_tokens is None else limit_tokens)
-        if least < 1 or num_workers < 0 or not 0 <= validation_share <= 0.5:
+        sizes = (
+            batch_size,
+            eval_batch_size,
+            shuffle_buffer,
+            1 if limit_tokens is None else limit_tokens,
+        )
+        if min(sizes) < 1 or num_workers < 0 or not 0 <= validation_share <= 0.5:
             msg = (
-                f"got {batch_size=}, {eval_batch_size=}, {limit_tokens=}, {num_workers=}, "
-                f"{validation_share=}, expected positive sizes, 0 or more workers, and a share "
-                "of 0 to 0.5"
+                f"got {batch_size=}, {eval_batch_size=}, {shuffle_buffer=}, {limit_tokens=}, "
+                f"{num_workers=}, {validation_share=}, expected positive sizes, 0 or more workers, "
+                "and a share of 0 to 0.5"
             )
             raise ValueError(msg)
         if bool(files) == (hub_id is not None):
@@ -87,7 +106,8 @@ class RunningText(Corpus):
         self.length, self.eval_batch_size = length, eval_batch_size
         self.num_workers, self.pin_memory = num_workers, pin_memory
         self.on_bad_row: Literal["stop", "skip"] = on_bad_row
-        self.every = round(1 / validation_share) if validation_share else 0
+        self.validation_share = validation_share
+        self.streaming, self.shuffle_buffer = streaming, shuffle_buffer
         self.limit_tokens = limit_tokens
         self.cache_dir = cache_dir
         self._source: Source | None = None
@@ -105,7 +125,9 @@ class RunningText(Corpus):
 
     def _find(self) -> Source:
         if self.hub_id is not None:
-            return HubTexts(self.hub_id, self.hub_config, self.text_column, streaming=False)
+            return HubTexts(
+                self.hub_id, self.hub_config, self.text_column, streaming=self.streaming
+            )
         paths = find_files(Path(self.data_dir or ""), self.files or [])
         return FileTexts(paths, self.text_column, on_bad_row=self.on_bad_row)
 
@@ -125,20 +147,35 @@ class RunningText(Corpus):
         """The lines of all files: a vocabulary may know words of the blocks that validate."""
         return self.source.texts()
 
-    def _blocks(self) -> Any:
-        tokenizer = self.tokenizer
-        if not isinstance(tokenizer, PretrainedTokenizer):
-            kind = "no tokenizer" if tokenizer is None else type(tokenizer).__name__
+    # From texts to batches
+
+    @property
+    def every(self) -> int:
+        """One sequence in so many validates; 0 for none."""
+        return round(1 / self.validation_share) if self.validation_share else 0
+
+    def _pretrained(self) -> PretrainedTokenizer:
+        if not isinstance(self.tokenizer, PretrainedTokenizer):
+            kind = "no tokenizer" if self.tokenizer is None else type(self.tokenizer).__name__
             msg = f"got {kind}, expected a PretrainedTokenizer to be set before any loader"
             raise TypeError(msg)
+        return self.tokenizer
+
+    def _pack(self) -> Iterator[Blocks]:
+        texts = self.source.texts()
+        return pack(texts, self._pretrained(), self.length, limit_tokens=self.limit_tokens)
+
+    def _blocks(self) -> "Dataset":
+        """The blocks on disk: found or made for the first loader, kept for all later ones."""
+        tokenizer = self._pretrained()
         if self._packed is None or self._packed[0] is not tokenizer:
-            state = tokenizer.state()
-            state.pop("max_length")
-            key = [self.source.key(), state, self.length, self.limit_tokens]
+            state = {
+                name: value for name, value in tokenizer.state().items() if name != "max_length"
+            }
             dataset, about = open_packed(
                 self._cache(),
-                key,
-                pack(self.source.texts(), tokenizer, self.length, limit_tokens=self.limit_tokens),
+                [self.source.key(), state, self.length, self.limit_tokens],
+                self._pack(),
                 length=self.length,
                 vocab_size=tokenizer.vocab_size,
             )
@@ -146,31 +183,35 @@ class RunningText(Corpus):
         return self._packed[1]
 
     def _cache(self) -> Path:
-        if self.cache_dir is not None:
-            return Path(self.cache_dir)
         from datasets import config
 
-        return Path(config.HF_DATASETS_CACHE) / "steadfast_running_text"
+        default = Path(config.HF_DATASETS_CACHE) / "steadfast_running_text"
+        return default if self.cache_dir is None else Path(self.cache_dir)
 
     def _loader(self, *, shuffle: bool) -> DataLoader[Batch]:
-        blocks = PackedText(self._blocks(), every=self.every, held_out=not shuffle)
+        batch_size = self.batch_size if shuffle else self.eval_batch_size
+        blocks = None if self.streaming else PackedText(self._blocks(), self.every, not shuffle)
         epoch, skip = self._start() if shuffle else (0, 0)
         world, rank = self._processes()
-        sampler = BlockSampler(
-            len(blocks),
-            self.batch_size if shuffle else self.eval_batch_size,
-            seed=self._seed(),
-            epoch=epoch,
-            rank=rank,
-            world=world,
-            shuffle=shuffle,
-            skip=skip,
+        order = Order(shuffle, self._seed(), epoch, skip, rank, world)
+        sampler = (
+            BlockSampler(len(blocks), batch_size, order)
+            if blocks is not None
+            else BlockStream(
+                self._pack,
+                batch_size,
+                order,
+                buffer=self.shuffle_buffer,
+                every=self.every,
+                ahead=self.num_workers > 0,
+            )
         )
-        overfit = self.trainer is not None and getattr(self.trainer, "overfit_batches", 0) > 0
+        overfit = getattr(self.trainer, "overfit_batches", 0)
+        few = islice(sampler, overfit if isinstance(overfit, int) else None)
         return make_loader(
-            blocks,
-            FixedBatches(sampler.batches()) if overfit else sampler,
-            num_workers=self.num_workers,
+            Arrived() if blocks is None else blocks,
+            FixedBatches(list(few)) if overfit else sampler,
+            num_workers=self.num_workers if blocks is not None else 0,
             pin_memory=self.pin_memory,
             seed=self._seed(),
         )
@@ -185,7 +226,12 @@ class RunningText(Corpus):
         return self.val_dataloader()
 
     def _content(self) -> dict[str, str] | None:
+        if self.streaming and self._source is not None:
+            texts = [self._source.names(), self.limit_tokens]
+            return {"texts": hashlib.sha256(json.dumps(texts).encode()).hexdigest()}
         return None if self._packed is None else {"blocks": self._packed[2]}
 
     def _order(self) -> dict[str, Any]:
-        return {**super()._order(), "length": self.length, "validated": self.every}
+        buffer = {"shuffle_buffer": self.shuffle_buffer} if self.streaming else {}
+        share = {"validation_share": self.validation_share}
+        return {**super()._order(), "length": self.length, **share, **buffer}

@@ -24,7 +24,10 @@ class Source(Protocol):
         """All texts, one at a time."""
 
     def key(self) -> list[Any]:
-        """JSON scalars and lists that are others where the texts are."""
+        """JSON scalars and lists that are others where the texts may be others."""
+
+    def names(self) -> list[Any]:
+        """The same, but it stays as it is when files are moved, or copied to another machine."""
 
 
 class FileTexts:
@@ -58,6 +61,11 @@ class FileTexts:
         """Names, sizes and times of change: reading terabytes to find nothing changed is no way."""
         stats = [(path.resolve(), path.stat()) for path in self.paths]
         files = [[str(path), stat.st_size, stat.st_mtime_ns] for path, stat in stats]
+        return ["files", self.text_column, self.on_bad_row, files]
+
+    def names(self) -> list[Any]:
+        """Names without folders, and sizes."""
+        files = [[path.name, path.stat().st_size] for path in self.paths]
         return ["files", self.text_column, self.on_bad_row, files]
 
     def texts(self) -> Iterator[str]:
@@ -110,11 +118,14 @@ class HubTexts:
 
     def key(self) -> list[Any]:
         """The files of the local cache, whose names hold the version; its name where streamed."""
-        named = ["hub", self.hub_id, self.config, self.text_column]
         if self.streaming:
-            return named
+            return self.names()
         dataset = hub.load(self.hub_id, self.config, "train", cached=True)
-        return [*named, [file["filename"] for file in dataset.cache_files]]
+        return [*self.names(), [file["filename"] for file in dataset.cache_files]]
+
+    def names(self) -> list[Any]:
+        """What it is called on the hub."""
+        return ["hub", self.hub_id, self.config, self.text_column]
 
     def fetch(self) -> None:
         """Bring it into the local cache."""
