@@ -90,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
         "--pooling",
         choices=("first", "mean"),
         help="which vector stands for a text: that of its first token, or the mean of all; by "
-        "default the first, and the mean where the tokenizer has no token for the whole text",
+        "default the one that the (first) model classifies",
     )
     parser.add_argument(
         "--against",

@@ -19,7 +19,7 @@ from attacks.recipes import RECIPES
 from attacks.records import AttackRecord, from_line
 from attacks.summary import Summary, summarise
 from datamodules.sampler import permutation
-from lit_modules import Classifier
+from lit_modules import Classifier, UniBERT
 from lit_modules.diagnostics import (
     DistanceSummary,
     LayerMoments,
@@ -29,7 +29,7 @@ from lit_modules.diagnostics import (
     boundary_distances,
     pooled,
 )
-from text import Text, WordTokenizer, collate, length_batches
+from text import Text, collate, length_batches
 
 log = logging.getLogger(__name__)
 
@@ -200,7 +200,7 @@ def measure(
         checkpoint: its weights.
         run: its run.
         texts: clean and attacked texts.
-        pooling: which vector stands for a text; by the tokenizer if None.
+        pooling: which vector stands for a text; the one that the model classifies if None.
         batch_size: texts per forward pass.
         device: where.
 
@@ -213,7 +213,7 @@ def measure(
     if texts.run.path == run.path and known not in (None, "none", digest(checkpoint)):
         log.warning("%s was made against another checkpoint than %s", texts.recipe, checkpoint)
     if pooling is None:
-        pooling = "mean" if isinstance(model.tokenizer, WordTokenizer) else "first"
+        pooling = model.pooling if isinstance(model, UniBERT) else "mean"
     logits = model.predict_texts([one.text for one in texts.records], batch_size=batch_size)
     labels = torch.tensor([one.label for one in texts.records], device=device)
     similarities, unrelated = _similarities(model, texts.changed, pooling, batch_size)

@@ -11,7 +11,7 @@ import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from lit_modules import OLSA
-from tests.integration.conftest import Steadfast, lines
+from tests.integration.conftest import REVIEWS, TINY, Steadfast, lines
 from tests.integration.test_attack import LETTERS, attack
 from text import Batch
 
@@ -57,7 +57,7 @@ def test_what_it_writes(attacked: Path, steadfast: Steadfast) -> None:
     for kind in ("succeeded", "failed"):
         count = sum(one["outcome"] == kind for one in changed)
         assert similarities[kind]["count"] == count
-    assert found["pooling"] == "mean"  # of words, none stands for the whole text
+    assert found["pooling"] == "mean"  # as OLSA has it
     first, second, constant = similarities["all"]["mean"]
     assert -1 <= first < 1
     assert -1 <= second < 1
@@ -141,6 +141,30 @@ def test_a_checkpoint(attacked: Path, steadfast: Steadfast) -> None:
     outcome = steadfast("diagnose", RUN)
     assert outcome.status == 1
     assert "best.ckpt, which cannot be read" in outcome.err
+
+
+def test_a_bert(here: Path, steadfast: Steadfast) -> None:
+    Path("letters.yaml").write_text(yaml.safe_dump(LETTERS))
+    architecture = {
+        "model_type": "bert",
+        "hidden_size": 16,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+        "intermediate_size": 16,
+    }
+    model = ["--model=UniBERT", f"--model.architecture={json.dumps(architecture)}"]
+    # After a single step some samples are right, and by so little that an attack has a chance.
+    arguments = [*model, "--model.vocab_size=300", *REVIEWS, *TINY, "--trainer.max_steps=1"]
+    assert steadfast("fit", arguments, "--run=done").status == 0
+    command = attack("--run=done", "--attack=letters.yaml", "--attack.num_samples=20")
+    assert steadfast(command).status == 0
+    outcome = steadfast("diagnose", RUN)
+    assert outcome.status == 0, outcome.err
+    found = read(here / "runs/done")["attacks"]["letters"]
+    assert found["method"] == "UniBERT"
+    assert found["pooling"] == "first"
+    assert len(found["similarities"]["all"]["mean"]) == len(found["unrelated"]) == 3
+    assert all(-1 <= value < 1 for value in found["similarities"]["all"]["mean"])
 
 
 def test_errors_are_one_line(attacked: Path, steadfast: Steadfast) -> None:
