@@ -7,20 +7,21 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from layers.weight_names import check_projectable
+
 UnitaryMethod = Literal["qr", "polar"]
 METHODS: tuple[UnitaryMethod, ...] = ("qr", "polar")
 
-_SCRATCH = {"cpu": 2**24}
-"""Bytes of one stack of matrices, two or three of which are alive at once; few stay in the cache."""
-_SCRATCH_ELSEWHERE = 2**28
+_SCRATCH, _SCRATCH_ON_CPU = 2**28, 2**24
+"""Bytes of one stack of matrices, of which three are alive at most; on a CPU, for its cache."""
 _PANEL = 96
 """Columns that are made orthonormal at a time: as few as keep matrix products at full speed."""
 _NEAR = 0.5
 """‖R - I‖_F below which the condition number is at most 3, and no digits are lost."""
 _ROUND = 1e-3
 """The same for a second round: the first has lost no more than a second one restores."""
-_ENOUGH = 1e-4
-"""‖WᵀW - I‖_F from which one step of Newton-Schulz leads to less than 1e-8."""
+_STEPS = 8
+"""Steps of Newton-Schulz: five lead from `_NEAR` to rounding."""
 
 
 def unitary_factor(stack: Tensor, method: UnitaryMethod = "qr") -> tuple[Tensor, Tensor]:
@@ -42,11 +43,8 @@ def unitary_factor(stack: Tensor, method: UnitaryMethod = "qr") -> tuple[Tensor,
         The factors `[M, d, d]` and the largest entry of |QᵀQ - I| of each, `[M]`.
 
     Raises:
-        ValueError: another type of numbers, shape or method.
+        ValueError: see `project_`.
     """
-    if stack.ndim != 3 or stack.shape[1] != stack.shape[2]:
-        msg = f"got matrices of shape {tuple(stack.shape)}, expected [M, d, d]"
-        raise ValueError(msg)
     factor = stack.detach().clone()
     project_(list(factor), method)
     return factor, unitary_residual(factor)
@@ -64,13 +62,14 @@ def project_(
         share: how far to go from the matrix (0) to the factor (1), on the straight line.
 
     Raises:
-        ValueError: another type of numbers, shape or method.
+        ValueError: a matrix that is not square, in reduced precision or not finite; another method.
     """
     if method not in METHODS:
         msg = f"got method={method!r}, expected one of {', '.join(METHODS)}"
         raise ValueError(msg)
-    check_precision(weights)
-    for chunk in _chunks(weights):
+    check_projectable(weights)
+    for rows in _chunks(weights):
+        chunk = [weights[i] for i in rows]
         with exact_products(chunk[0]):
             factors = _qr(chunk) if method == "qr" else _polar(chunk)
         for weight, factor in zip(chunk, factors, strict=True):
@@ -80,23 +79,12 @@ def project_(
 @torch.no_grad()
 def unitary_residual(weights: Sequence[Tensor] | Tensor) -> Tensor:
     """The largest entry of |WᵀW - I| of each square matrix, `[M]`."""
-    parts = []
-    for chunk in _chunks(list(weights)):
-        with exact_products(chunk[0]):
-            parts.append(_deviation(torch.stack(list(chunk))).abs().amax(dim=(1, 2)))
-    return torch.cat(parts)
-
-
-def check_precision(weights: Sequence[Tensor]) -> None:
-    """Raise ValueError unless all are float32 or float64."""
-    wrong = {str(w.dtype) for w in weights if w.dtype not in (torch.float32, torch.float64)}
-    if wrong:
-        msg = (
-            f"got weights in {', '.join(sorted(wrong))}, expected float32 or float64: fewer digits "
-            "cannot hold a unitary matrix; train with --trainer.precision bf16-mixed or 16-mixed, "
-            "which keep the weights themselves in float32"
-        )
-        raise ValueError(msg)
+    found: dict[int, Tensor] = {}
+    for rows in _chunks(weights):
+        with exact_products(weights[rows[0]]):
+            deviation = _deviation(torch.stack([weights[i] for i in rows]))
+        found.update(zip(rows, deviation.abs().amax(dim=(1, 2)).float(), strict=True))
+    return torch.stack([found[i] for i in range(len(weights))])
 
 
 @contextmanager
@@ -111,13 +99,15 @@ def exact_products(like: Tensor) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-def _chunks(weights: Sequence[Tensor]) -> Iterator[list[Tensor]]:
-    kinds: dict[tuple[object, ...], list[Tensor]] = {}
-    for weight in weights:
-        kinds.setdefault((weight.shape, weight.dtype, weight.device), []).append(weight)
+def _chunks(weights: Sequence[Tensor] | Tensor) -> Iterator[list[int]]:
+    """Indices of matrices of one kind, as many as are to be stacked."""
+    kinds: dict[tuple[object, ...], list[int]] = {}
+    for i, weight in enumerate(weights):
+        kinds.setdefault((weight.shape, weight.dtype, weight.device), []).append(i)
     for same in kinds.values():
-        scratch = _SCRATCH.get(same[0].device.type, _SCRATCH_ELSEWHERE)
-        count = max(1, scratch // max(1, same[0].nbytes))
+        first = weights[same[0]]
+        scratch = _SCRATCH_ON_CPU if first.device.type == "cpu" else _SCRATCH
+        count = max(1, scratch // max(1, first.nbytes))
         for start in range(0, len(same), count):
             yield same[start : start + count]
 
@@ -132,6 +122,7 @@ def _qr(matrices: Sequence[Tensor]) -> Tensor:
     factor = torch.stack(list(matrices))
     far = (~(_panels(factor) < _NEAR)).nonzero().flatten()  # so that NaN is far, too
     if len(far):
+        _check_finite(matrices)
         again = factor[far]
         rounding = _panels(again)
         factor[far] = again
@@ -171,18 +162,29 @@ def _householder(matrix: Tensor) -> Tensor:
     return factor.to(matrix.dtype)
 
 
+def _check_finite(matrices: Sequence[Tensor]) -> None:
+    # Looked at on the slow paths alone, where such matrices end: the fast one never waits for it.
+    if not all(bool(torch.isfinite(matrix).all()) for matrix in matrices):
+        msg = (
+            "got weights that are infinite or not numbers, expected finite ones: the step before "
+            "has spoilt them; lower the learning rate or clip gradients"
+        )
+        raise ValueError(msg)
+
+
 def _polar(matrices: Sequence[Tensor]) -> Tensor:
     factor = torch.stack(list(matrices))
     for i, matrix in enumerate(matrices):
         x = factor[i : i + 1]
-        while True:
+        for _ in range(_STEPS):
             deviation = _deviation(x)
             size = float(torch.linalg.matrix_norm(deviation))
             if not size < _NEAR:  # the iteration would be slow, or would not converge
+                _check_finite([matrix])
                 left, _, right = torch.linalg.svd(matrix.double())
                 x.copy_(left @ right)
                 break
             x.baddbmm_(x.clone(), deviation, alpha=-0.5)
-            if size < _ENOUGH:
+            if size < torch.finfo(x.dtype).eps ** 0.5:  # squared by this step
                 break
     return factor

@@ -1,9 +1,9 @@
-"""Which of a module's weights are to be unitary, by their names."""
+"""Which of a module's weights are to be unitary, by their names, and whether they can be."""
 
 import re
 from collections.abc import Sequence
 
-from torch import nn
+from torch import Tensor, float32, float64, nn
 
 ATTENTION_WEIGHTS = (
     r"(^|\.)attention\.self\.(query|key|value)(_proj)?\.weight$",  # BERT, RoBERTa, DeBERTa v2
@@ -35,8 +35,15 @@ def unitary_weights(
     square = [n for n, p in trainable.items() if p.ndim == 2 and p.shape[0] == p.shape[1]]
     listing = ", ".join(square) or "none"
     found: set[str] = set()
+    if patterns is not None and not patterns:
+        msg = f"got no pattern, expected some that fit square weights: {listing}; or null"
+        raise ValueError(msg)
     for pattern in ATTENTION_WEIGHTS if patterns is None else patterns:
-        names = {name for name in trainable if re.search(pattern, name)}
+        try:
+            names = {name for name in trainable if re.search(pattern, name)}
+        except re.error as error:
+            msg = f"got pattern {pattern!r}, which is no regular expression ({error})"
+            raise ValueError(msg) from error
         if patterns is not None and not names:
             msg = (
                 f"got pattern {pattern!r}, which fits no trainable weight, expected one that fits "
@@ -58,3 +65,19 @@ def unitary_weights(
             )
             raise ValueError(msg)
     return {name: parameter for name, parameter in trainable.items() if name in found}
+
+
+def check_projectable(weights: Sequence[Tensor]) -> None:
+    """Raise ValueError unless all are square matrices of float32 or float64."""
+    shapes = {str(tuple(w.shape)) for w in weights if w.ndim != 2 or w.shape[0] != w.shape[1]}
+    if shapes:
+        msg = f"got weights of shape {', '.join(sorted(shapes))}, expected square matrices [d, d]"
+        raise ValueError(msg)
+    wrong = {str(w.dtype) for w in weights if w.dtype not in (float32, float64)}
+    if wrong:
+        msg = (
+            f"got weights in {', '.join(sorted(wrong))}, expected float32 or float64: fewer digits "
+            "cannot hold a unitary matrix; train with --trainer.precision bf16-mixed or 16-mixed, "
+            "which keep the weights themselves in float32"
+        )
+        raise ValueError(msg)

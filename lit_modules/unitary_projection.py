@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import pytorch_lightning as pl
 import torch
+from pytorch_lightning.callbacks import StochasticWeightAveraging, WeightAveraging
 from pytorch_lightning.strategies import DeepSpeedStrategy, FSDPStrategy, ModelParallelStrategy
 from pytorch_lightning.trainer.states import TrainerFn
 from torch import nn
@@ -13,11 +14,10 @@ from typing_extensions import override
 from layers.unitary import (
     METHODS,
     UnitaryMethod,
-    check_precision,
     project_,
     unitary_residual,
 )
-from layers.weight_names import unitary_weights
+from layers.weight_names import check_projectable, unitary_weights
 
 UnitarySchedule = Literal["none", "linear"]
 _UNITARY = 1e-3
@@ -105,7 +105,7 @@ class UnitaryProjection(pl.Callback):
 
         Raises:
             ValueError: weights that cannot be projected: see `unitary_weights`, or in reduced
-                precision, or in parts on several devices.
+                precision, or in parts on several devices; or a callback that averages weights.
         """
         sharded = (FSDPStrategy, DeepSpeedStrategy, ModelParallelStrategy)
         if isinstance(trainer.strategy, sharded):
@@ -114,8 +114,16 @@ class UnitaryProjection(pl.Callback):
                 "devices, expected whole ones: use --trainer.strategy ddp"
             )
             raise ValueError(msg)
+        callbacks: list[pl.Callback] = trainer.callbacks  # type: ignore[attr-defined] # set by a connector
+        for callback in callbacks:
+            if isinstance(callback, (StochasticWeightAveraging, WeightAveraging)):
+                msg = (
+                    f"got {type(callback).__name__} beside {type(self).__name__}, expected one of "
+                    "them: an average of unitary matrices is not unitary"
+                )
+                raise ValueError(msg)
         self.weights = unitary_weights(pl_module, self.patterns)
-        check_precision(list(self.weights.values()))
+        check_projectable(list(self.weights.values()))
         if self._begun or self.schedule == "linear":
             return
         # Measured, so that weights which are unitary up to rounding stay what they are.
@@ -123,7 +131,8 @@ class UnitaryProjection(pl.Callback):
             project_(list(self.weights.values()), self.method)
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Count from here."""
+        """Count from here, on the device of the fit."""
+        self.weights = unitary_weights(pl_module, self.patterns)
         self._begun, self._step = True, trainer.global_step
 
     @override
@@ -158,6 +167,16 @@ class UnitaryProjection(pl.Callback):
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Keep unitary weights."""
         self._project()
+
+    def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Let another fit look at its weights anew."""
+        self._begun = False
+
+    def on_exception(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
+    ) -> None:
+        """As at the end."""
+        self._begun = False
 
     def _project(self) -> None:
         if not self._due:
