@@ -91,9 +91,9 @@ def _flat(
 ) -> Iterator[NDArray[np.int32]]:
     """The ids of many texts at a time, with the separator behind each text."""
     between = separator.tobytes()
-    words = _Words(tokenizer)
+    words = _Words(tokenizer) if tokenizer.splits_at_spaces else None
     for parts in _chunks(texts):
-        if tokenizer.splits_at_spaces:
+        if words is not None:
             yield np.frombuffer(words.encode(parts, between), dtype=np.int32)
             continue
         coded = zip(tokenizer.pieces([part for part, _ in parts]), parts, strict=True)
