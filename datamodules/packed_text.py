@@ -58,11 +58,18 @@ def open_packed(
     name = hashlib.sha256(json.dumps([_FORMAT, key]).encode()).hexdigest()[:32]
     place = folder / name
     if not place.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / f"{name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not place.exists():
-                _make(place, blocks, length, vocab_size)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with (folder / f"{name}.lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if not place.exists():
+                    _make(place, blocks, length, vocab_size)
+        except OSError as error:
+            msg = (
+                f"got {error} while packing text into {folder}, expected a folder that can be "
+                "written, with room for two to four bytes per token: pass `--data.cache_dir`"
+            )
+            raise DataError(msg) from error
     try:
         about = json.loads((place / "about.json").read_text())
         dataset = Dataset.from_file(str(place / "blocks.arrow"))
@@ -80,20 +87,27 @@ def open_packed(
 
 def _make(place: Path, blocks: Iterable[Blocks], length: int, vocab_size: int) -> None:
     """Write blocks as an Arrow stream, which `datasets` maps into memory."""
-    import pyarrow
-    from datasets import Features, List, Value
-
-    small = vocab_size <= 2**16
-    kind = np.dtype(np.uint16 if small else np.int32)
-    features = Features({"ids": List(Value(kind.name), length=length), "tokens": Value("int32")})
-    schema = features.arrow_schema
+    kind = np.dtype(np.uint16 if vocab_size <= 2**16 else np.int32)
     # One name per machine: whoever holds the lock may overwrite what a killed maker has left.
     part = place.with_name(f"{place.name}.{socket.gethostname()}.part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir()
+    try:
+        _write(part, blocks, length, kind)
+        part.rename(place)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _write(part: Path, blocks: Iterable[Blocks], length: int, kind: np.dtype[Any]) -> None:
+    import pyarrow
+    from datasets import Features, List, Value
+
+    features = Features({"ids": List(Value(kind.name), length=length), "tokens": Value("int32")})
+    schema = features.arrow_schema
     digest, n, tokens = hashlib.sha256(), 0, 0
     begun = told = time.monotonic()
-    log.info("packing text into blocks of %d tokens, once, in %s", length, place)
+    log.info("packing text into blocks of %d tokens, once, in %s", length, part.parent)
     with (part / "blocks.arrow").open("wb") as file:
         with pyarrow.ipc.new_stream(file, schema) as writer:
             for some in blocks:
@@ -123,7 +137,6 @@ def _make(place: Path, blocks: Iterable[Blocks], length: int, vocab_size: int) -
         described.write(json.dumps(about))
         described.flush()
         os.fsync(described.fileno())
-    part.rename(place)
 
 
 class PackedText(TorchDataset[Batch]):

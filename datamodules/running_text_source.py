@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 from datamodules import hub
 from datamodules.files import DataError, brief, kind_of, lines, opened, refuse
 from datamodules.readers import ENDINGS, Row, read_rows
+from text import hub_reachable
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +121,7 @@ class HubTexts:
         """The files of the local cache, whose names hold the version; its name where streamed."""
         if self.streaming:
             return self.names()
-        dataset = hub.load(self.hub_id, self.config, "train", cached=True)
+        dataset = self._load(cached=True)
         return [*self.names(), [file["filename"] for file in dataset.cache_files]]
 
     def names(self) -> list[Any]:
@@ -130,7 +131,7 @@ class HubTexts:
     def fetch(self) -> None:
         """Bring it into the local cache."""
         if not self.streaming:
-            hub.load(self.hub_id, self.config, "train")
+            self._load(cached=False)
 
     def texts(self) -> Iterator[str]:
         """All texts.
@@ -144,29 +145,42 @@ class HubTexts:
                 yield text
 
     def _rows(self) -> Iterator[Row]:
+        columns = (self.text_column,)
         if not self.streaming:
-            dataset = hub.load(self.hub_id, self.config, "train", cached=True)
-            yield from hub.rows(dataset, (self.text_column,))
+            yield from hub.rows(self._load(cached=True), columns)
             return
         from datasets import load_dataset
 
         try:
+            if not hub_reachable():
+                msg = "the hub cannot be reached"
+                raise OSError(msg)
             stream = load_dataset(self.hub_id, self.config, split="train", streaming=True)
             for number, values in enumerate(stream, start=1):
                 if self.text_column not in values:
-                    msg = f"got columns {brief(list(values))}, expected {self.text_column!r}"
+                    msg = f"got columns {brief(list(values))}, expected {list(columns)} among them"
                     raise DataError(msg)
                 yield Row(number, values)
         except DataError:
             raise
-        except Exception as error:  # the library lets errors of half a dozen others through
-            reason = str(error).strip().splitlines()
-            msg = (
-                f"got no text from hub dataset {self.hub_id} ({type(error).__name__}: "
-                f"{reason[0] if reason else 'no reason given'}), expected it to be reachable: "
-                "connect to the hub, or pass files of your own with `--data.files`"
-            )
-            raise DataError(msg) from error
+        except (
+            Exception
+        ) as error:  # the library lets errors of half a dozen other libraries through
+            raise self._refused(error) from error
+
+    def _load(self, *, cached: bool) -> Any:
+        try:
+            return hub.load(self.hub_id, self.config, "train", cached=cached)
+        except DataError as error:
+            raise self._refused(error) from error
+
+    def _refused(self, error: Exception) -> DataError:
+        reason = str(error).strip().splitlines()
+        return DataError(
+            f"got no text from hub dataset {self.hub_id} "
+            f"({reason[0] if reason else type(error).__name__}), expected one that can be had: "
+            "connect to the hub, or pass files of your own with `--data.files`"
+        )
 
 
 def find_files(folder: Path, patterns: Sequence[str]) -> list[Path]:

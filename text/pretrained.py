@@ -130,7 +130,8 @@ class PretrainedTokenizer(Tokenizer):
     @property
     def template(self) -> tuple[list[int], list[int]]:
         """The ids that stand before and behind a single text; empty for one without template."""
-        coded = self._backend.encode("a")
+        with _panics_told():
+            coded = self._backend.encode("a")
         own = [i for i, special in enumerate(coded.special_tokens_mask) if not special]
         return coded.ids[: own[0]], coded.ids[own[-1] + 1 :]
 
@@ -150,12 +151,13 @@ class PretrainedTokenizer(Tokenizer):
 
         The name of a special token within a text, as in a page about BERT, is text like any other.
         """
-        if self._whole is None:
-            self._whole = tokenizers.Tokenizer.from_str(self._definition)
-            self._whole.no_padding()
-            self._whole.no_truncation()
-            self._whole.encode_special_tokens = True
-        coded = self._whole.encode_batch_fast(list(texts), add_special_tokens=False)
+        with _panics_told():
+            if self._whole is None:
+                self._whole = tokenizers.Tokenizer.from_str(self._definition)
+                self._whole.no_padding()
+                self._whole.no_truncation()
+                self._whole.encode_special_tokens = True
+            coded = self._whole.encode_batch_fast(list(texts), add_special_tokens=False)
         return [one.ids for one in coded]
 
     def spans(self, texts: Sequence[Text]) -> list[list[Span]]:
