@@ -158,7 +158,7 @@ class RunningText(Corpus):
         if not isinstance(self.tokenizer, PretrainedTokenizer):
             kind = "no tokenizer" if self.tokenizer is None else type(self.tokenizer).__name__
             msg = f"got {kind}, expected a PretrainedTokenizer to be set before any loader"
-            raise TypeError(msg)
+            raise ValueError(msg)
         return self.tokenizer
 
     def _pack(self) -> Iterator[Blocks]:
@@ -189,6 +189,7 @@ class RunningText(Corpus):
         return default if self.cache_dir is None else Path(self.cache_dir)
 
     def _loader(self, *, shuffle: bool) -> DataLoader[Batch]:
+        self._pretrained()
         batch_size = self.batch_size if shuffle else self.eval_batch_size
         blocks = None if self.streaming else PackedText(self._blocks(), self.every, not shuffle)
         epoch, skip = self._start() if shuffle else (0, 0)
