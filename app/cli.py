@@ -83,7 +83,8 @@ class RobustCLI(LightningCLI):
             auto_configure_optimizers=False,
             parser_kwargs={
                 "description": "Train, attack and certify text classifiers.",
-                "epilog": "`doctor` checks the installation and the machine (doctor --help).",
+                "epilog": "`doctor` checks the installation and the machine, `diagnose` measures a "
+                "trained model (COMMAND --help).",
                 "version": line(),
                 "prog": "steadfast",
             },

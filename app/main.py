@@ -26,8 +26,6 @@ NOISE = (
     r"Found \d+ module\(s\) in eval mode at the start of training.*",
     # They are means over all processes already.
     r"It is recommended to use .self\.log\(.*sync_dist=True.*",
-    # A method's own callback is set up for each stage.
-    r"The following callbacks returned in `LightningModule.configure_callbacks` will override.*",
     # A run goes on in the directory where it was.
     r"Checkpoint directory .* exists and is not empty.*",
     # Lightning 2.6 asks torch for the kind of a tree node in the old way.
@@ -240,7 +238,9 @@ class _NoTips(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         message = record.getMessage()
-        return not message.startswith(("💡", "TPU available", "HPU available")) and (
+        # A method's own callback is set up again for each stage.
+        noise = ("💡", "TPU available", "HPU available", "The following callbacks returned in")
+        return not message.startswith(noise) and (
             "litlogger" not in message and "litmodels" not in message
         )
 

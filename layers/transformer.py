@@ -49,11 +49,16 @@ class TransformerClassifier(nn.Module):
         self.head = nn.Linear(width, num_classes)
         self.pooling = pooling
 
+    def hidden_states(self, x: Tensor, mask: Tensor) -> list[Tensor]:
+        """`[B, N, d]` tokens, and what each block makes of them."""
+        states = [x]
+        for block in self.blocks:
+            states.append(block(states[-1], mask))
+        return states
+
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """`[B, N, d]` tokens with mask `[B, N]` to `[B, C]` logits."""
-        for block in self.blocks:
-            x = block(x, mask)
-        x = self.norm(x)
+        x = self.norm(self.hidden_states(x, mask)[-1])
         if self.pooling == "first":
             pooled = x[:, 0]
         else:

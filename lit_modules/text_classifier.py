@@ -135,3 +135,8 @@ class TextClassifier(CertifiedClassifier):
             raise RuntimeError(msg)
         tokens: Tensor = self.embedding(batch.input_ids, batch.segment_ids)
         return tokens
+
+    def activations(self, batch: Batch) -> list[Tensor]:
+        if not isinstance(self.network, TransformerClassifier) or self.depth == 0:
+            return super().activations(batch)
+        return self.network.hidden_states(self.embed(batch), batch.mask)[1:]
