@@ -1,0 +1,173 @@
+"""From the weights of a public encoder to unitary ones, by imitation of the original. Ours.
+
+The paper pre-trains its unitary encoder from scratch. Projecting pretrained weights destroys what
+they have learnt (docs/methods/unitary_projection.md); here a copy is projected, at once or little
+by little, and learns meanwhile to give the hidden states of the original.
+"""
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
+from torch import Tensor, nn
+from torch.nn import functional
+
+from layers.pretrained import load_encoder
+from lit_modules.masked_lm import MaskedLM
+from lit_modules.means import SampleMeans
+from lit_modules.processes import batch_weight
+from lit_modules.schedule import Decay
+from text import Batch
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+METRICS = ("loss", "cosine", "cosine_of_means")
+
+
+class UnitaryDistillation(MaskedLM):
+    """Teaches an encoder with unitary attention weights to stand in for the one it was made from.
+
+    Trained on running text without labels. Like a `MaskedLM`, it becomes a folder that
+    `transformers` reads. Logs `cosine`, between last hidden states of original and copy, mean over
+    tokens, and `cosine_of_means`, between their means over a sequence.
+    """
+
+    def __init__(
+        self,
+        *,
+        backbone: str,
+        unitary: Literal["qr", "polar", "none"] = "polar",
+        unitary_weights: list[str] | None = None,
+        unitary_gradual_steps: int = 0,
+        match: Literal["mse", "cosine"] = "mse",
+        match_layers: Literal["all", "last"] = "all",
+        dropout: float = 0.0,
+        max_length: int = 128,
+        optimizer: OptimizerCallable = torch.optim.AdamW,
+        lr_scheduler: LRSchedulerCallable | None = None,
+        warmup: float = 0.05,
+        decay: Decay = "linear",
+    ) -> None:
+        """Keep the settings.
+
+        Args:
+            backbone: folder or hub name of the pretrained encoder.
+            unitary: by the nearest unitary matrices (polar), which keep more of what the weights
+                have learnt, or by the paper's QR factors; none trains the copy as it is.
+            unitary_weights: regular expressions of names of weights to make unitary; null: query,
+                key, value and attention output of every layer.
+            unitary_gradual_steps: close the distance to unitary weights over so many steps; 0: at
+                once, before the first.
+            match: mse: squared distance of hidden states, in parts of the original's square;
+                cosine: 1 - their cosine.
+            match_layers: hidden states of all layers, or of the last.
+            dropout: in the copy, while training.
+            max_length: longest sequence in tokens.
+            optimizer: optimiser of all trainable parameters.
+            lr_scheduler: scheduler stepped once an epoch, in place of warmup and decay.
+            warmup: share of all steps over which the learning rate rises from zero.
+            decay: shape of its way back to zero after that.
+        """
+        super().__init__(
+            backbone=backbone,
+            unitary=unitary,
+            unitary_weights=unitary_weights,
+            unitary_gradual_steps=unitary_gradual_steps,
+            max_length=max_length,
+            optimizer=optimizer,
+            lr_scheduler=lr_scheduler,
+            warmup=warmup,
+            decay=decay,
+        )
+        if match not in ("mse", "cosine") or match_layers not in ("all", "last") or dropout < 0:
+            msg = (
+                f"got {match=}, {match_layers=}, {dropout=}, expected mse or cosine, all or last, "
+                "and a rate of 0 or more"
+            )
+            raise ValueError(msg)
+        self.hparams.clear()  # of settings of the base class that are none of ours
+        self.save_hyperparameters(ignore=["optimizer", "lr_scheduler"])
+        self.match, self.match_layers, self.dropout = match, match_layers, dropout
+        self.original_name = backbone
+        self.val_means, self.test_means = SampleMeans(METRICS), SampleMeans(METRICS)
+        # In a list, so that it is no part of the module: not saved, not trained, not projected.
+        self._original: list[PreTrainedModel] = []
+
+    def configure_model(self) -> None:
+        if hasattr(self, "model"):
+            return
+        super().configure_model()
+        for module in self.model.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = self.dropout
+        # What gives no hidden state stays as it is: the head, but for the words' embeddings, which
+        # it may share, and a pooler.
+        encoder = set(self.model.base_model.parameters())
+        for name, parameter in self.model.named_parameters():
+            if parameter not in encoder or ".pooler." in name:
+                parameter.requires_grad = False
+
+    def original(self) -> "PreTrainedModel":
+        """The encoder to be imitated: loaded when it is first asked for, on our device."""
+        if not self._original:
+            encoder = load_encoder(self.original_name)
+            for parameter in encoder.parameters():
+                parameter.requires_grad = False
+            encoder.train(mode=False)
+            self._original.append(encoder)
+        words = next(self.model.parameters())
+        module: nn.Module = self._original[0]  # whose types say what theirs do not
+        module.to(device=words.device, dtype=words.dtype)
+        return self._original[0]
+
+    def compare(self, batch: Batch) -> dict[str, Tensor]:
+        """Original and copy on a batch.
+
+        Returns:
+            `loss` `[T]` and `cosine` `[T]` of each real token, `cosine_of_means` `[B]`.
+        """
+        inputs: dict[str, Any] = {
+            "input_ids": batch.input_ids,
+            "attention_mask": batch.mask.long(),
+            "output_hidden_states": True,
+        }
+        with torch.no_grad():
+            wanted = self.original()(**inputs).hidden_states
+        found = self.model.base_model(**inputs).hidden_states
+        first = 1 if self.match_layers == "all" else len(wanted) - 1
+        losses = []
+        for mine, true in zip(found[first:], wanted[first:], strict=True):
+            a, b = mine[batch.mask], true[batch.mask]
+            if self.match == "cosine":
+                losses.append(1 - functional.cosine_similarity(a, b, dim=-1))
+            else:
+                losses.append((a - b).square().sum(dim=-1) / b.square().sum(dim=-1))
+        last, true = found[-1].detach(), wanted[-1]
+        real = batch.mask.unsqueeze(-1)
+        mean, mean_true = (last * real).sum(dim=1), (true * real).sum(dim=1)
+        return {
+            "loss": torch.stack(losses).mean(dim=0),
+            "cosine": functional.cosine_similarity(last[batch.mask], true[batch.mask], dim=-1),
+            "cosine_of_means": functional.cosine_similarity(mean, mean_true, dim=-1),
+        }
+
+    # Steps
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        values = {name: value.mean() for name, value in self.compare(batch).items()}
+        shown = {f"train/{name}": value.detach() for name, value in values.items()}
+        self.log_step(shown, batch_idx, size=len(batch))
+        return batch_weight(self.trainer, batch_idx) * values["loss"]
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        self.accumulate(self.val_means, self.compare(batch), batch_idx)
+
+    def test_step(self, batch: Batch, batch_idx: int) -> None:
+        self.accumulate(self.test_means, self.compare(batch), batch_idx)
+
+    def on_validation_epoch_end(self) -> None:
+        self.log_means("val", self.val_means.take(METRICS))
+
+    def on_test_epoch_end(self) -> None:
+        self.log_means("test", self.test_means.take(METRICS))
