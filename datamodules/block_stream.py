@@ -108,14 +108,18 @@ class BlockStream(BlockSampler):
                     yield _joined(batch[self.rank :: self.world])
                 batch = []
         if n == 0:
-            kind = "train" if self.shuffle else "validate"
-            msg = f"got no block of text to {kind} on, expected more text, or shorter blocks"
-            raise DataError(msg)
+            raise no_block(self.shuffle)
         # From now on, `weight` knows the share of the last batch.
         self.lengths = np.broadcast_to(np.int64(1), n)
         mine = self._share(np.arange(len(batch)))
         if len(mine) and n > skip * size:
             yield _joined([batch[i] for i in mine])
+
+
+def no_block(training: bool) -> DataError:
+    """The error for a corpus that is too small: its only block is held out, or there is none."""
+    kind = "train" if training else "validate"
+    return DataError(f"got no block of text to {kind} on, expected more text, or shorter blocks")
 
 
 def _joined(rows: list[Rows]) -> Rows:

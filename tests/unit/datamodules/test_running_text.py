@@ -284,3 +284,11 @@ def test_files_or_the_hub() -> None:
 def test_set_up_first(folder: Path) -> None:
     with pytest.raises(RuntimeError, match="setup"):
         RunningText(files=["a.txt"], data_dir=str(folder)).train_texts()
+
+
+@both
+def test_too_little_text_to_train_on(folder: Path, streaming: bool) -> None:
+    module = corpus(folder, streaming=streaming, limit_tokens=5)
+    assert content(module.val_dataloader()).keys() == {0}
+    with pytest.raises(DataError, match="no block of text to train on"):
+        next(iter(module.train_dataloader()))
