@@ -16,8 +16,9 @@ class RunningText(PackedCorpus):
     epoch and not kept.
 
     Args:
-        files: patterns of file names in `data_dir`, such as `gutenberg/*.txt.gz`: plain text
-            (`.txt`), or rows (`.jsonl`, `.tsv`, `.csv`, `.parquet`), `.gz` but for the last.
+        files: one pattern or several of file names in `data_dir`, such as `gutenberg/*.txt.gz`:
+            plain text (`.txt`), or rows (`.jsonl`, `.tsv`, `.csv`, `.parquet`), `.gz` but for the
+            last.
         data_dir: folder in which they are looked up; the current one if not given.
         hub_id: take the training split of this hub dataset instead of files.
         hub_config: its configuration, where it has several.
@@ -45,7 +46,7 @@ class RunningText(PackedCorpus):
     def __init__(
         self,
         *,
-        files: list[str] | None = None,
+        files: list[str] | str | None = None,
         data_dir: str | None = None,
         hub_id: str | None = None,
         hub_config: str | None = None,
@@ -85,7 +86,8 @@ class RunningText(PackedCorpus):
             raise ValueError(msg)
         self.save_hyperparameters(logger=False)
         self.corpus = name
-        self.files, self.data_dir = files, data_dir
+        self.files = [files] if isinstance(files, str) else files or []
+        self.data_dir = data_dir
         self.hub_id, self.hub_config, self.text_column = hub_id, hub_config, text_column
         self.on_bad_row: Literal["stop", "skip"] = on_bad_row
 
@@ -104,5 +106,5 @@ class RunningText(PackedCorpus):
             return HubTexts(
                 self.hub_id, self.hub_config, self.text_column, streaming=self.streaming
             )
-        paths = find_files(Path(self.data_dir or ""), self.files or [])
+        paths = find_files(Path(self.data_dir or ""), self.files)
         return FileTexts(paths, self.text_column, on_bad_row=self.on_bad_row)

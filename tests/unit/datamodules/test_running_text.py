@@ -281,6 +281,11 @@ def test_files_or_the_hub() -> None:
             RunningText(files=files, hub_id=hub_id)
 
 
+def test_one_pattern_need_not_be_a_list(folder: Path) -> None:
+    one, listed = (corpus(folder, files=files) for files in ("*.txt", ["*.txt"]))
+    assert list(one.train_texts()) == list(listed.train_texts())
+
+
 def test_set_up_first(folder: Path) -> None:
     with pytest.raises(RuntimeError, match="setup"):
         RunningText(files=["a.txt"], data_dir=str(folder)).train_texts()
