@@ -3,7 +3,7 @@
 import pytorch_lightning as pl
 
 from app.stand_in import StandIn, WholeSplit
-from datamodules import Corpus, TextDataModule
+from datamodules import Corpus, RunningText, TextDataModule
 from lit_modules import Classifier, TextModule
 
 
@@ -28,8 +28,8 @@ def join(module: TextModule, corpus: Corpus) -> None:
     """Attach a module to a corpus that is set up.
 
     Raises:
-        ValueError: the module has been trained for other classes, or classifies where the corpus
-            has no labels.
+        ValueError: the module has been trained for other classes; or classifies where the corpus
+            has no labels, or does not where it has; or takes shorter sequences than there are.
     """
     if isinstance(module, Classifier) and not isinstance(corpus, TextDataModule):
         msg = (
@@ -37,9 +37,21 @@ def join(module: TextModule, corpus: Corpus) -> None:
             "expected a corpus with labels, or --model MaskedLM"
         )
         raise ValueError(msg)
+    if isinstance(corpus, TextDataModule) and not isinstance(module, Classifier):
+        msg = (
+            f"got {type(module).__name__} on {type(corpus).__name__}, whose texts are apart and "
+            "have labels, expected running text: --data RunningText --data.files PATTERNS"
+        )
+        raise ValueError(msg)
     tokenizer = module.tokenizer or module.build_tokenizer(corpus.train_texts())
     if isinstance(module, Classifier) and isinstance(corpus, TextDataModule):
         module.attach(tokenizer, list(corpus.class_names), pairs=corpus.pairs)
     else:
         module.attach_tokenizer(tokenizer)
+    if isinstance(corpus, RunningText) and corpus.length > tokenizer.max_length:
+        msg = (
+            f"got sequences of {corpus.length} tokens (--data.length) for a model of at most "
+            f"{tokenizer.max_length} (--model.max_length), expected no more than that"
+        )
+        raise ValueError(msg)
     corpus.tokenizer = module.tokenizer

@@ -9,14 +9,21 @@ from typing import Any
 
 from app.results import Stage
 from app.run_directory import RunDirectory
-from lit_modules import CheckpointError, MaskedLM, read_checkpoint
+from lit_modules import CheckpointError, Classifier, TextModule, read_checkpoint
 
 log = logging.getLogger(__name__)
 
 # How fast data come, and from where on this machine, but not which.
 HARMLESS = {
     f"data.init_args.{name}"
-    for name in ("data_dir", "eval_batch_size", "num_workers", "pin_memory", "batch_size")
+    for name in (
+        "data_dir",
+        "cache_dir",
+        "eval_batch_size",
+        "num_workers",
+        "pin_memory",
+        "batch_size",
+    )
 }
 # A training step sees a batch: its size is part of the training.
 HARMLESS_IN_FIT = HARMLESS - {"data.init_args.batch_size"}
@@ -126,7 +133,9 @@ def newest_state(run: RunDirectory) -> tuple[Path, int] | None:
 def _classifies(config: Mapping[str, Any]) -> bool:
     """Whether the method classifies, so that there is something to certify."""
     method = locate(str(config.get("model", {}).get("class_path", "")))
-    return not (isinstance(method, type) and issubclass(method, MaskedLM))
+    if not isinstance(method, type) or not issubclass(method, TextModule):
+        return True
+    return issubclass(method, Classifier)
 
 
 def plan_training(run: RunDirectory, config: Mapping[str, Any], *, whole: bool) -> Plan:

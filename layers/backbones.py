@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor, nn
 
-from layers.pretrained import architecture_of
+from layers.architectures import architecture_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

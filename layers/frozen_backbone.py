@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from layers.pretrained import architecture_of, build_encoder, check_fits, load_encoder
+from layers.architectures import architecture_of, build_encoder
+from layers.pretrained import check_fits, load_encoder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -1,6 +1,5 @@
-"""Encoders of `transformers`: from a folder, from the hub, or random from an architecture."""
+"""Encoders of `transformers` from a folder or from the hub, and back into a folder."""
 
-import pickle
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,13 +9,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-if TYPE_CHECKING:
-    from transformers import PretrainedConfig, PreTrainedModel
+from layers.architectures import check_reads_text
 
-_LEADS_ELSEWHERE = re.compile(
-    r"auto_map|trust_remote_code|attn_implementation|name_or_path|_config$"
-)
-"""Settings of an architecture by which transformers fetches more from the hub, or code."""
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 _NOT_NEEDED = re.compile(r"(^|\.)pooler\.")
 """Weights of an encoder that nobody here looks at; masked language models come without."""
@@ -70,41 +66,27 @@ def load_masked_lm(name_or_path: str) -> tuple["PreTrainedModel", bool]:
     return model, not missing
 
 
-def build_encoder(architecture: dict[str, Any]) -> "PreTrainedModel":
-    """An encoder with random weights, in float32.
-
-    Args:
-        architecture: see `configuration`.
-
-    Raises:
-        ValueError: see `configuration`.
-    """
-    from transformers import AutoModel
-
-    return _build(AutoModel, architecture)
-
-
-def build_masked_lm(architecture: dict[str, Any]) -> "PreTrainedModel":
-    """An encoder under a head that proposes words, with random weights, in float32.
-
-    Args:
-        architecture: see `configuration`.
-
-    Raises:
-        ValueError: see `configuration`.
-    """
-    from transformers import AutoModelForMaskedLM
-
-    return _build(AutoModelForMaskedLM, architecture)
-
-
-def _load(kind: Any, name_or_path: str) -> tuple["PreTrainedModel", list[str]]:
-    if Path(name_or_path).is_file():
+def check_backbone(name_or_path: str) -> None:
+    """Raise ValueError for a file, and for what can only be a folder and is none."""
+    path = Path(name_or_path)
+    if path.is_file():
         msg = (
             f"got backbone {name_or_path!r}, which is a file, expected a folder or hub name: "
             "pre-training writes a folder, runs/NAME/backbone"
         )
         raise ValueError(msg)
+    # Names on the hub have at most one stroke.
+    if not path.is_dir() and (path.is_absolute() or len(path.parts) > 2 or ".." in path.parts):
+        msg = (
+            f"got backbone {name_or_path!r}, which is no folder, expected one with config.json and "
+            "weights, or a hub name: pre-training (--model MaskedLM) writes a folder at its end, "
+            "runs/NAME/backbone"
+        )
+        raise ValueError(msg)
+
+
+def _load(kind: Any, name_or_path: str) -> tuple["PreTrainedModel", list[str]]:
+    check_backbone(name_or_path)
     try:
         with _quiet():
             # Said, not left open: where it is open, transformers asks at the terminal.
@@ -113,76 +95,37 @@ def _load(kind: Any, name_or_path: str) -> tuple["PreTrainedModel", list[str]]:
                 dtype=torch.float32,
                 trust_remote_code=False,
                 output_loading_info=True,
+                ignore_mismatched_sizes=True,  # said below, in one line
             )
-    except (OSError, ValueError, RuntimeError, pickle.UnpicklingError) as error:
+    # Files that anyone may have written lead it to exceptions of any kind.
+    except Exception as error:
         where = "folder" if Path(name_or_path).is_dir() else "folder or hub name"
+        reason = " ".join(str(error).split()) or type(error).__name__
         msg = (
             f"got backbone {name_or_path!r}, from which no encoder could be loaded "
-            f"({str(error).strip().splitlines()[0]}); expected a {where} with config.json and "
-            "weights: download it once where the hub can be reached, or give its folder"
+            f"({reason:.300}); expected a {where} with config.json and weights: download it once "
+            "where the hub can be reached, or give its folder"
         )
         raise ValueError(msg) from error
+    check_reads_text(model)
+    if report["mismatched_keys"]:
+        name, found, wanted = min(report["mismatched_keys"], key=str)
+        msg = (
+            f"got backbone {name_or_path!r}, whose weights have other shapes than its config.json "
+            f"says ({name}: {tuple(found)} and {tuple(wanted)}, among others), expected the two "
+            "files of one model"
+        )
+        raise ValueError(msg)
     missing = sorted(name for name in report["missing_keys"] if not _NOT_NEEDED.search(name))
     return model, missing
 
 
-def _build(kind: Any, architecture: dict[str, Any]) -> "PreTrainedModel":
-    model: PreTrainedModel = kind.from_config(
-        configuration(architecture), dtype=torch.float32, trust_remote_code=False
-    )
-    return model
-
-
-def configuration(architecture: dict[str, Any]) -> "PretrainedConfig":
-    """An architecture as `transformers` takes it.
-
-    Args:
-        architecture: `model_type` (bert, roberta, ...) and the settings of its configuration that
-            differ from the defaults.
-
-    Raises:
-        ValueError: no or an unknown `model_type`, a setting by which more would be loaded, or one
-            that the type does not have.
-    """
-    from transformers import AutoConfig
-
-    wrong = sorted(name for name in architecture if _LEADS_ELSEWHERE.search(name))
-    kind = architecture.get("model_type")
-    if wrong or not isinstance(kind, str):
-        msg = (
-            f"got a backbone's configuration with {', '.join(wrong) or 'no model_type'}, expected "
-            "an architecture alone: take the checkpoint from who trained it, or train anew"
-        )
-        raise ValueError(msg)
-    settings = {key: value for key, value in architecture.items() if key != "model_type"}
-    try:
-        config: PretrainedConfig = AutoConfig.for_model(kind, **settings)
-    except (KeyError, TypeError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
-        msg = f"got a backbone's architecture of {kind} that cannot be ({reason})"
-        raise ValueError(msg) from error
-    return config
-
-
 def save_model(model: "PreTrainedModel", folder: Path) -> None:
     """Write config.json and model.safetensors into a folder, readable like any other file."""
-    from transformers.utils import logging
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call] # theirs
-    try:
+    with _quiet():
         model.save_pretrained(folder)
-    finally:
-        if shown:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call] # theirs
     for path in folder.iterdir():
         path.chmod(0o644)
-
-
-def architecture_of(model: "PreTrainedModel") -> dict[str, Any]:
-    """The architecture of a model, as JSON scalars, lists and dicts."""
-    config: dict[str, Any] = model.config.to_diff_dict()
-    return {"model_type": model.config.model_type, **config}
 
 
 def check_fits(encoder: "PreTrainedModel", vocab_size: int, max_length: int) -> None:
@@ -211,12 +154,15 @@ def check_fits(encoder: "PreTrainedModel", vocab_size: int, max_length: int) -> 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the library from reporting on weights of heads: what is missing is said by us."""
+    """Keep the library from reports on weights of heads, and from progress bars of an instant."""
     from transformers.utils import logging
 
-    before = logging.get_verbosity()
+    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()  # type: ignore[no-untyped-call] # theirs
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call] # theirs
     try:
         yield
     finally:
         logging.set_verbosity(before)
+        if bars:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call] # theirs

@@ -17,13 +17,9 @@ from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
 from torch import Tensor
 from torch.nn import functional
 
-from layers.pretrained import (
-    architecture_of,
-    build_masked_lm,
-    check_fits,
-    load_masked_lm,
-    save_model,
-)
+from layers.architectures import architecture_of, build_masked_lm, check_settings
+from layers.pretrained import check_backbone, check_fits, load_masked_lm, save_model
+from layers.weight_names import unitary_weights as find_weights
 from lit_modules.masking import mask_tokens
 from lit_modules.means import SampleMeans
 from lit_modules.processes import batch_weight
@@ -141,6 +137,7 @@ class MaskedLM(TextModule):
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
         name = self.backbone or self.tokenizer_name
         if name is not None:
+            check_backbone(name)
             return PretrainedTokenizer.from_pretrained(name, max_length=self.max_length)
         return train_word_piece(texts, self.vocab_size, max_length=self.max_length)
 
@@ -167,10 +164,14 @@ class MaskedLM(TextModule):
             if not complete:
                 log.info("%s has no head for masked words: it begins at random", self.backbone)
         else:
+            check_settings(self.architecture or {})
             architecture = {"pad_token_id": tokenizer.pad_id, **(self.architecture or {})}
             self.model = build_masked_lm({"vocab_size": tokenizer.vocab_size, **architecture})
         encoder = cast("PreTrainedModel", self.model.base_model)
         check_fits(encoder, tokenizer.vocab_size, tokenizer.max_length)
+        if self.projection is not None:
+            # A wrong pattern is found now, before there is a run with it among its settings.
+            find_weights(self, self.projection.patterns)
 
     def configure_callbacks(self) -> list[pl.Callback]:
         """The projection belongs to the method: nobody has to remember it."""

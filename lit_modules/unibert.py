@@ -13,8 +13,10 @@ from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
 from torch import Tensor
 from torch.nn import functional
 
+from layers.architectures import build_encoder, check_settings
 from layers.backbones import POOLINGS, Backbone, BackboneClassifier, Pooling
-from layers.pretrained import build_encoder, check_fits, load_encoder
+from layers.pretrained import check_backbone, check_fits, load_encoder
+from layers.weight_names import unitary_weights as find_weights
 from lit_modules.base import Classifier
 from lit_modules.multi_margin import FORMS, MarginForm, multi_margin_loss
 from lit_modules.schedule import Decay
@@ -123,6 +125,7 @@ class UniBERT(Classifier):
 
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
         if self.backbone is not None:
+            check_backbone(self.backbone)
             return PretrainedTokenizer.from_pretrained(self.backbone, max_length=self.max_length)
         return train_word_piece(texts, self.vocab_size, max_length=self.max_length)
 
@@ -135,6 +138,7 @@ class UniBERT(Classifier):
         elif self.backbone is not None:
             encoder = load_encoder(self.backbone)
         else:
+            check_settings(self.architecture or {})
             architecture = {"pad_token_id": tokenizer.pad_id, **(self.architecture or {})}
             encoder = build_encoder({"vocab_size": tokenizer.vocab_size, **architecture})
         check_fits(encoder, tokenizer.vocab_size, tokenizer.max_length)
@@ -144,6 +148,9 @@ class UniBERT(Classifier):
         self.network = BackboneClassifier(
             backbone, len(class_names), pooling=self.pooling, dropout=self.dropout
         )
+        if self.projection is not None:
+            # A wrong pattern is found now, before there is a run with it among its settings.
+            find_weights(self, self.projection.patterns)
 
     def configure_callbacks(self) -> list[pl.Callback]:
         """The projection belongs to the method: nobody has to remember it."""

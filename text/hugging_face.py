@@ -38,5 +38,6 @@ def save_tokenizer(tokenizer: PretrainedTokenizer, folder: Path) -> None:
         found = next((name for name in candidates if name in names), None)
         if found is not None:
             config[role] = found
-    (folder / "tokenizer.json").write_text(json.dumps(definition, ensure_ascii=False))
+    text = json.dumps(definition, ensure_ascii=False)
+    (folder / "tokenizer.json").write_text(text, encoding="utf-8")
     (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n")

@@ -74,11 +74,13 @@ class PretrainedTokenizer(Tokenizer):
             wrapped = AutoTokenizer.from_pretrained(
                 name_or_path, local_files_only=local, trust_remote_code=False
             )
-        except (OSError, ValueError) as error:
+        # Files that anyone may have written lead it to exceptions of any kind.
+        except Exception as error:
             kind = "folder" if Path(name_or_path).is_dir() else "hub id or folder"
+            reason = " ".join(str(error).split()) or type(error).__name__
             msg = (
                 f"got {kind} {name_or_path!r} from which no tokenizer could be loaded "
-                f"({str(error).strip().splitlines()[0]}), expected a folder with tokenizer.json or "
+                f"({reason:.300}), expected a folder with tokenizer.json or "
                 "a reachable hub id: give the path of a downloaded backbone, or connect to the hub "
                 "once so that it is kept in the local cache"
             )

@@ -1,0 +1,148 @@
+"""Encoders of `transformers` with random weights, from a description of their architecture."""
+
+import json
+import re
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedModel
+
+_LEADS_ELSEWHERE = re.compile(
+    r"auto_map|trust_remote_code|attn_implementation|name_or_path|_config$"
+)
+"""Settings of an architecture by which transformers fetches more from the hub, or code."""
+
+
+def build_encoder(architecture: dict[str, Any]) -> "PreTrainedModel":
+    """An encoder with random weights, in float32.
+
+    Args:
+        architecture: see `configuration`.
+
+    Raises:
+        ValueError: see `configuration`; or it encodes no text.
+    """
+    from transformers import AutoModel
+
+    return _build(AutoModel, architecture)
+
+
+def build_masked_lm(architecture: dict[str, Any]) -> "PreTrainedModel":
+    """An encoder under a head that proposes words, with random weights, in float32.
+
+    Args:
+        architecture: see `configuration`.
+
+    Raises:
+        ValueError: see `configuration`; or it encodes no text.
+    """
+    from transformers import AutoModelForMaskedLM
+
+    return _build(AutoModelForMaskedLM, architecture)
+
+
+def _build(kind: Any, architecture: dict[str, Any]) -> "PreTrainedModel":
+    config = configuration(architecture)
+    try:
+        model: PreTrainedModel = kind.from_config(
+            config, dtype=torch.float32, trust_remote_code=False
+        )
+    # Settings that do not go together lead constructors to exceptions of any kind.
+    except Exception as error:
+        raise _cannot_be(config.model_type, error) from error
+    check_reads_text(model)
+    return model
+
+
+def configuration(architecture: dict[str, Any]) -> "PretrainedConfig":
+    """An architecture as `transformers` takes it.
+
+    Args:
+        architecture: `model_type` (bert, roberta, ...) and the settings of its configuration that
+            differ from the defaults.
+
+    Raises:
+        ValueError: no or an unknown `model_type`, a setting by which more would be loaded, or a
+            value that cannot be.
+    """
+    from transformers import CONFIG_MAPPING, AutoConfig
+
+    if wrong := sorted(name for name in architecture if _LEADS_ELSEWHERE.search(name)):
+        msg = (
+            f"got a backbone's architecture with {', '.join(wrong)}, expected settings of its "
+            "layers alone: nothing else is read or fetched for it"
+        )
+        raise ValueError(msg)
+    kind = architecture.get("model_type")
+    if not isinstance(kind, str) or kind not in CONFIG_MAPPING:
+        near = get_close_matches(str(kind), list(CONFIG_MAPPING)) or ["bert", "roberta", "albert"]
+        msg = (
+            f"got a backbone's architecture of model_type {kind!r}, expected one that transformers "
+            f"knows, such as {', '.join(near)}"
+        )
+        raise ValueError(msg)
+    settings = {key: value for key, value in architecture.items() if key != "model_type"}
+    try:
+        config: PretrainedConfig = AutoConfig.for_model(kind, **settings)
+    except Exception as error:  # as many kinds as there are configurations
+        raise _cannot_be(kind, error) from error
+    return config
+
+
+def check_settings(architecture: dict[str, Any]) -> None:
+    """Raise ValueError if an architecture has settings that its type does not know.
+
+    They would be kept and do nothing. Old folders on the hub have some; who writes one anew has
+    misspelt it.
+    """
+    config = configuration({"model_type": architecture.get("model_type")})
+    known = {*config.to_dict(), *config.attribute_map}
+    for name in architecture:
+        if name not in known and not _LEADS_ELSEWHERE.search(name):
+            near = get_close_matches(name, sorted(known), n=1)
+            meant = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(known))}"
+            msg = (
+                f"got {name!r} in the architecture of a {config.model_type}, which has no such "
+                f"setting: {meant}"
+            )
+            raise ValueError(msg)
+
+
+def check_reads_text(model: "PreTrainedModel") -> None:
+    """Raise ValueError unless a model encodes texts by itself, beginning with word embeddings."""
+    try:
+        words = model.get_input_embeddings()
+    except NotImplementedError:
+        words = None
+    plain = isinstance(words, nn.Embedding) and hasattr(model.config, "hidden_size")
+    if not plain or model.config.is_encoder_decoder:
+        msg = (
+            f"got a backbone of type {model.config.model_type}, which is no text encoder, "
+            "expected one such as bert, roberta, albert, distilbert or deberta"
+        )
+        raise ValueError(msg)
+
+
+def architecture_of(model: "PreTrainedModel") -> dict[str, Any]:
+    """The architecture of a model, as JSON has it: checkpoints keep it."""
+    described = {**model.config.to_diff_dict(), "model_type": model.config.model_type}
+    # Names of classes come by number; a checkpoint takes keys that are texts only.
+    described = {key: value for key, value in described.items() if key not in _OF_CLASSES}
+    plain: dict[str, Any] = json.loads(json.dumps(described))
+    return plain
+
+
+_OF_CLASSES = ("id2label", "label2id", "num_labels", "problem_type")
+"""What a configuration says of a head that is not ours."""
+
+
+def _cannot_be(kind: str, error: Exception) -> ValueError:
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return ValueError(
+        f"got a backbone's architecture of {kind} that cannot be ({reason}), expected settings "
+        "that go together"
+    )
