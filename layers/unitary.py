@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -90,13 +90,18 @@ def unitary_residual(weights: Sequence[Tensor] | Tensor) -> Tensor:
 @contextmanager
 def exact_products(like: Tensor) -> Iterator[None]:
     """Products of float32 in float32, whatever is allowed elsewhere: TF32 keeps three digits."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
+    # By device: the setting for all of them cannot be read where these have been used.
+    cpu: Any = torch.backends.mkldnn  # whose `matmul` is made at run time
+    devices: list[Any] = [torch.backends.cuda.matmul, cpu.matmul]
+    before = [device.fp32_precision for device in devices]
     try:
+        for device in devices:
+            device.fp32_precision = "ieee"
         with torch.autocast(like.device.type, enabled=False):
             yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        for device, precision in zip(devices, before, strict=True):
+            device.fp32_precision = precision
 
 
 def _chunks(weights: Sequence[Tensor] | Tensor) -> Iterator[list[int]]:

@@ -1,7 +1,8 @@
 """Unitary factors: those of the definition, orthogonal, by the route that was meant."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -231,18 +232,33 @@ def test_part_of_the_way(method: UnitaryMethod) -> None:
     assert entries(moved - (0.75 * matrix + 0.25 * factor)) < 1e-6
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_full_precision_whatever_is_allowed_elsewhere(method: UnitaryMethod) -> None:
-    stack = stepped(64)
-    expected = unitary_factor(stack, method)[0]
-    torch.set_float32_matmul_precision("medium")
-    try:
-        with torch.autocast("cpu", torch.bfloat16):
-            factor, residual = unitary_factor(stack, method)
-        assert torch.get_float32_matmul_precision() == "medium"
-    finally:
+@pytest.fixture(params=["for all", "by device"])
+def low_precision(request: pytest.FixtureRequest) -> Iterator[Callable[[], object]]:
+    """Both ways to allow products of few digits; gives what reads the setting."""
+    backends: Any = torch.backends
+    cpu, gpu = backends.mkldnn.matmul, backends.cuda.matmul
+    if request.param == "for all":
+        torch.set_float32_matmul_precision("medium")
+        yield torch.get_float32_matmul_precision
         torch.set_float32_matmul_precision("highest")
-    assert torch.equal(factor, expected)
+    else:
+        before = cpu.fp32_precision, gpu.fp32_precision
+        cpu.fp32_precision = "bf16"
+        yield lambda: (cpu.fp32_precision, gpu.fp32_precision)
+        cpu.fp32_precision, gpu.fp32_precision = before
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_full_precision_whatever_is_allowed_elsewhere(
+    method: UnitaryMethod, low_precision: Callable[[], object]
+) -> None:
+    stack = stepped(64)
+    setting = low_precision()
+    with torch.autocast("cpu", torch.bfloat16):
+        factor, residual = unitary_factor(stack, method)
+    assert low_precision() == setting
+    expected = definition(stack) if method == "qr" else nearest(stack)
+    assert entries(factor - expected) < 1e-6
     assert float(residual.max()) < 1e-5
 
 
