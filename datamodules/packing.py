@@ -15,7 +15,9 @@ _CHARACTERS = 2**20
 and little enough that memory does not depend on the corpus."""
 
 _KNOWN = 2**18
-"""Words whose ids are remembered: about 50 MB."""
+_KNOWN_CHARACTERS = 2**23
+"""Words whose ids are remembered, about 50 MB of them, and characters that these have at most: a
+line without spaces, as of Chinese, is one word."""
 _END = " "
 """Stands for the end of a text among its words, none of which has a space in it."""
 
@@ -114,6 +116,7 @@ class _Words:
     def __init__(self, tokenizer: PretrainedTokenizer) -> None:
         self._tokenizer = tokenizer
         self._known: dict[str, bytes] = {}
+        self._characters = 0
 
     def encode(self, parts: Sequence[tuple[str, bool]], between: bytes) -> bytes:
         """The ids of texts, with the separator behind those that end, as bytes of int32."""
@@ -124,9 +127,12 @@ class _Words:
                 words.append(_END)
         distinct = set(words)
         new = distinct.difference(self._known)
-        if len(self._known) + len(new) > _KNOWN:
+        full = self._characters > _KNOWN_CHARACTERS
+        if full or len(self._known) + len(new) > _KNOWN:
             self._known.clear()
+            self._characters = 0
             new = distinct
+        self._characters += sum(map(len, new))
         listed = list(new)
         self._known.update(zip(listed, map(_raw, self._tokenizer.pieces(listed)), strict=True))
         self._known[_END] = between

@@ -87,6 +87,15 @@ def test_the_size_of_chunks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> 
         assert all(np.array_equal(*pair) for pair in zip(expected, found, strict=True))
 
 
+def test_memory_of_words_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "_KNOWN_CHARACTERS", 500)
+    words = packing._Words(TOKENIZER)
+    for i in range(50):
+        # Lines without a space are words, and long ones.
+        words.encode([(f"{i:03}" * 50, True), ("the hare", True)], b"")
+        assert sum(map(len, words._known)) < 900
+
+
 def test_text_without_any_space_is_taken_apart_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packing, "_CHARACTERS", 10)
     chunks = list(packing._chunks(["x" * 35, "y"]))
