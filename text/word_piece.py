@@ -15,6 +15,9 @@ _ALPHABET = 1000
 """Characters that have an id of their own; words with any other one are unknown."""
 _DISTINCT = 4_000_000
 """Words counted at a time. Beyond that, those seen once are forgotten, which bounds the memory."""
+_LONG = 64
+"""Characters of what stands between two spaces and is not worth counting as a whole: a line of
+Chinese, which has no spaces, or a list of data."""
 _RUN = 1000
 """Times that a word is written in one string."""
 
@@ -70,18 +73,27 @@ def train_word_piece(
 
 def _count(texts: Iterable[Text], normalizer: normalizers.Normalizer) -> Counter[str]:
     """How often each word occurs, in alphabetical order."""
-    rough: Counter[str] = Counter()
-    for text in texts:
-        for part in (text,) if isinstance(text, str) else text:
-            rough.update(part.split())
-        if len(rough) > _DISTINCT:
-            rough = Counter({word: n for word, n in rough.items() if n > 1})
     split = pre_tokenizers.BertPreTokenizer()
+    rough: Counter[str] = Counter()
     counts: Counter[str] = Counter()
-    # Words are taken apart once each, not as often as they occur.
-    for chunk, n in rough.items():
+
+    def take_apart(chunk: str, n: int) -> None:
         for word, _ in split.pre_tokenize_str(normalizer.normalize_str(chunk)):
             counts[word] += n
+
+    for text in texts:
+        for part in (text,) if isinstance(text, str) else text:
+            chunks = part.split()
+            if len(max(chunks, key=len, default="")) > _LONG:
+                for chunk in (chunk for chunk in chunks if len(chunk) > _LONG):
+                    take_apart(chunk, 1)
+                chunks = [chunk for chunk in chunks if len(chunk) <= _LONG]
+            rough.update(chunks)
+        if len(rough) > _DISTINCT:
+            rough = Counter({chunk: n for chunk, n in rough.items() if n > 1})
+    # Taken apart once each, not as often as they occur.
+    for chunk, n in rough.items():
+        take_apart(chunk, n)
     return Counter({word: counts[word] for word in sorted(counts)})
 
 

@@ -96,6 +96,13 @@ def test_words_of_all_texts_and_none_of_them_too_many_times(
     assert train_word_piece(texts(), 90, max_length=16).vocab_size > len(SPECIALS)
 
 
+def test_long_texts_without_spaces_count_as_their_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[Text] = [",".join(["hare", "tortoise"] * n) for n in range(1, 40)]
+    expected = train_word_piece(lines, 60, max_length=16).state()
+    monkeypatch.setattr("text.word_piece._LONG", 10**6)
+    assert train_word_piece(lines, 60, max_length=16).state() == expected
+
+
 def test_rebuilt_from_its_state(tokenizer: PretrainedTokenizer) -> None:
     again = tokenizer_from_state(json.loads(json.dumps(tokenizer.state())))
     assert isinstance(again, PretrainedTokenizer)
