@@ -70,6 +70,9 @@ class RobustTrainer(pl.Trainer):
             weights_only: see Lightning; checkpoints with code in them are never loaded.
         """
         started = time.monotonic()
+        # With max_steps, Lightning takes every checkpoint for one from the middle of an epoch, and
+        # a run that goes on from the end of one would be told that the next is over, too.
+        self.fit_loop._iteration_based_training = lambda: False  # type: ignore[method-assign]
         with session(self, model, ckpt_path) as path:
             super().fit(
                 model,

@@ -54,6 +54,12 @@ def test_more_epochs_go_on(trained: Path, steadfast: Steadfast) -> None:
     assert "test/accuracy" not in found["metrics"]
 
 
+def test_a_limit_of_steps_skips_no_epoch(trained: Path, steadfast: Steadfast) -> None:
+    longer = ["--run=done", "--trainer.max_epochs=4", "--trainer.max_steps=14"]
+    assert steadfast("fit", longer).status == 0
+    assert step("done") == 14
+
+
 def test_the_name_alone_is_enough_to_go_on(trained: Path, steadfast: Steadfast) -> None:
     assert steadfast("fit", "--run=done", "--trainer.max_epochs=3").status == 0
     assert step("done") == 12
