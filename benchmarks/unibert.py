@@ -175,6 +175,7 @@ def table(group: str, given: argparse.Namespace) -> str:
         lines = ["| encoder | validation loss | masked accuracy | seconds |", "|---|---|---|---|"]
     else:
         heads = [f"{recipe}, {score}" for score in given.score for recipe in RECIPES]
+        heads.append("blind, %")
         lines = [
             "| model | accuracy | " + " | ".join(heads) + " |",
             "|---" * (2 + len(heads)) + "|",
@@ -193,6 +194,9 @@ def table(group: str, given: argparse.Namespace) -> str:
                 for recipe in RECIPES:
                     value = metric(given.runs_dir, row, recipe, score)
                     cells.append("not run" if value is None else f"{value:.1f}")
+            # Of the texts that are attacked, those on which the probability says nothing.
+            blind = metrics.get("attack/textfooler-probability/saturated", float("nan"))
+            cells.append(f"{100 * blind:.0f}")
         lines.append(f"| {row.title} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
