@@ -105,6 +105,9 @@ class UniBERT(Classifier):
                 "first or mean"
             )
             raise ValueError(msg)
+        if not 0 <= dropout < 1 or not 0 <= (backbone_dropout or 0.0) < 1:
+            msg = f"got {dropout=}, {backbone_dropout=}, expected rates of 0 to below 1"
+            raise ValueError(msg)
         self.save_hyperparameters(ignore=["optimizer", "lr_scheduler"])
         # Not read from hparams: a subclass built by the command line has its own arguments there.
         self.backbone, self.vocab_size = backbone, vocab_size

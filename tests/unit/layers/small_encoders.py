@@ -1,0 +1,40 @@
+"""Small architectures of every type of encoder that is named in the documentation."""
+
+from typing import Any
+
+_SIZES = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 24,
+    "max_position_embeddings": 40,
+}
+_RELATIVE = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
+ARCHITECTURES: dict[str, dict[str, Any]] = {
+    "bert": {"model_type": "bert", **_SIZES},
+    "roberta": {"model_type": "roberta", **_SIZES, "type_vocab_size": 1},
+    "roberta with segments": {"model_type": "roberta", **_SIZES, "type_vocab_size": 2},
+    "albert": {"model_type": "albert", **_SIZES, "embedding_size": 8},
+    "distilbert": {
+        "model_type": "distilbert",
+        "dim": 16,
+        "n_layers": 2,
+        "n_heads": 2,
+        "hidden_dim": 24,
+        "max_position_embeddings": 40,
+    },
+    "deberta": {"model_type": "deberta", **_SIZES, **_RELATIVE},
+    "deberta with segments": {
+        "model_type": "deberta",
+        **_SIZES,
+        **_RELATIVE,
+        "type_vocab_size": 2,
+    },
+    "deberta-v2": {
+        "model_type": "deberta-v2",
+        **_SIZES,
+        **_RELATIVE,
+        "type_vocab_size": 2,
+        "position_biased_input": False,
+    },
+}

@@ -1,0 +1,301 @@
+"""Pre-training: the right places, the right mean, a loss that falls, a folder others can read."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytorch_lightning as pl
+import torch
+from torch import Tensor
+from torch.nn import functional
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+from attacks.language_model import MaskedLM as Proposals
+from attacks.language_model import load_masked_lm
+from datamodules import RunningText
+from layers import unitary_residual, unitary_weights
+from layers.pretrained import load_encoder
+from lit_modules import CheckpointError, MaskedLM, UniBERT, load, load_module
+from tests.unit.datamodules.running_text import TOKENIZER as LONG
+from tests.unit.datamodules.running_text import corpus, write
+from tests.unit.layers.small_encoders import ARCHITECTURES
+from tests.unit.lit_modules.builders import trainer
+from text import Batch, PretrainedTokenizer, WordTokenizer, train_word_piece
+
+every = pytest.mark.parametrize("kind", ARCHITECTURES)
+TOKENIZER = PretrainedTokenizer.from_state({**LONG.state(), "max_length": 16})
+
+
+def model(
+    kind: str = "bert", *, tokenizer: PretrainedTokenizer = TOKENIZER, **settings: Any
+) -> MaskedLM:
+    module = MaskedLM(
+        **{
+            "architecture": ARCHITECTURES[kind],
+            "max_length": 16,
+            "optimizer": adamw,
+            "warmup": 0.0,
+            "decay": "none",
+            **settings,
+        }
+    )
+    torch.manual_seed(2)
+    module.attach_tokenizer(tokenizer)
+    module.configure_model()
+    return module
+
+
+def adamw(parameters: Any) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(parameters, lr=3e-3)
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> RunningText:
+    write(tmp_path, lines=40)
+    data = corpus(tmp_path)
+    data.tokenizer = TOKENIZER
+    return data
+
+
+def batch() -> Batch:
+    ids = torch.randint(
+        5, TOKENIZER.vocab_size, (3, 12), generator=torch.Generator().manual_seed(0)
+    )
+    mask = torch.arange(12) < torch.tensor([12, 7, 9])[:, None]
+    return Batch(ids.masked_fill(~mask, 0), mask, torch.tensor([4, 8, 1]))
+
+
+@every
+def test_logits_of_chosen_places_are_those_of_the_whole_model(kind: str) -> None:
+    module = model(kind).eval()
+    given = batch()
+    chosen = given.mask & (torch.rand(3, 12, generator=torch.Generator().manual_seed(1)) < 0.4)
+    whole = module.model(input_ids=given.input_ids, attention_mask=given.mask.long()).logits
+    found = module(given, chosen)
+    assert found.shape == (int(chosen.sum()), TOKENIZER.vocab_size)
+    torch.testing.assert_close(found, whole[chosen], rtol=0, atol=1e-5)
+    # The model is as it was: asked again without us, it answers for every place.
+    again = module.model(input_ids=given.input_ids, attention_mask=given.mask.long()).logits
+    assert torch.equal(again, whole)
+    assert module(given, torch.zeros_like(chosen)).shape == (0, TOKENIZER.vocab_size)
+
+
+def test_losses_are_of_the_hidden_words() -> None:
+    module = model(mask_share=0.5).eval()
+    given = batch()
+    seen: list[tuple[Batch, Tensor, Tensor]] = []
+    forward = module.forward
+
+    def watched(hidden: Batch, chosen: Tensor) -> Tensor:
+        logits = forward(hidden, chosen)
+        seen.append((hidden, chosen, logits))
+        return logits
+
+    module.forward = watched  # type: ignore[method-assign, assignment]
+    losses, right = module.guess(given, epoch=1)
+    hidden, chosen, logits = seen[0]
+    words = given.input_ids[chosen]
+    assert torch.equal(losses, functional.cross_entropy(logits, words, reduction="none"))
+    assert torch.equal(right.bool(), logits.argmax(dim=1) == words)
+    assert (hidden.input_ids[chosen] != words).any()
+    assert torch.equal(hidden.input_ids[~chosen], given.input_ids[~chosen])
+    special = torch.isin(given.input_ids, torch.tensor(sorted(TOKENIZER.special_ids)))
+    assert not (chosen & (special | ~given.mask)).any()
+
+
+def fit(module: MaskedLM, data: RunningText, **settings: Any) -> pl.Trainer:
+    # Lightning's own, without a logger: values are looked up in the callback metrics.
+    run = trainer(**{"max_epochs": 1, "log_every_n_steps": 1, **settings})
+    run.fit(module, datamodule=data)
+    return run
+
+
+@pytest.mark.parametrize("unitary", ["none", "qr"])
+def test_the_loss_falls(text: RunningText, unitary: str) -> None:
+    module = model(unitary=unitary)
+    before = trainer().validate(module, datamodule=text, verbose=False)[0]["val/loss"]
+    run = fit(module, text, max_epochs=4)
+    after = float(run.callback_metrics["val/loss"])
+    assert before > 3.5  # ln 40: of nearly as many words, none is preferred
+    assert after < before - 0.5
+    assert 0 <= float(run.callback_metrics["train/accuracy"]) <= 1
+    assert float(run.callback_metrics["train/tokens_per_second"]) > 0
+    residual = unitary_residual(list(unitary_weights(module).values())).max()
+    assert (float(residual) < 1e-5) == (unitary == "qr")
+
+
+def test_validation_hides_the_same_in_every_epoch(text: RunningText) -> None:
+    module = model()
+    first, second = (
+        trainer().validate(module, datamodule=text, verbose=False)[0] for _ in range(2)
+    )
+    assert first == second
+
+
+@pytest.mark.parametrize("masking", ["dynamic", "fixed"])
+def test_training_hides_others_in_each_epoch(text: RunningText, masking: str) -> None:
+    module = model(masking=masking)
+    seen: list[dict[int, list[int]]] = [{}, {}]
+    forward = module.forward
+
+    def watched(hidden: Batch, chosen: Tensor) -> Tensor:
+        if module.trainer.training:
+            rows = zip(hidden.sample_ids.tolist(), hidden.input_ids.tolist(), strict=True)
+            seen[module.current_epoch].update(rows)
+        return forward(hidden, chosen)
+
+    module.forward = watched  # type: ignore[method-assign, assignment]
+    fit(module, text, max_epochs=2, limit_val_batches=0)
+    assert seen[0].keys() == seen[1].keys()
+    assert len(seen[0]) > 50
+    same = sum(seen[0][sample] == seen[1][sample] for sample in seen[0])
+    assert same == (len(seen[0]) if masking == "fixed" else 0) or (
+        masking == "dynamic" and same < 5
+    )
+
+
+# Folders
+
+
+@every
+def test_the_folder_is_read_by_its_library(
+    kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    module = model(kind).eval()
+    module.export(tmp_path)
+    assert capfd.readouterr() == ("", "")
+    theirs = AutoModelForMaskedLM.from_pretrained(tmp_path).eval()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    words = "the hare ran , and a tortoise"
+    inputs = tokenizer(words, return_tensors="pt")
+    assert inputs["input_ids"][0].tolist() == TOKENIZER.encode([words])[0].input_ids
+    ids, mask = inputs["input_ids"], inputs["attention_mask"].bool()
+    ours = module(Batch(ids, mask, torch.zeros(1, dtype=torch.long)), mask)
+    found = theirs(input_ids=ids, attention_mask=mask.long()).logits[0]
+    torch.testing.assert_close(ours, found, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert"])
+def test_the_folder_proposes_words_to_attacks(kind: str, tmp_path: Path) -> None:
+    module = model(kind)
+    module.export(tmp_path)
+    proposals = Proposals(*load_masked_lm(tmp_path, device="cpu"), 5)
+    query = ("the [MASK] ran", 4)
+    answers = proposals.fill([query])[query]
+    assert len(answers) == 5
+    assert all(word.isalpha() for word in answers)
+
+
+def test_training_goes_on_from_a_folder(tmp_path: Path, text: RunningText) -> None:
+    first = model().eval()
+    first.export(tmp_path)
+    again = MaskedLM(backbone=str(tmp_path), max_length=16)
+    tokenizer = again.build_tokenizer([])
+    again.attach_tokenizer(tokenizer)
+    again.configure_model()
+    before, after = first.model.state_dict(), again.model.state_dict()
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    text.tokenizer = tokenizer
+    fit(again, text, limit_train_batches=2, limit_val_batches=1)
+
+
+def test_a_head_that_is_missing_begins_at_random(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = model()
+    first.export(tmp_path)
+    load_encoder(str(tmp_path)).save_pretrained(tmp_path)
+    again = MaskedLM(backbone=str(tmp_path), max_length=16)
+    again.attach_tokenizer(TOKENIZER)
+    with caplog.at_level(logging.INFO):
+        again.configure_model()
+    assert "has no head for masked words: it begins at random" in caplog.text
+
+
+def test_a_checkpoint_is_enough(tmp_path: Path, text: RunningText) -> None:
+    module = model("roberta")
+    run = fit(module, text, limit_train_batches=2, limit_val_batches=1)
+    run.save_checkpoint(tmp_path / "a.ckpt")
+    again = load_module(tmp_path / "a.ckpt")
+    assert isinstance(again, MaskedLM)
+    given = batch()
+    assert torch.equal(again(given, given.mask), module.eval()(given, given.mask))
+    assert not again.training
+    again.export(tmp_path)  # as pieces, it knows its tokenizer
+    with pytest.raises(CheckpointError, match="of MaskedLM, which classifies nothing"):
+        load(tmp_path / "a.ckpt")
+
+
+def test_classifiers_begin_with_its_encoder(tmp_path: Path) -> None:
+    module = model()
+    module.export(tmp_path)
+    classifier = UniBERT(backbone=str(tmp_path), max_length=16)
+    classifier.attach(classifier.build_tokenizer([]), ["a", "b"])
+    classifier.configure_model()
+    encoder = classifier.network.backbone.encoder.state_dict()
+    trained = module.model.base_model.state_dict()
+    assert encoder.keys() == trained.keys()
+    assert all(torch.equal(encoder[name], trained[name]) for name in encoder)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "got backbone=None, architecture=None and tokenizer=None"),
+        ({"backbone": "a", "architecture": {}}, "expected either a pretrained encoder"),
+        ({"backbone": "a", "tokenizer": "b"}, "which has its tokenizer"),
+        ({"mask_share": 0.0}, "mask_share=0.0"),
+        ({"mask_share": 1.0}, "mask_share=1.0"),
+        ({"masking": "whole"}, "masking='whole'"),
+        ({"mask_seed": -1}, "mask_seed=-1"),
+        ({"unitary": "lu"}, "unitary='lu'"),
+    ],
+)
+def test_settings_out_of_range(settings: dict[str, Any], message: str) -> None:
+    apart = not settings or "backbone" in settings
+    given = settings if apart else {"architecture": ARCHITECTURES["bert"], **settings}
+    with pytest.raises(ValueError, match=message):
+        MaskedLM(**given)
+
+
+def test_tokenizers_without_mask(tmp_path: Path) -> None:
+    module = MaskedLM(architecture=ARCHITECTURES["bert"])
+    with pytest.raises(ValueError, match="got a WordTokenizer without mask token, expected the"):
+        module.attach_tokenizer(WordTokenizer.build(["a b"], max_length=9))
+    state = TOKENIZER.state()
+    state["definition"] = state["definition"].replace("[MASK]", "[NONE]")
+    with pytest.raises(ValueError, match="got a PretrainedTokenizer without mask token"):
+        module.attach_tokenizer(PretrainedTokenizer.from_state(state))
+
+
+def test_the_encoder_fits_its_tokenizer_and_length() -> None:
+    with pytest.raises(ValueError, match=r"got a tokenizer of \d+ ids .* at most 20 ids"):
+        model(architecture={**ARCHITECTURES["bert"], "vocab_size": 20})
+    with pytest.raises(ValueError, match=r"max_length=64, expected at most .* 40 tokens"):
+        model(tokenizer=LONG)
+
+
+def test_wrong_patterns_are_found_with_the_layers() -> None:
+    with pytest.raises(ValueError, match=r"'querry', which fits no .*attention\.self\.query"):
+        model(unitary="qr", unitary_weights=["querry"])
+    with pytest.raises(ValueError, match=r"intermediate.* of shape \(24, 16\) .* choose among"):
+        model(unitary="qr", unitary_weights=["intermediate.dense.weight"])
+    model(unitary="none", unitary_weights=["querry"])
+
+
+def test_vocabulary_of_its_own() -> None:
+    module = MaskedLM(architecture=ARCHITECTURES["bert"], vocab_size=60, max_length=20)
+    tokenizer = module.build_tokenizer(["the hare ran", "a tortoise walked"])
+    expected = train_word_piece(["the hare ran", "a tortoise walked"], 60, max_length=20)
+    assert tokenizer.state() == expected.state()
+
+
+def test_the_projection_comes_with_it() -> None:
+    assert model().configure_callbacks() == []
+    (projection,) = model(unitary="polar").configure_callbacks()
+    assert getattr(projection, "method", None) == "polar"
