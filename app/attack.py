@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytorch_lightning as pl
-import torch
 from pytorch_lightning.loggers import TensorBoardLogger
 
 from app import results
@@ -246,10 +245,8 @@ def attack(  # the trainer's method of that name does this
     if not isinstance(datamodule, TextDataModule):
         msg = f"got {type(datamodule).__name__}, expected a corpus of texts to attack"
         raise ValueError(msg)
-    device = trainer.strategy.root_device
-    if device.type == "cuda":
-        torch.cuda.set_device(device)  # models of attacks go where the current device is
-    planned = plan(settings)
+    # Models of attacks compute where the victim does.
+    planned = plan(settings, device=trainer.strategy.root_device)
     checkpoint = digest(ckpt_path) if ckpt_path and Path(ckpt_path).is_file() else "none"
     run = None if trainer.recorder is None or trainer.fast_dev_run else trainer.recorder.run
     evaluators = [

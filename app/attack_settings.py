@@ -16,6 +16,8 @@ from attacks.interface import make_goal
 from datamodules.base import Split
 
 if TYPE_CHECKING:
+    import torch
+
     from attacks.resources import Resources
 
 SIX = ("textfooler", "textbugger", "bae", "deepwordbug", "pwws", "a2t")
@@ -180,8 +182,12 @@ class Planned(NamedTuple):
     goal_given: bool
 
 
-def plan(settings: AttackSettings) -> list[Planned]:
+def plan(settings: AttackSettings, *, device: "torch.device | None" = None) -> list[Planned]:
     """The attacks of a command, all of them built: what is missing is said before the first begins.
+
+    Args:
+        settings: of the command.
+        device: where models of attacks compute; the GPU if there is one.
 
     Raises:
         ValueError: an unknown recipe, or a composition that is none.
@@ -197,6 +203,7 @@ def plan(settings: AttackSettings) -> list[Planned]:
         logging.disable_progress_bar()  # type: ignore[no-untyped-call] # has no annotations
     resources = Resources(
         settings.resources,
+        device=device,
         vectors=settings.vectors,
         sentence_encoder=settings.sentence_encoder or SENTENCE_ENCODER,
         masked_lm=settings.masked_lm or MASKED_LM,

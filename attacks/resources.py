@@ -6,9 +6,9 @@ Nothing is ever downloaded from here; `python -m app resources` does that.
 import os
 import sys
 from collections.abc import Callable, Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attacks.archive import BrokenFile, member
 from attacks.neighbours import ListedNeighbours, Neighbours, VectorNeighbours
@@ -16,6 +16,9 @@ from attacks.stop_words import TEXTFOOLER
 from attacks.tagger import Tagger
 from attacks.vectors import WordVectors, cache_folder
 from attacks.wordnet import WordNet
+
+if TYPE_CHECKING:
+    import torch
 
 COUNTER_FITTED = ("counter-fitted-vectors.txt", "counter-fitted-vectors.txt.gz")
 COUNTER_FITTED_ZIP = "counter-fitted-vectors.txt.zip"
@@ -42,6 +45,7 @@ class Resources:
         vectors: word vectors (text) or lists of neighbours (JSON) to use instead of those found.
         sentence_encoder: folder or hub name of another one than the default.
         masked_lm: the same of the masked language model.
+        device: where these two compute; the GPU if there is one.
 
     Raises:
         ResourceError: the folder is not there.
@@ -54,6 +58,7 @@ class Resources:
         vectors: str | Path | None = None,
         sentence_encoder: str | Path = SENTENCE_ENCODER,
         masked_lm: str | Path = MASKED_LM,
+        device: "torch.device | str | None" = None,
     ) -> None:
         self.folder = None if folder is None else Path(folder)
         self.given = None if vectors is None else Path(vectors)
@@ -63,6 +68,7 @@ class Resources:
                 raise ResourceError(msg)
         self._names = {"sentence-encoder": str(sentence_encoder), "masked-lm": str(masked_lm)}
         self._models: dict[str, Any] = {}
+        self._device = device
 
     # What there is
 
@@ -127,7 +133,7 @@ class Resources:
         """
         from attacks.encoders import SentenceEncoder
 
-        return self._model("sentence-encoder", SentenceEncoder)
+        return self._model("sentence-encoder", partial(SentenceEncoder, device=self._device))
 
     def masked_lm(self) -> tuple[Any, Any]:
         """A masked language model of `transformers`, and its tokenizer.
@@ -138,7 +144,8 @@ class Resources:
         """
         from attacks.language_model import load_masked_lm
 
-        model: tuple[Any, Any] = self._model("masked-lm", load_masked_lm)
+        load = partial(load_masked_lm, device=self._device)
+        model: tuple[Any, Any] = self._model("masked-lm", load)
         return model
 
     # Loaded once

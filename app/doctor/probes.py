@@ -194,7 +194,7 @@ def backbone_facts(folder: Path) -> Facts:
         raise FileNotFoundError(msg)
     import torch
 
-    from layers.backbones import FrozenBackbone
+    from layers.frozen_backbone import FrozenBackbone
     from text import collate
     from text.pretrained import PretrainedTokenizer
 

@@ -293,3 +293,19 @@ def test_json_is_read_compressed(tmp_path: Path) -> None:
     path = tmp_path / "lists.json.gz"
     path.write_bytes(gzip.compress(json.dumps({"a": ["b"]}).encode()))
     assert list(ListedNeighbours.read(path).of("a", 5)) == ["b"]
+
+
+def test_models_compute_where_they_are_told_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    placed = []
+
+    def encoder(name: str | Path, *, device: object) -> str:
+        placed.append(device)
+        return str(name)
+
+    monkeypatch.setattr("attacks.encoders.SentenceEncoder", encoder)
+    (tmp_path / "sentence-encoder").mkdir()
+    assert Resources(tmp_path, device="cpu").sentence_encoder().endswith("sentence-encoder")
+    Resources(tmp_path).sentence_encoder()
+    assert placed == ["cpu", None]
