@@ -126,6 +126,8 @@ def run(row: Row, group: str, given: argparse.Namespace) -> None:
         if "fit" not in done:
             call("fit", [*row.options, *common])
         return
+    if row.run.startswith("distilled"):
+        distil(given)
     if "fit" not in done:
         call("fit", [*row.options, *common])
     if "test" not in done:
@@ -141,6 +143,19 @@ def run(row: Row, group: str, given: argparse.Namespace) -> None:
             options += ["--attack.sentence_encoder", given.encoder, "--attack.html", "false"]
             options += ["--attack.tag", score] if score != "margin" else []
             call("attack", options)
+
+
+def distil(given: argparse.Namespace) -> None:
+    """Make the encoder's weights unitary, and let it learn to say what the original said."""
+    if "fit" in stages(given.runs_dir / "distil"):
+        return
+    options = ["--model=UnitaryDistillation", f"--model.backbone={given.encoder}"]
+    options += ["--model.optimizer.init_args.lr=5e-4", "--model.max_length=64"]
+    options += ["--data=RunningText", "--data.files=imdb/unsup_12k.txt.gz", "--data.length=64"]
+    options += ["--data.data_dir", str(given.data_dir), "--data.batch_size=16"]
+    options += ["--trainer.max_steps=600", "--trainer.limit_val_batches=2"]
+    options += ["--checkpoint.monitor=null", "--trainer.enable_progress_bar=false"]
+    call("fit", [*options, "--runs_dir", str(given.runs_dir), "--run", "distil"])
 
 
 def call(command: str, options: list[str]) -> None:
