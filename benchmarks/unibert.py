@@ -15,7 +15,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import mean, median
 from typing import NamedTuple
+
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 CONFIGS = Path("configs/unibert")
 RECIPES = ("pwws", "textbugger", "textfooler")
@@ -123,8 +126,8 @@ def run(row: Row, group: str, given: argparse.Namespace) -> None:
     common += ["--trainer.enable_progress_bar", "false"]
     done = stages(given.runs_dir / row.run)
     if group == "pretraining":
-        if "fit" not in done:
-            call("fit", [*row.options, *common])
+        if "test" not in done:
+            call("train", [*row.options, *common])
         return
     if row.run.startswith("distilled"):
         distil(given)
@@ -187,7 +190,9 @@ def table(group: str, given: argparse.Namespace) -> str:
     """The Markdown table of a group, from what is finished."""
     lines = []
     if group == "pretraining":
-        lines = ["| encoder | validation loss | masked accuracy | seconds |", "|---|---|---|---|"]
+        quarters = " | ".join(f"quarter {q}" for q in (1, 2, 3, 4))
+        lines = [f"| encoder | {quarters} | validation | masked accuracy | tokens/s |"]
+        lines.append("|---" * 8 + "|")
     else:
         heads = [f"{recipe}, {score}" for score in given.score for recipe in RECIPES]
         heads.append("blind, %")
@@ -196,13 +201,11 @@ def table(group: str, given: argparse.Namespace) -> str:
             "|---" * (2 + len(heads)) + "|",
         ]
     for row in rows(group, given.runs_dir, given.encoder):
-        found = results(given.runs_dir / row.run)
-        metrics, seconds = found["metrics"], found["seconds"]
+        metrics = results(given.runs_dir / row.run)["metrics"]
         if group == "pretraining":
-            cells = [
-                f"{metrics.get(name, float('nan')):.3f}" for name in ("val/loss", "val/accuracy")
-            ]
-            cells.append(f"{seconds.get('fit', float('nan')):.0f}")
+            cells = curve(given.runs_dir / row.run)
+            names = ("test/loss", "test/accuracy")
+            cells[4:4] = [f"{metrics.get(name, float('nan')):.3f}" for name in names]
         else:
             cells = [f"{100 * metrics.get('test/accuracy', float('nan')):.1f}"]
             for score in given.score:
@@ -214,6 +217,23 @@ def table(group: str, given: argparse.Namespace) -> str:
             cells.append(f"{100 * blind:.0f}")
         lines.append(f"| {row.title} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def curve(path: Path) -> list[str]:
+    """The training loss in each quarter of a run, and the tokens a second, in the middle of all."""
+    events = [EventAccumulator(str(file)).Reload() for file in sorted(path.glob("events*"))]
+    found: dict[str, dict[int, float]] = {"train/loss": {}, "train/tokens_per_second": {}}
+    for name, values in found.items():
+        for one in events:
+            if name in one.Tags()["scalars"]:
+                values |= {scalar.step: scalar.value for scalar in one.Scalars(name)}
+    losses = list(found["train/loss"].values())
+    if len(losses) < 4:
+        return ["not run"] * 5
+    n = len(losses)
+    quarters = [mean(losses[q * n // 4 : (q + 1) * n // 4]) for q in range(4)]
+    speed = median(found["train/tokens_per_second"].values())
+    return [*(f"{loss:.3f}" for loss in quarters), f"{speed:.0f}"]
 
 
 def main() -> None:
