@@ -16,6 +16,7 @@ from lit_modules.olsa import OLSA
 from lit_modules.text_classifier import TextClassifier
 from lit_modules.text_module import TextModule
 from lit_modules.unibert import UniBERT
+from lit_modules.unitary_distillation import UnitaryDistillation
 
 __all__ = [
     "METHODS",
@@ -26,6 +27,7 @@ __all__ = [
     "TextClassifier",
     "TextModule",
     "UniBERT",
+    "UnitaryDistillation",
     "check_fits",
     "check_method",
     "check_would_fit",

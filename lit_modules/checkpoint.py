@@ -16,11 +16,12 @@ from lit_modules.sealed import intact
 from lit_modules.text_classifier import TextClassifier
 from lit_modules.text_module import CHECKPOINT_FORMAT, CHECKPOINT_KEY, TextModule
 from lit_modules.unibert import UniBERT
+from lit_modules.unitary_distillation import UnitaryDistillation
 
 log = logging.getLogger(__name__)
 
 METHODS: dict[str, type[TextModule]] = {
-    cls.__name__: cls for cls in (OLSA, TextClassifier, UniBERT, MaskedLM)
+    cls.__name__: cls for cls in (OLSA, TextClassifier, UniBERT, MaskedLM, UnitaryDistillation)
 }
 """Every method, by the name that its checkpoints carry."""
 

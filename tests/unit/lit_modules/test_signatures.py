@@ -12,20 +12,25 @@ import yaml
 from pytorch_lightning.core.mixins.hparams_mixin import _given_hyperparameters_context
 
 from lit_modules import METHODS as METHODS_BY_NAME
-from lit_modules import OLSA, Classifier, TextClassifier
+from lit_modules import OLSA, Classifier, TextClassifier, TextModule
 from tests.unit.lit_modules.builders import METHODS, SINGLE, Build
 
-COMMON = ("optimizer", "lr_scheduler", "max_length", "min_count", "max_vocab_size")
+COMMON = {"optimizer", "lr_scheduler", "max_length", "warmup", "decay"}
+WORDS = {"min_count", "max_vocab_size"}
+"""Of methods with a vocabulary of whole words."""
+REQUIRED = {("UnitaryDistillation", "backbone")}
+"""Settings that nothing can stand for."""
 
 
 @pytest.mark.parametrize("method", METHODS_BY_NAME.values(), ids=METHODS_BY_NAME.keys())
-def test_settings_are_there_and_explained(method: type[Classifier]) -> None:
+def test_settings_are_there_and_explained(method: type[TextModule]) -> None:
     parameters = dict(inspect.signature(method.__init__).parameters)
     del parameters["self"]
-    assert set(COMMON) <= parameters.keys()
-    for parameter in parameters.values():
+    assert COMMON | (WORDS if method in (OLSA, TextClassifier) else set()) <= parameters.keys()
+    for name, parameter in parameters.items():
         assert parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        assert parameter.default is not inspect.Parameter.empty
+        given = parameter.default is not inspect.Parameter.empty
+        assert given != ((method.__name__, name) in REQUIRED)
         assert parameter.annotation is not inspect.Parameter.empty
     docstring = inspect.getdoc(method.__init__) or ""
     explained = re.findall(r"^    (\w+): \S", docstring.split("Args:")[1], flags=re.MULTILINE)
