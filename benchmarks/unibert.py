@@ -26,8 +26,8 @@ TRIMS = ("bert", "bert_unitary", "bert_multi_margin", "unibert")
 MARGINS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 BASE = {
     "sst2": ["--data.limit_train", "20000", "--trainer.max_epochs", "3"],
-    "ag_news": ["--data.limit_train", "10000", "--trainer.max_epochs", "3"],
-    "snli": ["--trainer.max_epochs", "5"],
+    "ag_news": ["--data.limit_train", "10000", "--trainer.max_epochs", "2"],
+    "snli": ["--trainer.max_epochs", "2"],
 }
 """How much of each corpus is trained on, so that a table takes an hour and not a day."""
 PRETRAINED = [
