@@ -156,7 +156,7 @@ def distil(given: argparse.Namespace) -> None:
     options += ["--model.optimizer.init_args.lr=5e-4", "--model.max_length=64"]
     options += ["--data=RunningText", "--data.files=imdb/unsup_12k.txt.gz", "--data.length=64"]
     options += ["--data.data_dir", str(given.data_dir), "--data.batch_size=16"]
-    options += ["--trainer.max_steps=600", "--trainer.limit_val_batches=2"]
+    options += ["--trainer.max_steps=200", "--trainer.limit_val_batches=2"]
     options += ["--checkpoint.monitor=null", "--trainer.enable_progress_bar=false"]
     call("fit", [*options, "--runs_dir", str(given.runs_dir), "--run", "distil"])
 
