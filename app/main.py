@@ -32,6 +32,8 @@ NOISE = (
     r".isinstance\(treespec, LeafSpec\). is deprecated.*",
     # LightningCLI 2.6 calls what jsonargparse 4.49+ deprecates; pyproject.toml keeps it below 5.
     r"(?s).*JsonargparseDeprecationWarning",
+    # Running text of which nothing is kept for validation.
+    r"Total length of .list. across ranks is zero.*",
     # Our corpora continue an epoch where it was left, but keep that in the datamodule.
     r"You're resuming from a checkpoint that ended before the epoch ended.*",
 )

@@ -172,7 +172,7 @@ class RobustTrainer(pl.Trainer):
                 lambda path: super(RobustTrainer, self).test(
                     model, dataloaders, path, verbose, datamodule, True if path else weights_only
                 ),
-                settings={"test/pgd_epsilon": pgd_epsilon} if pgd_epsilon > 0 else {},
+                settings={"test/pgd_epsilon": pgd_epsilon} if attacked else {},
             )
 
     def certify(

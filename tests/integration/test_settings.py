@@ -17,8 +17,16 @@ import lit_modules
 from app.cli import RobustCLI
 from tests.integration.conftest import OLSA, REVIEWS, ROOT, TINY, Steadfast
 
+UNIBERT = ROOT / "configs" / "unibert"
+# Second configurations: they change another one.
+OVERLAYS = sorted([*(UNIBERT / "trims").glob("*.yaml"), UNIBERT / "small.yaml"])
 # Those of attacks are no settings of a run: tests/unit/app/test_attack_settings.py.
-CONFIGS = sorted(p for p in (ROOT / "configs").rglob("*.yaml") if p.parent.name != "attack")
+CONFIGS = sorted(
+    path
+    for path in (ROOT / "configs").rglob("*.yaml")
+    if path.parent.name != "attack" and path not in OVERLAYS
+)
+CORPORA_OF_UNIBERT = ("ag_news", "snli", "sst2", "yelp")
 CORPORA = sorted(
     name
     for name, found in vars(datamodules).items()
@@ -105,7 +113,8 @@ def test_model_help(here: Path, steadfast: Steadfast, name: str) -> None:
     outcome = steadfast("fit", f"--model.help={name}")
     assert outcome.status == 0
     settings = set(re.findall(r"--model\.(\w+)", outcome.out)) - {"help"}
-    assert {"gamma", "width", "max_length", "optimizer"} <= settings
+    own = {"gamma", "width"} if name in ("OLSA", "TextClassifier") else {"backbone", "unitary"}
+    assert {"max_length", "optimizer"} | own <= settings
 
 
 @pytest.mark.parametrize("name", CORPORA)
@@ -123,6 +132,73 @@ def test_shipped_settings_are_accepted(steadfast: Steadfast, path: Path, command
     content = yaml.safe_load(outcome.out)
     assert content["model"]["class_path"].startswith("lit_modules.")
     assert content["data"]["class_path"].startswith("datamodules.")
+
+
+def effective(steadfast: Steadfast, *paths: Path) -> dict[str, Any]:
+    """What a train with these configurations would do, as flat settings."""
+    outcome = steadfast("train", [f"--config={path}" for path in paths], "--print_config")
+    assert outcome.status == 0, outcome.err
+    return dict(leaves(yaml.safe_load(outcome.out)))
+
+
+def leaves(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+MODEL = "model.init_args."
+TRIMS: dict[str, dict[str, Any]] = {
+    "bert": {"loss": "cross_entropy", "unitary": "none"},
+    "bert_multi_margin": {"loss": "multi_margin", "unitary": "none"},
+    "bert_unitary": {"loss": "cross_entropy", "unitary": "qr"},
+    "unibert": {"loss": "multi_margin", "unitary": "qr"},
+}
+"""The rows of the paper's Table 4."""
+
+
+@pytest.mark.parametrize("path", OVERLAYS, ids=lambda path: path.stem)
+def test_second_configurations_change_what_they_say(steadfast: Steadfast, path: Path) -> None:
+    """And nothing else of the first."""
+    base, small = UNIBERT / "sst2.yaml", UNIBERT / "small.yaml"
+    before = effective(steadfast, base)
+    assert before[f"{MODEL}margin"] == 100
+    for paths in {(path,), (path, small)}:
+        said: dict[str, Any] = {}
+        for one in paths:
+            said |= dict(leaves(yaml.safe_load(one.read_text())))
+        said["model.class_path"] = "lit_modules.UniBERT"
+        assert effective(steadfast, base, *paths) == before | said
+
+
+@pytest.mark.parametrize("name", TRIMS)
+def test_trims(steadfast: Steadfast, name: str) -> None:
+    found = effective(steadfast, UNIBERT / "sst2.yaml", UNIBERT / "trims" / f"{name}.yaml")
+    assert {key: found[f"{MODEL}{key}"] for key in ("loss", "unitary")} == TRIMS[name]
+    plain = TRIMS[name]["unitary"] == "none"
+    assert found[f"{MODEL}backbone"] == f"runs/pretrain{'-plain' if plain else ''}/backbone"
+
+
+def test_configurations_of_unibert_differ_in_their_corpus_only(steadfast: Steadfast) -> None:
+    first, *others = [effective(steadfast, UNIBERT / f"{c}.yaml") for c in CORPORA_OF_UNIBERT]
+    for other in others:
+        different = {key for key in first if other.get(key) != first[key]}
+        assert different <= {"data.class_path", f"{MODEL}max_length"}
+
+
+def test_encoder_and_classifier_are_made_for_each_other(steadfast: Steadfast) -> None:
+    """The folder of `--run pretrain`, and no longer texts than the encoder has seen."""
+    small = effective(steadfast, UNIBERT / "pretrain_small.yaml")
+    assert small["data.init_args.length"] <= small[f"{MODEL}max_length"]
+    assert small[f"{MODEL}max_length"] <= small[f"{MODEL}architecture.max_position_embeddings"]
+    for corpus in CORPORA_OF_UNIBERT:
+        found = effective(steadfast, UNIBERT / f"{corpus}.yaml")
+        assert found[f"{MODEL}backbone"] == "runs/pretrain/backbone"
+        assert found[f"{MODEL}max_length"] <= small[f"{MODEL}max_length"]
+    paper = effective(steadfast, UNIBERT / "pretrain.yaml")
+    assert paper["data.init_args.length"] == paper[f"{MODEL}max_length"] == 512
 
 
 def test_version_by_module() -> None:

@@ -17,11 +17,13 @@ import torch
 
 import lit_modules
 from layers.frozen_backbone import FrozenBackbone
-from lit_modules import CheckpointError
+from lit_modules import CheckpointError, MaskedLM, TextModule
 from tests.security.checkpoints import seal
 from tests.security.payloads import Evaluate, Hidden, Marker, Shell
 from tests.unit.datamodules.hub_server import hub
 from tests.unit.lit_modules.builders import SINGLE, attached, loader, olsa, save_backbone, trainer
+from tests.unit.lit_modules.unitary_models import ARCHITECTURE, unibert
+from text import train_word_piece
 from text.pretrained import PretrainedTokenizer
 
 ROOT = Path(__file__).parents[2]
@@ -306,3 +308,62 @@ def test_a_tokenizer_cannot_ask_for_padding_of_gigabytes(good: Path) -> None:
     }
     tokenizer = PretrainedTokenizer(json.dumps(wrong), 20, pad_id=0, unk_id=0)
     assert len(tokenizer.encode(["a b"])[0].input_ids) < 20
+
+
+# The same of encoders that are trained here
+
+
+@pytest.fixture(params=["UniBERT", "MaskedLM"])
+def trained_encoder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    path = tmp_path / "encoder.ckpt"
+    if request.param == "UniBERT":
+        module: TextModule = attached(unibert())
+    else:
+        module = MaskedLM(architecture=ARCHITECTURE, max_length=30)
+        texts = [text for text in SINGLE if isinstance(text, str)]
+        module.attach_tokenizer(train_word_piece(texts, 80, max_length=30))
+        module.configure_model()
+    run = trainer()
+    run.strategy.connect(module)
+    module.trainer = run
+    run.save_checkpoint(path, weights_only=True)
+    assert type(lit_modules.load_module(path)).__name__ == request.param
+    return path
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"auto_map": REMOTE},
+        {"_attn_implementation_internal": "evil/attention"},
+        {"_name_or_path": "evil/model"},
+        {"quantization_config": {"quant_method": "evil"}},
+        {"model_type": "evil"},
+        {"model_type": "t5"},
+        {"hidden_size": 10**6},
+        {"vocab_size": 2**40},
+        {"num_hidden_layers": 10**6},
+        {"hidden_size": "wide"},
+        None,
+    ],
+    ids=str,
+)
+def test_a_checkpoint_of_an_encoder_cannot_either(
+    settings: dict[str, Any] | None,
+    trained_encoder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = tmp_path / "a.ckpt"
+    content = torch.load(trained_encoder, weights_only=True)
+    if settings is None:
+        del content["steadfast"]["backbone"]
+        content["hyper_parameters"] |= {"backbone": "evil/model", "architecture": None}
+    else:
+        content["steadfast"]["backbone"].update(settings)
+    torch.save(content, path)
+    monkeypatch.setattr("socket.socket.connect", lambda *_: pytest.fail("went to the network"))
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("asked at the terminal"))
+    with pytest.raises(CheckpointError) as caught:
+        lit_modules.load_module(path)
+    assert "\n" not in str(caught.value)
