@@ -1,6 +1,5 @@
 """The command line: LightningCLI with a run directory."""
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
@@ -8,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
-import yaml
 from jsonargparse import Namespace, set_parsing_settings
 from jsonargparse.typing import NonNegativeFloat, restricted_string_type
 from pytorch_lightning.callbacks import LearningRateMonitor
@@ -19,6 +17,7 @@ from pytorch_lightning.plugins.io import CheckpointIO
 import datamodules
 import lit_modules
 from app import resume, run_directory
+from app.arguments import COMMON, TRAINING, classes_first, with_recipe, with_stored_settings
 from app.attack_settings import AttackSettings
 from app.checkpoint import AtomicCheckpointIO, BestCheckpoint, CheckpointSettings, LastCheckpoint
 from app.distributed import dry, first_process
@@ -36,18 +35,6 @@ from app.version import line
 
 # Settings are code (SECURITY.md): of files only, and not of addresses, which Lightning has allowed.
 set_parsing_settings(config_read_mode_fsspec_enabled=False)
-
-TRAINING = ("train", "fit")
-COMMON = (
-    "seed_everything",
-    "model",
-    "data",
-    "trainer",
-    "checkpoint",
-    "checkpoint_every_n_minutes",
-    "on_nonfinite_loss",
-)
-"""Settings that every command takes; `config.yaml` holds these."""
 
 RunName = restricted_string_type(
     "RunName", r"^[A-Za-z0-9][A-Za-z0-9._@+=-]*\Z", docstring="letters, digits and . _ @ + = -"
@@ -143,7 +130,8 @@ class RobustCLI(LightningCLI):
 
     def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:
         """Parse the command line, with the settings of a stored run below it."""
-        self.config = parser.parse_args(with_stored_settings(with_recipe(self.argv)))
+        argv = classes_first(with_recipe(self.argv))
+        self.config = parser.parse_args(with_stored_settings(argv, self.subcommands()))
 
     def _parse_ckpt_path(self) -> None:
         """Nothing: the settings in a checkpoint never override those given here."""
@@ -298,54 +286,3 @@ class RobustCLI(LightningCLI):
             report = table(results) if results is not None else ""
             print(getattr(self.trainer, "report", None) or harmless(report))
             print(harmless(f"\n{self.run.path}"))
-
-
-def with_recipe(argv: Sequence[str]) -> list[str]:
-    """The command line with `--attack NAME` spelt out as `--attack.recipe NAME`."""
-    if "attack" not in argv:
-        return list(argv)
-    words = ["--attack.recipe" if word == "--attack" else word for word in argv]
-    return [
-        f"--attack.recipe={word.removeprefix('--attack=')}"
-        if word.startswith("--attack=")
-        else word
-        for word in words
-    ]
-
-
-def with_stored_settings(argv: Sequence[str]) -> list[str]:
-    """The command line, with the settings of the run that it names below its own.
-
-    An evaluation takes model, data and seed from there, a training everything. Settings files stand
-    for
-    themselves: with `--config`, nothing is added.
-    """
-    names = RobustCLI.subcommands()
-    position = next((i for i, word in enumerate(argv) if word in names), None)
-    if position is None:
-        return list(argv)
-    command, options = argv[position], list(argv[position + 1 :])
-    scanner = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    scanner.add_argument("--config", "-c")
-    scanner.add_argument("--run")
-    scanner.add_argument("--runs_dir", default="runs")
-    scanner.add_argument("--ckpt_path")
-    scanner.add_argument("--model")
-    scanner.add_argument("--data")
-    try:
-        given, _ = scanner.parse_known_args(options)
-    except (argparse.ArgumentError, SystemExit):  # the real parser says what is wrong
-        return list(argv)
-    run: RunDirectory | None = None
-    if command not in TRAINING and given.ckpt_path:
-        run = run_directory.of_checkpoint(Path(given.ckpt_path))
-    elif given.run:
-        run = RunDirectory(Path(given.runs_dir) / given.run)
-    whole = given.config or (command in TRAINING and (given.model or given.data))
-    if run is None or whole or not run.begun:
-        return list(argv)
-    keys = set(COMMON if command in TRAINING else ("seed_everything", "model", "data"))
-    # Another class must not inherit settings that happen to have the same names.
-    keys -= {key for key in ("model", "data") if getattr(given, key)}
-    stored = {key: value for key, value in run.config().items() if key in keys}
-    return [*argv[: position + 1], "--config", yaml.safe_dump(stored), *options]

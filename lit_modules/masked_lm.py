@@ -49,6 +49,7 @@ class MaskedLM(TextModule):
     """
 
     model: "PreTrainedModel"
+    _special: Tensor
 
     def __init__(
         self,
@@ -151,7 +152,9 @@ class MaskedLM(TextModule):
             raise ValueError(msg)
         super().attach_tokenizer(tokenizer)
         self.pieces = tokenizer
-        self._special = torch.tensor(sorted(tokenizer.special_ids))
+        self.register_buffer(
+            "_special", torch.tensor(sorted(tokenizer.special_ids)), persistent=False
+        )
 
     def configure_model(self) -> None:
         if hasattr(self, "model"):
@@ -219,7 +222,7 @@ class MaskedLM(TextModule):
         """
         mask_id = self.pieces.mask_id
         assert mask_id is not None  # attach_tokenizer
-        special = torch.isin(batch.input_ids, self._special.to(batch.input_ids.device))
+        special = torch.isin(batch.input_ids, self._special)
         masked = mask_tokens(
             batch.input_ids,
             batch.mask & ~special,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from app.arguments import with_recipe
 from app.attack_settings import SIX, AttackSettings, Planned, plan
-from app.cli import with_recipe
 from app.compose import compose
 from attacks import recipes
 from attacks.composition import Attack

@@ -1,9 +1,11 @@
+"""Words of the command line in an order that the parser can read, on top of a stored run."""
+
 from pathlib import Path
 
 import pytest
 import yaml
 
-from app.cli import with_stored_settings
+from app.arguments import classes_first, with_stored_settings
 from app.run_directory import RunDirectory
 
 STORED = {
@@ -22,7 +24,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def inserted(*argv: str) -> set[str]:
-    found = with_stored_settings(argv)
+    found = with_stored_settings(argv, ("train", "fit", "test", "certify", "predict"))
     if found == list(argv):
         return set()
     i = found.index("--config")
@@ -75,3 +77,23 @@ def test_another_class_inherits_nothing() -> None:
 )
 def test_nothing_is_taken(argv: list[str]) -> None:
     assert inserted(*argv) == set()
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("fit --data.batch_size=8 --data X", "fit --data X --data.batch_size=8"),
+        ("fit --data.a 1 --data=X", "fit --data=X --data.a 1"),
+        (
+            "--model.a=1 --data.b=2 --data=D --model=M",
+            "--model=M --model.a=1 --data=D --data.b=2",
+        ),
+        # The file would override what is moved in front of it.
+        ("--data.a=1 --config c --data=X", "--data.a=1 --config c --data=X"),
+        ("--data=X --data.a=1 --data.b=2", "--data=X --data.a=1 --data.b=2"),
+        ("--data.a=1", "--data.a=1"),
+        ("--database=1 --data.a=1", "--database=1 --data.a=1"),
+    ],
+)
+def test_classes_first(given: str, expected: str) -> None:
+    assert classes_first(given.split()) == expected.split()

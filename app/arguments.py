@@ -1,0 +1,95 @@
+"""The words of a command line, put in order before they are parsed."""
+
+import argparse
+from collections.abc import Container, Sequence
+from pathlib import Path
+
+import yaml
+
+from app import run_directory
+from app.run_directory import RunDirectory
+
+TRAINING = ("train", "fit")
+COMMON = (
+    "seed_everything",
+    "model",
+    "data",
+    "trainer",
+    "checkpoint",
+    "checkpoint_every_n_minutes",
+    "on_nonfinite_loss",
+)
+"""Settings that every command takes; `config.yaml` holds these."""
+
+
+def with_recipe(argv: Sequence[str]) -> list[str]:
+    """The command line with `--attack NAME` spelt out as `--attack.recipe NAME`."""
+    if "attack" not in argv:
+        return list(argv)
+    words = ["--attack.recipe" if word == "--attack" else word for word in argv]
+    return [
+        f"--attack.recipe={word.removeprefix('--attack=')}"
+        if word.startswith("--attack=")
+        else word
+        for word in words
+    ]
+
+
+def classes_first(argv: Sequence[str]) -> list[str]:
+    """The command line with `--model NAME` and `--data NAME` before settings of that class.
+
+    The parser reads from left to right, and knows the settings of a class once it knows the class.
+    """
+    words = list(argv)
+    for key in ("--model", "--data"):
+        first = next((i for i, word in enumerate(words) if word.startswith(f"{key}.")), None)
+        at = next((i for i, w in enumerate(words) if w == key or w.startswith(f"{key}=")), None)
+        if first is None or at is None or at < first:
+            continue
+        if any(word.split("=")[0] in ("--config", "-c") for word in words[first:at]):
+            continue  # what follows a file stands on top of it
+        size = 2 if words[at] == key else 1
+        moved = words[at : at + size]
+        del words[at : at + size]
+        words[first:first] = moved
+    return words
+
+
+def with_stored_settings(argv: Sequence[str], commands: Container[str]) -> list[str]:
+    """The command line, with the settings of the run that it names below its own.
+
+    An evaluation takes model, data and seed from there, a training everything. Settings files stand
+    for themselves: with `--config`, nothing is added.
+
+    Args:
+        argv: the command line.
+        commands: the names of all commands.
+    """
+    position = next((i for i, word in enumerate(argv) if word in commands), None)
+    if position is None:
+        return list(argv)
+    command, options = argv[position], list(argv[position + 1 :])
+    scanner = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    scanner.add_argument("--config", "-c")
+    scanner.add_argument("--run")
+    scanner.add_argument("--runs_dir", default="runs")
+    scanner.add_argument("--ckpt_path")
+    scanner.add_argument("--model")
+    scanner.add_argument("--data")
+    try:
+        given, _ = scanner.parse_known_args(options)
+    except (argparse.ArgumentError, SystemExit):  # the real parser says what is wrong
+        return list(argv)
+    run: RunDirectory | None = None
+    if command not in TRAINING and given.ckpt_path:
+        run = run_directory.of_checkpoint(Path(given.ckpt_path))
+    elif given.run:
+        run = RunDirectory(Path(given.runs_dir) / given.run)
+    whole = given.config or (command in TRAINING and (given.model or given.data))
+    if run is None or whole or not run.begun:
+        return list(argv)
+    keys = set(COMMON if command in TRAINING else ("seed_everything", "model", "data"))
+    # Another class must not inherit settings that happen to have the same names.
+    keys -= {key for key in ("model", "data") if getattr(given, key)}
+    stored = {key: value for key, value in run.config().items() if key in keys}
+    return [*argv[: position + 1], "--config", yaml.safe_dump(stored), *options]
