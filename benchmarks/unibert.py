@@ -29,6 +29,7 @@ BASE = {
     "ag_news": ["--data.limit_train", "10000", "--trainer.max_epochs", "2"],
     "snli": ["--trainer.max_epochs", "2"],
 }
+SHORT = ["--trainer.max_steps=1500"]
 """How much of each corpus is trained on, so that a table takes an hour and not a day."""
 PRETRAINED = [
     "--data.limit_train=10000",
@@ -61,7 +62,7 @@ def rows(group: str, runs: Path, encoder: str | None) -> Iterator[Row]:
             ("unitary weights", "qr", "pretrain"),
         ):
             options = [f"--config={CONFIGS}/pretrain_small.yaml", f"--model.unitary={unitary}"]
-            yield Row(title, run, [*options, "--data.limit_tokens=6000000"])
+            yield Row(title, run, [*options, "--data.limit_tokens=6000000", *SHORT])
     elif group in BASE:
         for trim in TRIMS:
             yield Row(trim, f"{group}-{trim}", tuned(group, trim, runs) + BASE[group])
