@@ -25,7 +25,7 @@ from lit_modules.means import SampleMeans
 from lit_modules.processes import batch_weight
 from lit_modules.schedule import Decay
 from lit_modules.text_module import CHECKPOINT_KEY, TextModule, checkpoint_content
-from lit_modules.unitary_projection import UnitaryProjection
+from lit_modules.unitary_projection import Unitary, projection_of
 from text import (
     Batch,
     PretrainedTokenizer,
@@ -61,7 +61,7 @@ class MaskedLM(TextModule):
         mask_share: float = 0.15,
         masking: Literal["dynamic", "fixed"] = "dynamic",
         mask_seed: int = 0,
-        unitary: Literal["none", "qr", "polar"] = "none",
+        unitary: Unitary = "none",
         unitary_weights: list[str] | None = None,
         unitary_every: int = 1,
         unitary_gradual_steps: int = 0,
@@ -112,23 +112,17 @@ class MaskedLM(TextModule):
                 "dynamic or fixed, and a seed of 0 or more"
             )
             raise ValueError(msg)
-        if unitary not in ("none", "qr", "polar"):
-            msg = f"got {unitary=}, expected none, qr or polar"
-            raise ValueError(msg)
         self.save_hyperparameters(ignore=["optimizer", "lr_scheduler"])
         # Not read from hparams: a subclass built by the command line has its own arguments there.
         self.backbone, self.architecture, self.vocab_size = backbone, architecture, vocab_size
         self.tokenizer_name, self.max_length = tokenizer, max_length
         self.mask_share, self.masking, self.mask_seed = mask_share, masking, mask_seed
-        self.projection: UnitaryProjection | None = None
-        if unitary != "none":
-            self.projection = UnitaryProjection(
-                unitary_weights,
-                unitary,
-                every_n_steps=unitary_every,
-                schedule="linear" if unitary_gradual_steps else "none",
-                gradual_steps=unitary_gradual_steps,
-            )
+        self.projection = projection_of(
+            unitary,
+            unitary_weights,
+            every_n_steps=unitary_every,
+            gradual_steps=unitary_gradual_steps,
+        )
         self.restored: dict[str, Any] | None = None
         self.val_means = SampleMeans(("loss", "accuracy"))
         self.test_means = SampleMeans(("loss", "accuracy"))

@@ -21,11 +21,8 @@ from lit_modules.base import Classifier
 from lit_modules.multi_margin import FORMS, MarginForm, multi_margin_loss
 from lit_modules.schedule import Decay
 from lit_modules.text_module import CHECKPOINT_KEY, checkpoint_content
-from lit_modules.unitary_projection import UnitaryProjection
+from lit_modules.unitary_projection import Unitary, projection_of
 from text import Batch, PretrainedTokenizer, Text, Tokenizer, train_word_piece
-
-Unitary = Literal["none", "qr", "polar"]
-UNITARY: tuple[Unitary, ...] = ("none", "qr", "polar")
 
 
 class UniBERT(Classifier):
@@ -97,12 +94,11 @@ class UniBERT(Classifier):
             )
             raise ValueError(msg)
         choices = [loss in ("multi_margin", "cross_entropy"), margin_form in FORMS]
-        choices += [unitary in UNITARY, pooling in POOLINGS, margin > 0]
+        choices += [pooling in POOLINGS, margin > 0]
         if not all(choices):
             msg = (
-                f"got {loss=}, {margin=}, {margin_form=}, {unitary=}, {pooling=}, expected "
-                "multi_margin or cross_entropy, a positive margin, sum or mean, none, qr or polar, "
-                "first or mean"
+                f"got {loss=}, {margin=}, {margin_form=}, {pooling=}, expected multi_margin or "
+                "cross_entropy, a positive margin, sum or mean, first or mean"
             )
             raise ValueError(msg)
         if not 0 <= dropout < 1 or not 0 <= (backbone_dropout or 0.0) < 1:
@@ -115,15 +111,12 @@ class UniBERT(Classifier):
         self.pooling: Pooling = pooling
         self.dropout, self.backbone_dropout = dropout, backbone_dropout
         self.architecture = architecture
-        self.projection: UnitaryProjection | None = None
-        if unitary != "none":
-            self.projection = UnitaryProjection(
-                unitary_weights,
-                unitary,
-                every_n_steps=unitary_every,
-                schedule="linear" if unitary_gradual_steps else "none",
-                gradual_steps=unitary_gradual_steps,
-            )
+        self.projection = projection_of(
+            unitary,
+            unitary_weights,
+            every_n_steps=unitary_every,
+            gradual_steps=unitary_gradual_steps,
+        )
         self.restored: dict[str, Any] | None = None
 
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:

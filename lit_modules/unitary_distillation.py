@@ -17,6 +17,7 @@ from lit_modules.masked_lm import MaskedLM
 from lit_modules.means import SampleMeans
 from lit_modules.processes import batch_weight
 from lit_modules.schedule import Decay
+from lit_modules.unitary_projection import Unitary
 from text import Batch
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class UnitaryDistillation(MaskedLM):
         self,
         *,
         backbone: str,
-        unitary: Literal["qr", "polar", "none"] = "polar",
+        unitary: Unitary = "polar",
         unitary_weights: list[str] | None = None,
         unitary_gradual_steps: int = 0,
         match: Literal["mse", "cosine"] = "mse",

@@ -19,6 +19,7 @@ from layers.unitary import (
 )
 from layers.weight_names import check_projectable, unitary_weights
 
+Unitary = Literal["none", "qr", "polar"]
 UnitarySchedule = Literal["none", "linear"]
 _UNITARY = 1e-3
 """Largest entry of |WᵀW - I| of weights that a fit begins with as they are."""
@@ -195,3 +196,35 @@ class UnitaryProjection(pl.Callback):
         ]
         pl_module.log("unitary/drift", torch.stack(moved).mean())
         pl_module.log("unitary/residual", unitary_residual(after).max())
+
+
+def projection_of(
+    unitary: Unitary,
+    patterns: Sequence[str] | None,
+    *,
+    every_n_steps: int = 1,
+    gradual_steps: int = 0,
+) -> UnitaryProjection | None:
+    """The projection that the settings of a method ask for, if they ask for one.
+
+    Args:
+        unitary: method of the projection, or none.
+        patterns: see `UnitaryProjection`.
+        every_n_steps: see there.
+        gradual_steps: over how many steps the distance is closed; 0 closes it at once.
+
+    Raises:
+        ValueError: a setting out of its range.
+    """
+    if unitary == "none":
+        return None
+    if unitary not in METHODS:
+        msg = f"got {unitary=}, expected none, {' or '.join(METHODS)}"
+        raise ValueError(msg)
+    return UnitaryProjection(
+        patterns,
+        unitary,
+        every_n_steps=every_n_steps,
+        schedule="linear" if gradual_steps else "none",
+        gradual_steps=gradual_steps,
+    )
