@@ -70,8 +70,8 @@ class RobustCLI(LightningCLI):
             auto_configure_optimizers=False,
             parser_kwargs={
                 "description": "Train, attack and certify text classifiers.",
-                "epilog": "`doctor` checks the installation and the machine, `diagnose` measures a "
-                "trained model (COMMAND --help).",
+                "epilog": "See also doctor --help, which checks the installation and the machine, "
+                "and diagnose --help, which measures a trained model.",
                 "version": line(),
                 "prog": "steadfast",
             },

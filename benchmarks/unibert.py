@@ -74,7 +74,8 @@ def rows(group: str, runs: Path, encoder: str | None) -> Iterator[Row]:
         for trim in TRIMS:
             options = [f"--config={CONFIGS}/sst2.yaml", f"--config={CONFIGS}/trims/{trim}.yaml"]
             options += [f"--model.backbone={encoder}", *PRETRAINED]
-            yield Row(f"{trim}, projected at once", f"pretrained-{trim}", options)
+            projected = ", projected at once" if trim in ("bert_unitary", "unibert") else ""
+            yield Row(trim + projected, f"pretrained-{trim}", options)
         for loss in ("cross_entropy", "multi_margin"):
             options = [f"--config={CONFIGS}/sst2.yaml", f"--model.loss={loss}"]
             options += [f"--model.backbone={runs / 'distil' / 'backbone'}", *PRETRAINED]
