@@ -79,7 +79,15 @@ class TextDataModule(Corpus):
         seed: int | None = None,
         limit_train: int | None = None,
     ) -> None:
-        super().__init__(batch_size=batch_size, seed=seed)
+        super().__init__(
+            data_dir=data_dir,
+            batch_size=batch_size,
+            eval_batch_size=eval_batch_size,
+            num_workers=num_workers,
+            pin_memory=pin_memory,
+            on_bad_row=on_bad_row,
+            seed=seed,
+        )
         if min(batch_size, eval_batch_size, 1 if limit_train is None else limit_train) < 1:
             msg = f"got {batch_size=}, {eval_batch_size=}, {limit_train=}, expected at least 1"
             raise ValueError(msg)
@@ -88,11 +96,6 @@ class TextDataModule(Corpus):
             raise ValueError(msg)
         # No logger: a name that the model uses too, with another value, would stop the run.
         self.save_hyperparameters(logger=False)
-        self.data_dir = data_dir
-        self.eval_batch_size = eval_batch_size
-        self.num_workers = num_workers
-        self.pin_memory = pin_memory
-        self.on_bad_row: Literal["stop", "skip"] = on_bad_row
         self.limit_train = limit_train
         self.class_names = list(self.classes)
         self._examples: dict[Split, list[Example]] = {}

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import pytorch_lightning as pl
 
@@ -16,18 +16,40 @@ class Corpus(pl.LightningDataModule):
     A corpus is set up (files are found and read), is given a tokenizer, and then asked for loaders.
     Subclasses say which texts there are; `TextDataModule` is the one for texts with labels.
 
+    Args:
+        data_dir: folder in which files are looked up.
+        batch_size: training samples per batch and process.
+        eval_batch_size: samples per batch and process in validation and test.
+        num_workers: processes that assemble batches.
+        pin_memory: keep batches in page-locked memory, which speeds up copies to a GPU.
+        on_bad_row: what cannot be read: `stop` the run, or `skip` it and report.
+        seed: of the order of training batches; that of `seed_everything` if not given.
+
     Attributes:
         corpus: its name in results.
         tokenizer: makes token ids of texts; set by whoever joins the corpus to a module.
-        seed: of the order of training batches; that of `seed_everything` if None.
-        batch_size: training samples per batch and process.
     """
 
     corpus: str
 
-    def __init__(self, *, batch_size: int, seed: int | None) -> None:
+    # All that corpora have in common, with defaults: on a command line these settings may stand
+    # before it is known which corpus it is.
+    def __init__(
+        self,
+        *,
+        data_dir: str | None = None,
+        batch_size: int = 32,
+        eval_batch_size: int = 128,
+        num_workers: int = 0,
+        pin_memory: bool = False,
+        on_bad_row: Literal["stop", "skip"] = "stop",
+        seed: int | None = None,
+    ) -> None:
         super().__init__()
-        self.batch_size = batch_size
+        self.data_dir = data_dir
+        self.batch_size, self.eval_batch_size = batch_size, eval_batch_size
+        self.num_workers, self.pin_memory = num_workers, pin_memory
+        self.on_bad_row: Literal["stop", "skip"] = on_bad_row
         self.seed = seed
         self.tokenizer: Tokenizer | None = None
         self._resume: dict[str, Any] | None = None

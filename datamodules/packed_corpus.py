@@ -43,7 +43,13 @@ class PackedCorpus(Corpus):
         limit_tokens: int | None,
         cache_dir: str | None,
     ) -> None:
-        super().__init__(batch_size=batch_size, seed=seed)
+        super().__init__(
+            batch_size=batch_size,
+            eval_batch_size=eval_batch_size,
+            num_workers=num_workers,
+            pin_memory=pin_memory,
+            seed=seed,
+        )
         limit = 1 if limit_tokens is None else limit_tokens
         least = min(batch_size, eval_batch_size, shuffle_buffer, limit)
         if least < 1 or num_workers < 0 or not 0 <= validation_share <= 0.5:
@@ -53,8 +59,7 @@ class PackedCorpus(Corpus):
                 "and a share of 0 to 0.5"
             )
             raise ValueError(msg)
-        self.length, self.eval_batch_size = length, eval_batch_size
-        self.num_workers, self.pin_memory = num_workers, pin_memory
+        self.length = length
         self.validation_share = validation_share
         self.streaming, self.shuffle_buffer = streaming, shuffle_buffer
         self.limit_tokens = limit_tokens

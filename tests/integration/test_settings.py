@@ -219,3 +219,14 @@ def test_usage_names_the_program(steadfast: Steadfast) -> None:
     assert outcome.out.startswith("usage: steadfast ")
     for command in COMMANDS:
         assert command in outcome.out
+
+
+def test_settings_of_all_corpora_may_come_before_the_corpus(
+    here: Path, steadfast: Steadfast
+) -> None:
+    """As the container gives them."""
+    config = str(ROOT / "configs/default.yaml")
+    early = ["--data.data_dir=data", "--data.eval_batch_size=7", "--data.num_workers=0"]
+    outcome = steadfast("train", early, f"--config={config}", "--print_config")
+    assert outcome.status == 0
+    assert yaml.safe_load(outcome.out)["data"]["class_path"] == "datamodules.Reviews"
