@@ -144,8 +144,8 @@ def pixels(figure: "Figure") -> NDArray[np.uint8]:
 
     canvas = FigureCanvasAgg(figure)
     with _any_sign():
-        canvas.draw()  # type: ignore[no-untyped-call]
-    return np.array(canvas.buffer_rgba(), dtype=np.uint8)  # type: ignore[no-untyped-call]
+        canvas.draw()  # type: ignore[no-untyped-call] # theirs
+    return np.array(canvas.buffer_rgba(), dtype=np.uint8)  # type: ignore[no-untyped-call] # theirs
 
 
 @contextmanager

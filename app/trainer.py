@@ -72,7 +72,7 @@ class RobustTrainer(pl.Trainer):
         started = time.monotonic()
         # With max_steps, Lightning takes every checkpoint for one from the middle of an epoch, and
         # a run that goes on from the end of one would be told that the next is over, too.
-        self.fit_loop._iteration_based_training = lambda: False  # type: ignore[method-assign]
+        self.fit_loop._iteration_based_training = lambda: False  # type: ignore[method-assign] # meant
         with session(self, model, ckpt_path) as path:
             super().fit(
                 model,

@@ -56,6 +56,7 @@ class Corpus(pl.LightningDataModule):
 
     def train_texts(self) -> Iterator[Text]:
         """The texts that a vocabulary is built from."""
+        # Part of the contract that only a corpus can fill in; the base class is never used.
         raise NotImplementedError
 
     def _seed(self) -> int:
@@ -70,6 +71,7 @@ class Corpus(pl.LightningDataModule):
 
     def _content(self) -> dict[str, str] | None:
         """Digests of what is trained and validated on, by name; None before it is set up."""
+        # As above.
         raise NotImplementedError
 
     def _order(self) -> dict[str, Any]:

@@ -52,6 +52,7 @@ class TextModule(pl.LightningModule):
 
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
         """The tokenizer that this method wants for a corpus."""
+        # Part of the contract that only a method can fill in; the base class is never built.
         msg = f"got {type(self).__name__} without build_tokenizer(), expected it of every method"
         raise NotImplementedError(msg)
 
