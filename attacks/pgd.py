@@ -135,15 +135,8 @@ class PGD:
                 best_loss = torch.where(better, value, best_loss)
                 found |= wrong
                 upwards = steepest(gradient * mask.unsqueeze(-1), self.norm)
-                delta = self._into_ball(delta + step[:, None, None] * upwards, radius)
+                delta = into_ball(delta + step[:, None, None] * upwards, radius, self.norm)
         return best.detach(), best_loss.detach()
-
-    def _into_ball(self, delta: Tensor, radius: Tensor) -> Tensor:
-        limit = radius[:, None, None]
-        if self.norm == "linf":
-            return delta.clamp(-limit, limit)
-        norm = frobenius(delta).clamp_min(torch.finfo(delta.dtype).tiny)
-        return delta * (limit / norm).clamp_max(1.0)
 
     def _random_in_ball(
         self, x: Tensor, mask: Tensor, radius: Tensor, seeds: Sequence[int] | None, restart: int
@@ -198,6 +191,21 @@ def steepest(gradient: Tensor, norm: Norm) -> Tensor:
     if norm == "linf":
         return gradient.sign()
     return gradient / frobenius(gradient).clamp_min(torch.finfo(gradient.dtype).tiny)
+
+
+def into_ball(delta: Tensor, radius: Tensor, norm: Norm) -> Tensor:
+    """The nearest perturbations of a ball.
+
+    Args:
+        delta: `[B, N, d]` perturbations.
+        radius: `[B]`, of the ball of each sample.
+        norm: of the ball.
+    """
+    limit = radius[:, None, None]
+    if norm == "linf":
+        return delta.clamp(-limit, limit)
+    length = frobenius(delta).clamp_min(torch.finfo(delta.dtype).tiny)
+    return delta * (limit / length).clamp_max(1.0)
 
 
 def frobenius(x: Tensor) -> Tensor:

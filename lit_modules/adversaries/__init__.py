@@ -1,0 +1,25 @@
+"""Adversaries to train against: on texts, and in the space of their embeddings."""
+
+from lit_modules.adversaries.base import Adversary, Found, Problem, TextSample
+from lit_modules.adversaries.freelb import FreeLB
+from lit_modules.adversaries.pgd import FGSMAdversary, PGDAdversary
+from lit_modules.adversaries.smart import SMART
+from lit_modules.adversaries.virtual import VirtualAdversary
+
+ADVERSARIES: dict[str, type[Adversary]] = {
+    cls.__name__: cls for cls in (PGDAdversary, FGSMAdversary, FreeLB, SMART, VirtualAdversary)
+}
+"""By name, as checkpoints carry it."""
+
+__all__ = [
+    "ADVERSARIES",
+    "SMART",
+    "Adversary",
+    "FGSMAdversary",
+    "Found",
+    "FreeLB",
+    "PGDAdversary",
+    "Problem",
+    "TextSample",
+    "VirtualAdversary",
+]

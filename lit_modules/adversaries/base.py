@@ -1,0 +1,267 @@
+"""What adversaries share: the batch as they see it, and what they return."""
+
+import inspect
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from lit_modules.base import Classifier
+from text import Batch, Text
+
+if TYPE_CHECKING:
+    from lit_modules.adversarial import AdversarialTraining
+
+
+class Found(NamedTuple):
+    """What an adversary makes of a batch.
+
+    Attributes:
+        loss: scalar, what the step minimises.
+        values: by name, scalars to be logged: means over the samples of this process's batch.
+        ratios: by name, pairs of such scalars, whose quotient is logged (a rate among some of the
+            samples).
+    """
+
+    loss: Tensor
+    values: dict[str, Tensor]
+    ratios: dict[str, tuple[Tensor, Tensor]]
+
+
+class TextSample(NamedTuple):
+    """A text of the training split.
+
+    Attributes:
+        text: a string or a pair.
+        label: its class.
+    """
+
+    text: Text
+    label: int
+
+
+class Adversary:
+    """What a step of adversarial training minimises in place of the plain loss.
+
+    Keeps settings, each under the name of its argument; whatever else it has is made by `start`.
+    """
+
+    embeds = True
+    """Whether it perturbs what `embed` returns."""
+    average_decay: Sequence[float] = ()
+    """Decay of a moving average of the weights, in the first tenth of the steps and after it."""
+
+    @property
+    def averages(self) -> bool:
+        """Whether it compares with averaged weights; see `Problem.average`."""
+        return False
+
+    def settings(self) -> dict[str, Any]:
+        """The arguments from which it can be built again, as plain values."""
+        names = inspect.signature(type(self).__init__).parameters
+        return {name: getattr(self, name) for name in names if name != "self"}
+
+    def start(self, module: "AdversarialTraining") -> None:
+        """Make what is needed before the first step; the model has its weights.
+
+        Raises:
+            ValueError: something that is needed is not there.
+        """
+
+    def start_epoch(self, module: "AdversarialTraining") -> None:
+        """Called before the first step of each epoch, by all processes together."""
+
+    def step(self, problem: "Problem") -> Found:
+        """The loss of a batch."""
+        # Part of the contract that only an adversary can fill in; the base class is never used.
+        raise NotImplementedError
+
+    def state(self) -> dict[str, Any]:
+        """What a resumed run needs of it, as plain values in dicts and lists."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take up what `state` returned."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Problem:
+    """A batch, and the classifier that is trained on it.
+
+    Attributes:
+        classifier: in training mode.
+        batch: with labels.
+        labels: `[B]`.
+        seeds: `[B]` int64 for noise, see `noise`: other ones in each epoch.
+        logs: whether values of this step are logged; others need not be computed.
+        epoch: of the run, the first is 0.
+        seed: of the run.
+        scale: see `Gradients`.
+        samples: the training samples by their ids; None where there is no corpus.
+        average: logits `[B, C]` of the batch by the averaged weights, if the adversary asks for an
+            average.
+    """
+
+    classifier: Classifier
+    batch: Batch
+    labels: Tensor
+    seeds: Tensor
+    logs: bool = True
+    epoch: int = 0
+    seed: int = 0
+    scale: float = 1.0
+    samples: Mapping[int, TextSample] | None = None
+    average: Callable[[], Tensor] | None = None
+    attacking: float = 0.0
+    """Seconds spent in `attacked` so far."""
+    _random: dict[str, list[Tensor]] = field(default_factory=dict, repr=False)
+
+    @property
+    def mask(self) -> Tensor:
+        """`[B, N]` bool, True at real tokens."""
+        return self.batch.mask
+
+    def embed(self) -> Tensor:
+        """`[B, N, d]`: the unperturbed tokens."""
+        with self._replay("embed"):
+            return self.classifier.embed(self.batch)
+
+    def classify(self, x: Tensor) -> Tensor:
+        """Logits `[B, C]` of tokens `[B, N, d]`.
+
+        Dropout drops the same in all passes over a batch: two of them differ by their perturbation
+        alone (as in FreeLB's inner steps, Zhu et al., 2020, section 3.3).
+        """
+        with self._replay("classify"):
+            return self.classifier.classify(x, self.batch.mask)
+
+    def loss(self, logits: Tensor) -> Tensor:
+        """The classifier's own training objective, a scalar."""
+        return self.classifier.loss(logits, self.labels)
+
+    def parameters(self) -> list[nn.Parameter]:
+        """What is trained."""
+        return [p for p in self.classifier.parameters() if p.requires_grad]
+
+    @contextmanager
+    def _replay(self, name: str) -> Iterator[None]:
+        """Draw the random numbers that were drawn the first time."""
+        device = self.batch.input_ids.device
+        if name not in self._random:
+            self._random[name] = random_state(device)
+        else:
+            set_random_state(self._random[name], device)
+        yield
+
+    @contextmanager
+    def attacked(self, *, frozen: bool = True) -> Iterator[None]:
+        """Look for a perturbation: the time is counted.
+
+        Args:
+            frozen: parameters get no gradients, which saves memory.
+        """
+        started = self._now()
+        try:
+            with self.classifier.frozen() if frozen else nullcontext():
+                yield
+        finally:
+            if torch.is_autocast_enabled(self.batch.input_ids.device.type):
+                # Weights that were cast without a graph would be used again, without gradients.
+                torch.clear_autocast_cache()
+            self.attacking += self._now() - started
+
+    def _now(self) -> float:
+        # A GPU is waited for where the time is shown, and nowhere else.
+        if self.logs and self.batch.input_ids.device.type == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter()
+
+    def found(
+        self, loss: Tensor, *, clean: Tensor | None, adversarial: Tensor, values: dict[str, Tensor]
+    ) -> Found:
+        """A loss with what is logged of every adversary in the space of embeddings.
+
+        Args:
+            loss: of the step.
+            clean: logits `[B, C]` without perturbation; computed here if None and wanted.
+            adversarial: logits `[B, C]` under the perturbation.
+            values: what else is logged.
+        """
+        if not self.logs:
+            return Found(loss, {}, {})
+        clean = self.clean_logits() if clean is None else clean.detach()
+        adversarial = adversarial.detach()
+        right = clean.argmax(dim=1) == self.labels
+        flipped = right & (adversarial.argmax(dim=1) != self.labels)
+        with torch.no_grad():
+            shown = {
+                "clean_loss": self.loss(clean),
+                "adversarial_loss": self.loss(adversarial),
+                "accuracy": right.float().mean(),
+                **{name: value.detach() for name, value in values.items()},
+            }
+        success = (flipped.float().mean(), right.float().mean())
+        return Found(loss, shown, {"attack_success": success})
+
+    @torch.no_grad()
+    def clean_logits(self) -> Tensor:
+        """Logits `[B, C]` of the clean batch, under the dropout of all other passes."""
+        logits = self.classify(self.embed())
+        if torch.is_autocast_enabled(self.batch.input_ids.device.type):
+            torch.clear_autocast_cache()
+        return logits
+
+
+def random_state(device: torch.device) -> list[Tensor]:
+    """The state of torch's random numbers, on the CPU and on a GPU that is in use."""
+    states = [torch.get_rng_state()]
+    if device.type == "cuda":
+        states.append(torch.cuda.get_rng_state(device))
+    return states
+
+
+def set_random_state(states: Sequence[Tensor], device: torch.device) -> None:
+    """Go back to what `random_state` returned."""
+    torch.set_rng_state(states[0])
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(states[1], device)
+
+
+@contextmanager
+def undisturbed(module: nn.Module, device: torch.device) -> Iterator[None]:
+    """Leave a module as it was, whatever happens: modes, trainable parameters, random numbers."""
+    modes = [(child, child.training) for child in module.modules()]
+    trainable = [(parameter, parameter.requires_grad) for parameter in module.parameters()]
+    states = random_state(device)
+    try:
+        yield
+    finally:
+        for child, mode in modes:
+            child.training = mode
+        for parameter, wanted in trainable:
+            parameter.requires_grad_(wanted)
+        set_random_state(states, device)
+        if torch.is_autocast_enabled(device.type):
+            # Weights that were cast without a graph would be used again, without gradients.
+            torch.clear_autocast_cache()
+
+
+def divergence(first: Tensor, second: Tensor) -> Tensor:
+    """`[B]` Kullback-Leibler divergence KL(p || q) of softmax outputs.
+
+    Args:
+        first: logits `[B, C]` of p.
+        second: logits `[B, C]` of q.
+    """
+    p, q = functional.log_softmax(first, dim=1), functional.log_softmax(second, dim=1)
+    return (p.exp() * (p - q)).sum(dim=1)
+
+
+def symmetric_divergence(first: Tensor, second: Tensor) -> Tensor:
+    """`[B]` KL(p || q) + KL(q || p), the loss of SMART (Jiang et al., 2020, section 3.1)."""
+    return divergence(first, second) + divergence(second, first)

@@ -1,0 +1,97 @@
+"""FreeLB: gradients of the weights at every step of the perturbation (Zhu et al., 2020)."""
+
+import math
+from contextlib import nullcontext
+from typing import get_args
+
+import torch
+from torch import Tensor
+
+from attacks.pgd import Norm, into_ball, steepest
+from lit_modules.adversaries.base import Adversary, Found, Problem
+from lit_modules.adversaries.noise import uniform
+from lit_modules.adversaries.prepared import Gradients
+
+
+class FreeLB(Adversary):
+    """Trains on the mean loss along the way of a perturbation, at no cost but that of its steps.
+
+    Zhu et al., "FreeLB: Enhanced Adversarial Training for Natural Language Understanding", 2020,
+    algorithm 1: each of the K passes gives a K-th of the weights' gradient, and the next step of
+    the perturbation. Dropout masks are those of the first pass in all of them (section 3.3).
+    """
+
+    def __init__(
+        self,
+        *,
+        steps: int = 2,
+        step_size: float = 0.1,
+        start: float = 0.6,
+        epsilon: float | None = None,
+        norm: Norm = "l2",
+    ) -> None:
+        """Keep the settings; the defaults are those published for SST-2 with ALBERT.
+
+        Args:
+            steps: K, passes forward and back.
+            step_size: length of a step of the perturbation, in units of the embedding space.
+            start: magnitude of the random perturbation at the beginning: l2: uniform numbers times
+                start / sqrt(n d) for n tokens of width d; linf: uniform up to start.
+            epsilon: largest norm of a text's perturbation; no limit if null, as published.
+            norm: l2, over all tokens of a text together, or linf.
+        """
+        if steps < 1 or not 0 <= step_size < math.inf or not 0 <= start < math.inf:
+            msg = (
+                f"got {steps=}, {step_size=}, {start=}, expected at least one step and finite "
+                "lengths of at least 0"
+            )
+            raise ValueError(msg)
+        if norm not in get_args(Norm) or (epsilon is not None and not 0 < epsilon < math.inf):
+            msg = f"got {norm=}, {epsilon=}, expected l2 or linf, and a positive number or null"
+            raise ValueError(msg)
+        self.steps, self.step_size, self.start = steps, step_size, start
+        self.epsilon, self.norm = epsilon, norm
+
+    def step(self, problem: Problem) -> Found:
+        """See `Adversary`; K passes forward and back."""
+        gradients = Gradients(problem.parameters(), scale=problem.scale)
+        total = torch.zeros((), device=problem.labels.device)
+        clean: Tensor | None = None
+        x = problem.embed()
+        logits = delta = self._start(problem, x)
+        for number in range(self.steps):
+            last = number == self.steps - 1
+            # The time of all passes but the last one, which plain training needs as well.
+            with nullcontext() if last else problem.attacked(frozen=False):
+                # The tokens are embedded anew: the graph of the pass before is gone.
+                x = problem.embed() if number else x
+                delta = delta.detach().requires_grad_(not last)
+                logits = problem.classify(x + delta)
+                loss = problem.loss(logits)
+                gradient = gradients.add(loss / self.steps, wanted=None if last else delta)
+                total = total + loss.detach() / self.steps
+                if gradient is not None:
+                    delta = self._moved(problem, delta.detach(), gradient)
+            if number == 0 and self.start == 0:
+                clean = logits
+        return problem.found(gradients.loss(total), clean=clean, adversarial=logits, values={})
+
+    def _start(self, problem: Problem, x: Tensor) -> Tensor:
+        noise = uniform(problem.seeds, x.detach()) * problem.mask.unsqueeze(-1)
+        if self.norm == "linf":
+            return noise * self.start
+        width = x.shape[2]
+        return noise * self.start / (problem.mask.sum(dim=1) * width).sqrt()[:, None, None]
+
+    def _moved(self, problem: Problem, delta: Tensor, gradient: Tensor) -> Tensor:
+        """One step up; the L-infinity variant divides by the largest entry, as published."""
+        gradient = gradient.to(delta.dtype) * problem.mask.unsqueeze(-1)
+        if self.norm == "linf":
+            largest = gradient.abs().amax(dim=(1, 2), keepdim=True)
+            direction = gradient / largest.clamp_min(torch.finfo(delta.dtype).tiny)
+        else:
+            direction = steepest(gradient, "l2")
+        delta = delta + self.step_size * direction
+        if self.epsilon is None:
+            return delta
+        return into_ball(delta, delta.new_full((len(delta),), self.epsilon), self.norm)

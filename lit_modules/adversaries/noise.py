@@ -1,0 +1,56 @@
+"""Noise that belongs to a sample: the same in any batch, at any padding, on any device.
+
+Random numbers are a function of a seed and a place, computed where the tensor lies: a run on two
+processes draws what one process draws, and nothing is copied to a GPU.
+"""
+
+import torch
+from torch import Tensor
+
+_GOLDEN = -0x61C8864680B583EB  # 0x9E3779B97F4A7C15 as a signed number
+_FIRST = -0x40A7B892E31B1A47  # 0xBF58476D1CE4E5B9
+_SECOND = -0x6B2FB644ECCEEE15  # 0x94D049BB133111EB
+_BITS = 24
+
+
+def sample_seeds(sample_ids: Tensor, *, seed: int, epoch: int) -> Tensor:
+    """`[B]` int64 seeds of samples `[B]` in an epoch of a run: each has its own."""
+    return _mixed(sample_ids + _mixed(torch.full_like(sample_ids, (seed << 24) + epoch)))
+
+
+def uniform(seeds: Tensor, x: Tensor, *, draw: int = 0) -> Tensor:
+    """Independent numbers, uniform in (-1, 1).
+
+    Args:
+        seeds: `[B]` int64.
+        x: `[B, N, d]`; the numbers have its shape, device and precision.
+        draw: which of several draws of one seed.
+    """
+    return 2 * _between_0_and_1(seeds, x, draw).to(x.dtype) - 1
+
+
+def normal(seeds: Tensor, x: Tensor, *, draw: int = 0) -> Tensor:
+    """Independent numbers of a standard normal distribution; see `uniform`."""
+    return (2**0.5 * torch.erfinv(2 * _between_0_and_1(seeds, x, draw) - 1)).to(x.dtype)
+
+
+def _between_0_and_1(seeds: Tensor, x: Tensor, draw: int) -> Tensor:
+    """`[B, N, d]` float32, odd multiples of 2^-25."""
+    _, length, width = x.shape
+    # The place of a number does not depend on how far the text is padded.
+    place = torch.arange(1, length * width + 1, device=x.device).view(1, length, width)
+    start = _mixed(seeds.to(x.device) + _GOLDEN * (draw + 1)).view(-1, 1, 1)
+    high = _shifted(_mixed(start + _GOLDEN * place), 64 - _BITS)
+    return (high.to(torch.float32) + 0.5) * 2.0**-_BITS
+
+
+def _mixed(x: Tensor) -> Tensor:
+    """The finaliser of SplitMix64 (Steele, Lea, Flood, 2014); int64 wraps around."""
+    x = (x ^ _shifted(x, 30)) * _FIRST
+    x = (x ^ _shifted(x, 27)) * _SECOND
+    return x ^ _shifted(x, 31)
+
+
+def _shifted(x: Tensor, bits: int) -> Tensor:
+    """To the right, with zeros coming in: torch's own shift brings in the sign."""
+    return (x >> bits) & ((1 << (64 - bits)) - 1)

@@ -1,0 +1,163 @@
+"""SMART: smooth predictions around each text, and small steps (Jiang et al., 2020)."""
+
+import math
+from collections.abc import Sequence
+from typing import get_args
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from attacks.pgd import Norm, frobenius, into_ball
+from lit_modules.adversaries.base import (
+    Adversary,
+    Found,
+    Problem,
+    symmetric_divergence,
+)
+from lit_modules.adversaries.noise import normal
+
+_RELEASED_EPSILON = 1e-6
+"""What the released code adds to the largest entry that it divides by."""
+
+
+class SMART(Adversary):
+    """Adds a smoothness-inducing regulariser and a Bregman proximal term to the training loss.
+
+    Jiang et al., "SMART: Robust and Efficient Fine-Tuning for Pre-trained Natural Language Models
+    through Principled Regularized Optimization", 2020: loss + weight * max over a ball of
+    KL(p || q) + KL(q || p) between the predictions at a text and around it (section 3.1), + bregman
+    times the same between the weights and their moving average (section 3.2).
+
+    The released code leaves the ball: it divides noise plus gradient by the largest entry of each
+    token, so that this entry becomes 1 whatever epsilon and step size are (`released`). The ball
+    of the paper, 1e-5, is so small that nothing moves in it in single precision
+    (docs/methods/adversarial.md): give a larger one.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1e-5,
+        norm: Norm = "linf",
+        steps: int = 1,
+        step_size: float = 1e-3,
+        noise: float = 1e-5,
+        weight: float = 1.0,
+        bregman: float = 1.0,
+        average_decay: Sequence[float] = (0.99, 0.999),
+        released: bool = False,
+    ) -> None:
+        """Keep the settings; the defaults are the published ones.
+
+        Args:
+            epsilon: radius of the ball, in units of the embedding space.
+            norm: of the ball: linf, or l2 over all tokens of a text together.
+            steps: of projected gradient ascent, each along the gradient divided by its norm.
+            step_size: length of a step in that norm.
+            noise: standard deviation of the perturbation at the beginning.
+            weight: lambda, of the regulariser.
+            bregman: mu, of the proximal term; 0 does without it, and without its forward pass.
+            average_decay: beta of the moving average, in the first tenth of the steps and after.
+            released: do as the released code: no ball, and no proximal term.
+        """
+        numbers = (epsilon, step_size, noise, weight, bregman)
+        if min(numbers) < 0 or not math.isfinite(sum(numbers)) or min(step_size, noise) == 0:
+            msg = (
+                f"got {epsilon=}, {step_size=}, {noise=}, {weight=}, {bregman=}, expected finite "
+                "numbers of at least 0, and more than 0 for step_size and noise"
+            )
+            raise ValueError(msg)
+        if steps < 1 or norm not in get_args(Norm):
+            msg = f"got {steps=}, {norm=}, expected at least one step, and l2 or linf"
+            raise ValueError(msg)
+        decay = [float(beta) for beta in average_decay]
+        if len(decay) != 2 or not all(0 <= beta < 1 for beta in decay):
+            msg = f"got {average_decay=}, expected two numbers from 0 to below 1"
+            raise ValueError(msg)
+        if released and norm != "linf":
+            msg = f"got {released=} with {norm=}, expected linf: the released code has no other"
+            raise ValueError(msg)
+        self.epsilon, self.norm, self.steps, self.step_size = epsilon, norm, steps, step_size
+        self.noise, self.weight, self.bregman = noise, weight, bregman
+        self.average_decay, self.released = decay, released
+
+    @property
+    def averages(self) -> bool:
+        return self.bregman > 0 and not self.released
+
+    def step(self, problem: Problem) -> Found:
+        """See `Adversary`; steps + 2 passes forward and back, one more forward for the average."""
+        clean = problem.classify(problem.embed())
+        with problem.attacked():
+            delta = self.perturbation(problem, clean.detach())
+        adversarial = problem.classify(problem.embed() + delta)
+        if self.released:
+            smooth = _both_detached(clean, adversarial).mean()
+        else:
+            smooth = symmetric_divergence(clean, adversarial).mean()
+        loss = problem.loss(clean) + self.weight * smooth
+        values = {"smoothness": smooth}
+        if problem.average is not None:
+            proximal = symmetric_divergence(clean, problem.average()).mean()
+            loss = loss + self.bregman * proximal
+            values["proximal"] = proximal
+        return problem.found(loss, clean=clean, adversarial=adversarial, values=values)
+
+    def perturbation(self, problem: Problem, clean: Tensor) -> Tensor:
+        """`[B, N, d]`, in the ball unless `released`; 0 at padding.
+
+        Args:
+            problem: the batch.
+            clean: its logits `[B, C]`.
+        """
+        x = problem.embed().detach()
+        real = problem.mask.unsqueeze(-1)
+        delta = normal(problem.seeds, x) * self.noise * real
+        radius = x.new_full((len(x),), self.epsilon)
+        if not self.released:
+            delta = into_ball(delta, radius, self.norm)
+        for _ in range(self.steps):
+            trial = delta.detach().requires_grad_()
+            logits = problem.classify(x + trial)
+            if self.released:
+                value = _released_divergence(logits, clean).mean()
+            else:
+                value = symmetric_divergence(clean, logits).mean()
+            (gradient,) = torch.autograd.grad(problem.scale * value, trial)
+            gradient = gradient.to(x.dtype) * real
+            if self.released:
+                moved = delta + self.step_size * gradient / problem.scale
+                largest = moved.abs().amax(dim=-1, keepdim=True)
+                delta = moved / (largest + _RELEASED_EPSILON)
+            else:
+                moved = delta + self.step_size * gradient / _length(gradient, self.norm)
+                delta = into_ball(moved, radius, self.norm)
+        return delta.detach()
+
+
+def _length(gradient: Tensor, norm: Norm) -> Tensor:
+    """`[B, 1, 1]` norm of each sample's gradient, never 0."""
+    tiny = torch.finfo(gradient.dtype).tiny
+    if norm == "linf":
+        return gradient.abs().amax(dim=(1, 2), keepdim=True).clamp_min(tiny)
+    return frobenius(gradient).clamp_min(tiny)
+
+
+def _released_divergence(logits: Tensor, target: Tensor) -> Tensor:
+    """`[B]`: sum over classes of 2 p (log-odds of p - log-odds of q), the odds held fixed.
+
+    What the released inner step climbs, in place of a divergence.
+    """
+    p, q = functional.softmax(logits, dim=1), functional.softmax(target, dim=1)
+    eps = 1e-6
+    distance = torch.logit(p.detach(), eps=eps) - torch.logit(q, eps=eps)
+    return 2 * (p * distance).sum(dim=1)
+
+
+def _both_detached(first: Tensor, second: Tensor) -> Tensor:
+    """`[B]`: KL(q || p) + KL(p || q), where each is the fixed target of the other."""
+    p, q = functional.log_softmax(first, dim=1), functional.log_softmax(second, dim=1)
+    fixed_p, fixed_q = p.detach(), q.detach()
+    one = (fixed_q.exp() * (fixed_q - p)).sum(dim=1)
+    return one + (fixed_p.exp() * (fixed_p - q)).sum(dim=1)

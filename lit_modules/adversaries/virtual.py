@@ -1,0 +1,72 @@
+"""Virtual adversarial training: the predictions around a text, whatever its label."""
+
+import math
+from typing import get_args
+
+import torch
+from torch import Tensor
+
+from attacks.pgd import Norm, frobenius, steepest
+from lit_modules.adversaries.base import Adversary, Found, Problem, divergence
+from lit_modules.adversaries.noise import normal
+
+
+class VirtualAdversary(Adversary):
+    """Adds how far the predictions move in the direction in which they move most.
+
+    Miyato et al., "Virtual Adversarial Training", 2019, algorithm 1, among the embeddings as in
+    Miyato et al., 2017: the loss is that of training plus weight * KL(p(x) || p(x + r)), where p(x)
+    is held fixed and r is found by power iteration.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        norm: Norm = "l2",
+        steps: int = 1,
+        xi: float = 0.1,
+        weight: float = 1.0,
+    ) -> None:
+        """Keep the settings.
+
+        Args:
+            epsilon: length of the perturbation, in units of the embedding space.
+            norm: l2, over all tokens of a text together, or linf.
+            steps: power iterations.
+            xi: length of the steps that look for the direction.
+            weight: of the divergence beside the training loss.
+        """
+        lengths = epsilon > 0 and xi > 0 and weight >= 0
+        if not lengths or not math.isfinite(epsilon + xi + weight):
+            msg = f"got {epsilon=}, {xi=}, {weight=}, expected finite positive numbers"
+            raise ValueError(msg)
+        if steps < 1 or norm not in get_args(Norm):
+            msg = f"got {steps=}, {norm=}, expected at least one step, and l2 or linf"
+            raise ValueError(msg)
+        self.epsilon, self.norm, self.steps, self.xi = epsilon, norm, steps, xi
+        self.weight = weight
+
+    def step(self, problem: Problem) -> Found:
+        """See `Adversary`; steps + 2 passes forward, as many back."""
+        clean = problem.classify(problem.embed())
+        fixed = clean.detach()
+        with problem.attacked():
+            delta = self._perturbation(problem, fixed)
+        adversarial = problem.classify(problem.embed() + delta)
+        moved = divergence(fixed, adversarial).mean()
+        loss = problem.loss(clean) + self.weight * moved
+        values = {"divergence": moved}
+        return problem.found(loss, clean=clean, adversarial=adversarial, values=values)
+
+    def _perturbation(self, problem: Problem, fixed: Tensor) -> Tensor:
+        x = problem.embed().detach()
+        real = problem.mask.unsqueeze(-1)
+        direction = normal(problem.seeds, x) * real
+        for _ in range(self.steps):
+            length = frobenius(direction).clamp_min(torch.finfo(x.dtype).tiny)
+            trial = (self.xi * direction / length).requires_grad_()
+            value = divergence(fixed, problem.classify(x + trial)).mean()
+            (gradient,) = torch.autograd.grad(problem.scale * value, trial)
+            direction = gradient.to(x.dtype) * real
+        return (self.epsilon * steepest(direction, self.norm)).detach()
