@@ -213,7 +213,7 @@ def measure(
     if texts.run.path == run.path and known not in (None, "none", digest(checkpoint)):
         log.warning("%s was made against another checkpoint than %s", texts.recipe, checkpoint)
     if pooling is None:
-        pooling = model.pooling if isinstance(model, UniBERT) else "mean"
+        pooling = model.plain.pooling if isinstance(model.plain, UniBERT) else "mean"
     logits = model.predict_texts([one.text for one in texts.records], batch_size=batch_size)
     labels = torch.tensor([one.label for one in texts.records], device=device)
     similarities, unrelated = _similarities(model, texts.changed, pooling, batch_size)

@@ -1,10 +1,14 @@
 """Where a corpus and a module meet."""
 
+from collections.abc import Mapping
+from functools import partial
+
 import pytorch_lightning as pl
 
 from app.stand_in import StandIn, WholeSplit
 from datamodules import Corpus, RunningText, TextDataModule
-from lit_modules import Classifier, TextModule
+from lit_modules import AdversarialTraining, Classifier, TextModule
+from lit_modules.adversaries import TextSample
 
 
 class JoinCorpus(pl.Callback):
@@ -46,6 +50,8 @@ def join(module: TextModule, corpus: Corpus) -> None:
     tokenizer = module.tokenizer or module.build_tokenizer(corpus.train_texts())
     if isinstance(module, Classifier) and isinstance(corpus, TextDataModule):
         module.attach(tokenizer, list(corpus.class_names), pairs=corpus.pairs)
+        if isinstance(module, AdversarialTraining):
+            module.attach_samples(partial(training_samples, corpus), corpus.text_columns)
     else:
         module.attach_tokenizer(tokenizer)
     if isinstance(corpus, RunningText) and corpus.length > tokenizer.max_length:
@@ -55,3 +61,12 @@ def join(module: TextModule, corpus: Corpus) -> None:
         )
         raise ValueError(msg)
     corpus.tokenizer = module.tokenizer
+
+
+def training_samples(corpus: TextDataModule) -> Mapping[int, TextSample]:
+    """The labelled training texts of a corpus that is set up, by their ids."""
+    return {
+        one.sample_id: TextSample(one.text, one.label)
+        for one in corpus.examples("train")
+        if one.label is not None
+    }

@@ -1,5 +1,7 @@
 """LightningModules, one per method, and the checkpoints they write."""
 
+from lit_modules.adversarial import AdversarialTraining
+from lit_modules.adversaries import Adversary
 from lit_modules.base import Classifier
 from lit_modules.checkpoint import (
     METHODS,
@@ -21,6 +23,8 @@ from lit_modules.unitary_distillation import UnitaryDistillation
 __all__ = [
     "METHODS",
     "OLSA",
+    "AdversarialTraining",
+    "Adversary",
     "CheckpointError",
     "Classifier",
     "MaskedLM",

@@ -121,6 +121,11 @@ class Classifier(TextModule):
         super().on_save_checkpoint(checkpoint)
         checkpoint[CHECKPOINT_KEY] |= {"class_names": class_names, "pairs": self.pairs}
 
+    @property
+    def plain(self) -> "Classifier":
+        """The classifier itself, without what trains it."""
+        return self
+
     # The classifier contract
 
     def embed(self, batch: Batch) -> Tensor:
@@ -177,12 +182,21 @@ class Classifier(TextModule):
         """The training objective, a scalar; cross-entropy unless overridden."""
         return functional.cross_entropy(logits, labels)
 
+    def training_values(self, batch: Batch) -> dict[str, Tensor]:
+        """Scalars that a method logs while training, by their whole names; none unless overridden.
+
+        Asked for only where they are written.
+        """
+        del batch
+        return {}
+
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         logits, labels = self(batch), labels_of(batch)
         loss = self.loss(logits, labels)
         shown = {"train/loss": loss.detach()}
         if self.logs_this_step():
             shown["train/accuracy"] = (logits.argmax(dim=1) == labels).to(loss.dtype).mean()
+            shown |= self.training_values(batch)
         self.log_step(shown, batch_idx, size=len(batch))
         return batch_weight(self.trainer, batch_idx) * loss
 

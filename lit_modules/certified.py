@@ -10,7 +10,6 @@ from torch.nn import functional
 from certify import signed_margins
 from layers import LipschitzClassifier
 from lit_modules.base import Classifier
-from lit_modules.processes import batch_weight, global_means
 from lit_modules.radius import RadiusObjective
 from lit_modules.schedule import Decay
 from text import Batch
@@ -89,18 +88,16 @@ class CertifiedClassifier(Classifier):
         total = self.total_steps()
         return self.trainer.global_step / total if total else 1.0
 
-    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        if self.logs_this_step() and isinstance(self.network, LipschitzClassifier):
-            gamma = self.objective.current_gamma(self.progress())
-            shown = {"train/gamma": torch.tensor(gamma, device=self.device)}
-            scales = self.network.encoder.temperatures(batch.lengths)
-            for layer, (alpha_1, alpha_2) in enumerate(scales, start=1):
-                shown[f"alpha_1/layer_{layer}"] = alpha_1
-                shown[f"alpha_2/layer_{layer}"] = alpha_2
-            weight = batch_weight(self.trainer, batch_idx)
-            for name, value in global_means(self.trainer, shown, weight).items():
-                self.log(name, value, batch_size=len(batch))
-        return super().training_step(batch, batch_idx)
+    def training_values(self, batch: Batch) -> dict[str, Tensor]:
+        if not isinstance(self.network, LipschitzClassifier):
+            return {}
+        gamma = self.objective.current_gamma(self.progress())
+        shown = {"train/gamma": torch.tensor(gamma, device=self.device)}
+        scales = self.network.encoder.temperatures(batch.lengths)
+        for layer, (alpha_1, alpha_2) in enumerate(scales, start=1):
+            shown[f"alpha_1/layer_{layer}"] = alpha_1
+            shown[f"alpha_2/layer_{layer}"] = alpha_2
+        return shown
 
     def extra_values(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
         head = self.head_weight()

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from lit_modules.adversarial import AdversarialTraining
 from lit_modules.base import Classifier
 from lit_modules.masked_lm import MaskedLM
 from lit_modules.olsa import OLSA
@@ -21,7 +22,15 @@ from lit_modules.unitary_distillation import UnitaryDistillation
 log = logging.getLogger(__name__)
 
 METHODS: dict[str, type[TextModule]] = {
-    cls.__name__: cls for cls in (OLSA, TextClassifier, UniBERT, MaskedLM, UnitaryDistillation)
+    cls.__name__: cls
+    for cls in (
+        OLSA,
+        TextClassifier,
+        UniBERT,
+        AdversarialTraining,
+        MaskedLM,
+        UnitaryDistillation,
+    )
 }
 """Every method, by the name that its checkpoints carry."""
 
@@ -193,7 +202,7 @@ def load_module(path: str | Path) -> TextModule:
         msg = f"got checkpoint {path} with settings unknown to this version: {', '.join(unknown)}"
         raise CheckpointError(msg)
     try:
-        model = METHODS[method](**settings)
+        model = METHODS[method].from_settings(settings)
         model.restore_text(checkpoint)
         check_would_fit(checkpoint, model, path)
         model.configure_model()

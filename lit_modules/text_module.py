@@ -1,7 +1,7 @@
 """What every LightningModule of ours shares: tokenizer, optimiser, and checkpoints of its own."""
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
 
 import pytorch_lightning as pl
 import torch
@@ -47,6 +47,11 @@ class TextModule(pl.LightningModule):
         self.optimizer, self.lr_scheduler = optimizer, lr_scheduler
         self.warmup, self.decay = warmup, decay
         learning_rate_factor(0, warmup=warmup, decay=decay)  # a wrong setting is found now
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> Self:
+        """Build it from what a checkpoint holds of its arguments."""
+        return cls(**settings)
 
     # Text
 

@@ -2,7 +2,7 @@
 
 import inspect
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from lit_modules.averaged import AveragedWeights
 from lit_modules.base import Classifier
 from text import Batch, Text
 
@@ -103,8 +104,7 @@ class Problem:
         seed: of the run.
         scale: see `Gradients`.
         samples: the training samples by their ids; None where there is no corpus.
-        average: logits `[B, C]` of the batch by the averaged weights, if the adversary asks for an
-            average.
+        average: of the weights, if the adversary asks for one.
     """
 
     classifier: Classifier
@@ -116,7 +116,7 @@ class Problem:
     seed: int = 0
     scale: float = 1.0
     samples: Mapping[int, TextSample] | None = None
-    average: Callable[[], Tensor] | None = None
+    average: AveragedWeights | None = None
     attacking: float = 0.0
     """Seconds spent in `attacked` so far."""
     _random: dict[str, list[Tensor]] = field(default_factory=dict, repr=False)
@@ -165,7 +165,7 @@ class Problem:
         Args:
             frozen: parameters get no gradients, which saves memory.
         """
-        started = self._now()
+        started = time.perf_counter()
         try:
             with self.classifier.frozen() if frozen else nullcontext():
                 yield
@@ -173,13 +173,7 @@ class Problem:
             if torch.is_autocast_enabled(self.batch.input_ids.device.type):
                 # Weights that were cast without a graph would be used again, without gradients.
                 torch.clear_autocast_cache()
-            self.attacking += self._now() - started
-
-    def _now(self) -> float:
-        # A GPU is waited for where the time is shown, and nowhere else.
-        if self.logs and self.batch.input_ids.device.type == "cuda":
-            torch.cuda.synchronize()
-        return time.perf_counter()
+            self.attacking += time.perf_counter() - started
 
     def found(
         self, loss: Tensor, *, clean: Tensor | None, adversarial: Tensor, values: dict[str, Tensor]
@@ -207,6 +201,13 @@ class Problem:
             }
         success = (flipped.float().mean(), right.float().mean())
         return Found(loss, shown, {"attack_success": success})
+
+    def averaged_logits(self) -> Tensor | None:
+        """Logits `[B, C]` of the batch by the averaged weights, without a graph, if any."""
+        if self.average is None:
+            return None
+        with self._replay("embed"):
+            return self.average.logits(self.classifier, self.batch)
 
     @torch.no_grad()
     def clean_logits(self) -> Tensor:

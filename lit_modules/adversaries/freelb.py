@@ -26,7 +26,7 @@ class FreeLB(Adversary):
         *,
         steps: int = 2,
         step_size: float = 0.1,
-        start: float = 0.6,
+        initial_size: float = 0.6,
         epsilon: float | None = None,
         norm: Norm = "l2",
     ) -> None:
@@ -35,21 +35,21 @@ class FreeLB(Adversary):
         Args:
             steps: K, passes forward and back.
             step_size: length of a step of the perturbation, in units of the embedding space.
-            start: magnitude of the random perturbation at the beginning: l2: uniform numbers times
-                start / sqrt(n d) for n tokens of width d; linf: uniform up to start.
+            initial_size: of the random perturbation at the beginning: uniform numbers up to it
+                (linf), or to it divided by sqrt(n d) for n tokens of width d (l2).
             epsilon: largest norm of a text's perturbation; no limit if null, as published.
             norm: l2, over all tokens of a text together, or linf.
         """
-        if steps < 1 or not 0 <= step_size < math.inf or not 0 <= start < math.inf:
+        if steps < 1 or not 0 <= step_size < math.inf or not 0 <= initial_size < math.inf:
             msg = (
-                f"got {steps=}, {step_size=}, {start=}, expected at least one step and finite "
-                "lengths of at least 0"
+                f"got {steps=}, {step_size=}, {initial_size=}, expected at least one step "
+                "and finite lengths of at least 0"
             )
             raise ValueError(msg)
         if norm not in get_args(Norm) or (epsilon is not None and not 0 < epsilon < math.inf):
             msg = f"got {norm=}, {epsilon=}, expected l2 or linf, and a positive number or null"
             raise ValueError(msg)
-        self.steps, self.step_size, self.start = steps, step_size, start
+        self.steps, self.step_size, self.initial_size = steps, step_size, initial_size
         self.epsilon, self.norm = epsilon, norm
 
     def step(self, problem: Problem) -> Found:
@@ -72,16 +72,16 @@ class FreeLB(Adversary):
                 total = total + loss.detach() / self.steps
                 if gradient is not None:
                     delta = self._moved(problem, delta.detach(), gradient)
-            if number == 0 and self.start == 0:
+            if number == 0 and self.initial_size == 0:
                 clean = logits
         return problem.found(gradients.loss(total), clean=clean, adversarial=logits, values={})
 
     def _start(self, problem: Problem, x: Tensor) -> Tensor:
         noise = uniform(problem.seeds, x.detach()) * problem.mask.unsqueeze(-1)
         if self.norm == "linf":
-            return noise * self.start
+            return noise * self.initial_size
         width = x.shape[2]
-        return noise * self.start / (problem.mask.sum(dim=1) * width).sqrt()[:, None, None]
+        return noise * self.initial_size / (problem.mask.sum(dim=1) * width).sqrt()[:, None, None]
 
     def _moved(self, problem: Problem, delta: Tensor, gradient: Tensor) -> Tensor:
         """One step up; the L-infinity variant divides by the largest entry, as published."""

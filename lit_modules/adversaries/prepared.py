@@ -37,14 +37,20 @@ class Gradients:
             The gradient of `wanted` (zeros if the loss does not depend on it), times `scale`.
         """
         inputs = self.parameters if wanted is None else [*self.parameters, wanted]
-        found = list(torch.autograd.grad(self.scale * loss, inputs, allow_unused=True))
+        found: list[Tensor | None] = [
+            *torch.autograd.grad(self.scale * loss, inputs, allow_unused=True)
+        ]
         gradient = None if wanted is None else found.pop()
-        both = [i for i, new in enumerate(found) if new is not None and self._sums[i] is not None]
-        if both:
-            torch._foreach_add_([self._sums[i] for i in both], [found[i] for i in both])
+        sums, more = [], []
         for i, new in enumerate(found):
-            if self._sums[i] is None:
+            old = self._sums[i]
+            if old is None:
                 self._sums[i] = new
+            elif new is not None:
+                sums.append(old)
+                more.append(new)
+        if sums:
+            torch._foreach_add_(sums, more)
         if wanted is not None and gradient is None:
             gradient = torch.zeros_like(wanted)
         return gradient

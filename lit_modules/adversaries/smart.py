@@ -98,8 +98,9 @@ class SMART(Adversary):
             smooth = symmetric_divergence(clean, adversarial).mean()
         loss = problem.loss(clean) + self.weight * smooth
         values = {"smoothness": smooth}
-        if problem.average is not None:
-            proximal = symmetric_divergence(clean, problem.average()).mean()
+        averaged = problem.averaged_logits()
+        if averaged is not None:
+            proximal = symmetric_divergence(clean, averaged).mean()
             loss = loss + self.bregman * proximal
             values["proximal"] = proximal
         return problem.found(loss, clean=clean, adversarial=adversarial, values=values)

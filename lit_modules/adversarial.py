@@ -1,0 +1,374 @@
+"""Training against attacks: a loop around any classifier, with any adversary.
+
+Sources and measurements are in docs/methods/adversarial.md.
+"""
+
+import inspect
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import pytorch_lightning as pl
+from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
+from pytorch_lightning.utilities.types import OptimizerLRScheduler
+from torch import Tensor, nn
+from typing_extensions import override
+
+from lit_modules.adversaries import ADVERSARIES, Adversary, Found, Problem, TextSample
+from lit_modules.adversaries.noise import sample_seeds
+from lit_modules.averaged import AveragedWeights
+from lit_modules.base import Classifier, labels_of
+from lit_modules.means import SampleMeans
+from lit_modules.processes import batch_weight, global_means
+from lit_modules.schedule import Decay
+from lit_modules.text_module import CHECKPOINT_KEY, checkpoint_content
+from text import Batch, Text, Tokenizer
+
+_CODE = ("optimizer", "lr_scheduler")
+"""Settings that no checkpoint holds."""
+
+
+class AdversarialTraining(Classifier):
+    """Trains a classifier against an adversary; answers as the classifier does.
+
+    Whatever a classifier can be (tested, attacked, certified), this can be as well. Its checkpoints
+    hold the classifier under `classifier.`.
+    """
+
+    classifier: Classifier
+
+    def __init__(
+        self,
+        *,
+        adversary: Adversary,
+        classifier: Classifier | None = None,
+        init_from: str | None = None,
+        optimizer: OptimizerCallable | None = None,
+        lr_scheduler: LRSchedulerCallable | None = None,
+        warmup: float | None = None,
+        decay: Decay | None = None,
+    ) -> None:
+        """Keep the settings.
+
+        Args:
+            adversary: what is trained against: PGDAdversary, FGSMAdversary, FreeLB, SMART,
+                VirtualAdversary, TextAdversary or EpochTextAdversary, and its settings.
+            classifier: what is trained: any method that classifies, and its settings. May be left
+                out with init_from, which says it as well.
+            init_from: checkpoint of a classifier to begin with: vocabulary, classes and weights.
+            optimizer: of all trainable parameters; the classifier's own if null.
+            lr_scheduler: scheduler stepped once an epoch, in place of warmup and decay; the
+                classifier's own if null.
+            warmup: share of all steps over which the learning rate rises from zero; the
+                classifier's own if null.
+            decay: shape of its way back to zero after that; the classifier's own if null.
+        """
+        super().__init__()
+        self.save_hyperparameters(ignore=[*_CODE, "init_from"])
+        given = self.hparams.get("classifier")  # of the command line: a class and its arguments
+        self.hparams.update(adversary=_named(adversary, adversary.settings()), classifier=None)
+        self.adversary, self.init_from = adversary, init_from
+        self.own = {"optimizer": optimizer, "lr_scheduler": lr_scheduler}
+        self.own_schedule = {"warmup": warmup, "decay": decay}
+        self.text_columns: Sequence[str] = ("text",)
+        self._read_samples: Callable[[], Mapping[int, TextSample]] | None = None
+        self._samples: Mapping[int, TextSample] | None = None
+        self._origin: Classifier | None = None
+        self._unreadable: ValueError | None = None
+        self._since, self._attacking, self._averaged = time.perf_counter(), 0.0, 0
+        if classifier is None and init_from is None:
+            msg = (
+                "got neither classifier nor init_from, expected what is to be trained: give "
+                "--model.classifier CLASS or --model.init_from CHECKPOINT"
+            )
+            raise ValueError(msg)
+        if isinstance(classifier, AdversarialTraining):
+            msg = "got AdversarialTraining in AdversarialTraining, expected a plain classifier"
+            raise ValueError(msg)
+        if classifier is not None:
+            self.adopt(classifier, _settings(classifier, given))
+        if init_from is not None:
+            self._read(init_from)
+
+    def adopt(self, classifier: Classifier, settings: Mapping[str, Any]) -> None:
+        """Take the classifier that is to be trained.
+
+        Args:
+            classifier: with or without weights.
+            settings: the arguments that build it again.
+
+        Raises:
+            ValueError: the adversary perturbs embeddings, and it has none.
+        """
+        if self.adversary.embeds and type(classifier).embed is Classifier.embed:
+            msg = (
+                f"got {type(classifier).__name__}, which has no embed(), with "
+                f"{type(self.adversary).__name__}, which perturbs embeddings; expected a method "
+                "with embed(), or an adversary on texts: TextAdversary, EpochTextAdversary"
+            )
+            raise ValueError(msg)
+        self.classifier = classifier
+        self.hparams["classifier"] = _named(classifier, settings)
+        names = classifier.metric_names
+        self.metric_names = names
+        self.val_means = SampleMeans((*names, "pgd_accuracy"))
+        self.test_means = SampleMeans((*names, "pgd_accuracy"))
+        for name, value in {**self.own, **self.own_schedule}.items():
+            if value is not None:
+                setattr(classifier, name, value)
+        if self._trainer is not None:
+            classifier.trainer = self._trainer
+
+    def _read(self, path: str) -> None:
+        """Read what is begun with.
+
+        An error is kept until it matters: a run that is evaluated or goes on has all that it needs
+        in its own checkpoint.
+        """
+        from lit_modules.checkpoint import CheckpointError, load  # which knows this class as well
+
+        try:
+            self._origin = load(path).plain
+        except CheckpointError as error:
+            self._unreadable = error
+            return
+        name = type(self._origin).__name__
+        if not hasattr(self, "classifier"):
+            settings = _settings(self._origin, None)
+            self.adopt(self._origin.train(), settings)
+            self._origin = None
+        elif type(self.classifier) is not type(self._origin):
+            msg = (
+                f"got init_from {path}, a checkpoint of {name}, for a classifier "
+                f"{type(self.classifier).__name__}: leave --model.classifier out, or say "
+                f"--model.classifier {name}"
+            )
+            raise CheckpointError(msg)
+
+    @classmethod
+    @override
+    def from_settings(cls, settings: Mapping[str, Any]) -> Self:
+        from lit_modules.checkpoint import METHODS  # which knows this class as well
+
+        parts = dict(settings)
+        inner, outer = dict(parts.pop("classifier")), dict(parts.pop("adversary"))
+        method, adversary = METHODS[inner.pop("name")], ADVERSARIES[outer.pop("name")]
+        classifier = method.from_settings(inner["settings"])
+        if not isinstance(classifier, Classifier):
+            msg = f"{method.__name__} in AdversarialTraining, which classifies nothing"
+            raise ValueError(msg)
+        return cls(classifier=classifier, adversary=adversary(**outer["settings"]), **parts)
+
+    # Texts
+
+    @property
+    def plain(self) -> Classifier:
+        return self.classifier
+
+    def attach_samples(
+        self, samples: Callable[[], Mapping[int, TextSample]], text_columns: Sequence[str]
+    ) -> None:
+        """Say where the training texts are.
+
+        Args:
+            samples: gives them by sample id; called when they are first needed.
+            text_columns: names of the texts of a sample.
+        """
+        self._read_samples, self._samples = samples, None
+        self.text_columns = text_columns
+
+    @property
+    def samples(self) -> Mapping[int, TextSample]:
+        """The training texts by sample id.
+
+        Raises:
+            RuntimeError: there is no corpus with texts.
+        """
+        if self._samples is None and self._read_samples is not None:
+            self._samples = self._read_samples()
+        if self._samples is None:
+            msg = (
+                "got no training texts, expected attach_samples() before a fit with "
+                f"{type(self.adversary).__name__}"
+            )
+            raise RuntimeError(msg)
+        return self._samples
+
+    def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
+        if self._unreadable is not None:
+            raise self._unreadable
+        origin = self._origin or self.classifier
+        return origin.tokenizer or self.classifier.build_tokenizer(texts)
+
+    def attach(
+        self, tokenizer: Tokenizer, class_names: Sequence[str], *, pairs: bool = False
+    ) -> None:
+        for one in (self._origin, self.classifier):
+            if one is not None:
+                one.attach(tokenizer, class_names, pairs=pairs)
+        super().attach(tokenizer, class_names, pairs=pairs)
+
+    def restore_text(self, checkpoint: dict[str, Any]) -> None:
+        self._origin = self._unreadable = None
+        if not hasattr(self, "classifier"):
+            stored = self.from_settings(
+                {name: checkpoint["hyper_parameters"][name] for name in ("classifier", "adversary")}
+            )
+            self.adopt(stored.classifier, stored.hparams["classifier"]["settings"])
+        self.classifier.restore_text(checkpoint)
+        super().restore_text(checkpoint)
+        self.adversary.restore(checkpoint_content(checkpoint).get("adversary", {}))
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self.classifier.on_save_checkpoint(checkpoint)
+        content = checkpoint[CHECKPOINT_KEY]
+        content |= {"method": type(self).__name__, "adversary": self.adversary.state()}
+
+    # Layers
+
+    def setup(self, stage: str) -> None:
+        self.classifier.setup(stage)
+
+    def configure_model(self) -> None:
+        self.classifier.configure_model()
+        if self._origin is not None and self.init_from is not None:
+            from lit_modules.checkpoint import check_fits  # which knows this class as well
+
+            origin, self._origin = self._origin, None
+            content = {CHECKPOINT_KEY: {"method": type(origin).__name__}}
+            weights = origin.state_dict()
+            check_fits({**content, "state_dict": weights}, self.classifier, self.init_from)
+            self.classifier.load_state_dict(weights)
+        if self.adversary.averages and not hasattr(self, "average"):
+            self.average = AveragedWeights(self.classifier)
+
+    def configure_callbacks(self) -> list[pl.Callback]:
+        """Those of the classifier, such as a projection of its weights."""
+        if self._unreadable is not None:
+            raise self._unreadable
+        callbacks = self.classifier.configure_callbacks()
+        return list(callbacks) if isinstance(callbacks, Sequence) else [callbacks]
+
+    def configure_optimizers(self) -> OptimizerLRScheduler:
+        return self.classifier.configure_optimizers()
+
+    @property
+    def network(self) -> nn.Module:  # type: ignore[override] # is never set here
+        return self.classifier.network
+
+    def embed(self, batch: Batch) -> Tensor:
+        """`[B, N, d]`, as the classifier embeds."""
+        return self.classifier.embed(batch)
+
+    def classify(self, x: Tensor, mask: Tensor) -> Tensor:
+        return self.classifier.classify(x, mask)
+
+    def activations(self, batch: Batch) -> list[Tensor]:
+        return self.classifier.activations(batch)
+
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return self.classifier.loss(logits, labels)
+
+    def extra_values(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        return self.classifier.extra_values(logits, labels)
+
+    def training_values(self, batch: Batch) -> dict[str, Tensor]:
+        return self.classifier.training_values(batch)
+
+    # Steps
+
+    @property
+    def run_seed(self) -> int:
+        """The seed of the run."""
+        return int(os.environ.get("PL_GLOBAL_SEED", "0"))
+
+    def on_fit_start(self) -> None:
+        self.adversary.start(self)
+        self._averaged = self.trainer.global_step
+        self._since, self._attacking = time.perf_counter(), 0.0
+
+    def on_train_epoch_start(self) -> None:
+        self.adversary.start_epoch(self)
+
+    def problem(self, batch: Batch, *, logs: bool = True) -> Problem:
+        """A batch as the adversary sees it."""
+        seeds = sample_seeds(batch.sample_ids, seed=self.run_seed, epoch=self.current_epoch)
+        scaler = getattr(self.trainer.precision_plugin, "scaler", None)
+        return Problem(
+            classifier=self.classifier,
+            batch=batch,
+            labels=labels_of(batch),
+            seeds=seeds,
+            logs=logs,
+            epoch=self.current_epoch,
+            seed=self.run_seed,
+            scale=1.0 if scaler is None else float(scaler.get_scale()),
+            samples=None if self.adversary.embeds else self.samples,
+            average=getattr(self, "average", None),
+        )
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        problem = self.problem(batch, logs=self.logs_this_step())
+        found = self.adversary.step(problem)
+        self._attacking += problem.attacking
+        weight = batch_weight(self.trainer, batch_idx)
+        self.log_found(found, batch, weight)
+        return weight * found.loss
+
+    def log_found(self, found: Found, batch: Batch, weight: float) -> None:
+        """Log a step: means over all processes where they are written.
+
+        Args:
+            found: what the adversary made of the batch.
+            batch: the batch.
+            weight: `batch_weight` of the batch.
+        """
+        shown = {"train/loss": found.loss.detach()}
+        if self.logs_this_step():
+            parts = {f"train/{name}": value for name, value in found.values.items()}
+            parts |= self.training_values(batch)
+            for name, (part, whole) in found.ratios.items():
+                parts |= {f"{name} of": part.float(), f"{name} in": whole.float()}
+            shown = global_means(self.trainer, {**shown, **parts}, weight)
+            for name in found.ratios:
+                part, whole = shown.pop(f"{name} of"), shown.pop(f"{name} in")
+                shown[f"train/{name}"] = part / whole if whole > 0 else whole
+            now = time.perf_counter()
+            share = self._attacking / max(now - self._since, 1e-9)
+            shown["train/attack_share"] = found.loss.new_tensor(share).detach()
+            self._since, self._attacking = now, 0.0
+        for name, value in shown.items():
+            self.log(name, value, batch_size=len(batch), prog_bar=name == "train/loss")
+
+    def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
+        """Move the averaged weights, if there are any and the optimiser has made a step."""
+        if not self.adversary.averages or self.trainer.global_step == self._averaged:
+            return
+        self._averaged = self.trainer.global_step
+        early = self._averaged <= 0.1 * self.classifier.total_steps()
+        self.average.update(self.classifier, self.adversary.average_decay[0 if early else 1])
+
+
+def _named(one: object, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain values from which it can be built again."""
+    return {"name": type(one).__name__, "settings": dict(settings)}
+
+
+def _settings(classifier: Classifier, given: Any) -> dict[str, Any]:
+    """The arguments of a classifier that checkpoints hold.
+
+    Args:
+        classifier: built by hand, or read from a checkpoint.
+        given: what the command line says of it, where it comes from there: the notes that it has of
+            its own arguments are then those of the module around it.
+    """
+    if isinstance(given, Mapping):
+        accepted = inspect.signature(type(classifier).__init__).parameters
+        arguments = {**given.get("init_args", {}), **given.get("dict_kwargs", {})}
+        settings = {name: value for name, value in arguments.items() if name in accepted}
+        classifier.hparams.clear()
+        classifier.hparams.update(settings)
+    else:
+        settings = dict(classifier.hparams)
+    return {k: v for k, v in settings.items() if k not in _CODE and not k.startswith("_")}
