@@ -1,0 +1,315 @@
+"""Training on adversarial texts, which are found while the model is trained."""
+
+import logging
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from random import Random
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from attacks.composition import Attack
+from attacks.engine import Engine, Limits
+from attacks.goals import Score
+from attacks.records import AttackRecord, Sample
+from attacks.victims import ModuleVictim
+from lit_modules.adversaries.base import Adversary, Found, Problem, TextSample, undisturbed
+from lit_modules.adversaries.budget import Shortage, shortage
+from lit_modules.adversaries.pgd import check_weight
+from lit_modules.base import Classifier
+from text import Batch, Text
+
+if TYPE_CHECKING:
+    from lit_modules.adversarial import AdversarialTraining
+
+log = logging.getLogger(__name__)
+
+
+class TextAdversary(Adversary):
+    """Attacks the texts of every batch, and trains on what becomes of them (thesis, section 4.5).
+
+    The attack sees the weights as they are at this step, in evaluation mode, and all texts of a
+    batch at once. A text that is misclassified already is trained on as it is.
+    """
+
+    embeds = False
+
+    def __init__(
+        self,
+        *,
+        recipe: str = "textfooler",
+        query_budget: int | None = 100,
+        budget_per_word: float | None = None,
+        share: float = 1.0,
+        clean_weight: float = 0.0,
+        keep_failed: bool = True,
+        score: Score | None = None,
+        resources: str | None = None,
+        vectors: str | None = None,
+        sentence_encoder: str | None = None,
+        masked_lm: str | None = None,
+        similarity: float | None = None,
+        word_similarity: float | None = None,
+        candidates: int | None = None,
+        columns: Sequence[str] | None = None,
+        batch_size: int = 256,
+    ) -> None:
+        """Keep the settings.
+
+        Args:
+            recipe: what to attack with: textfooler, textbugger, bae, deepwordbug, pwws, a2t,
+                a2t-mlm or random.
+            query_budget: texts the model may be asked about for one sample; no limit if null. Most
+                recipes need one for each word before they replace any.
+            budget_per_word: the same per word of the sample; the smaller of the two counts.
+            share: part of the samples that is attacked, others in each epoch.
+            clean_weight: alpha in alpha * clean loss + (1 - alpha) * adversarial loss.
+            keep_failed: train also on the text where an attack ended that did not succeed, in place
+                of the clean one.
+            score: what the search follows: the `margin` between logits, or the `probability` of
+                the gold class; margin if null.
+            resources: folder with word vectors, WordNet and the like (docs/attacks.md);
+                `python -m app resources` fills one.
+            vectors: file of word vectors, or of lists of neighbours, in the place of those found.
+            sentence_encoder: folder or hub name of the model that compares sentences;
+                sentence-transformers/all-MiniLM-L6-v2 if null.
+            masked_lm: folder or hub name of the model that bae and a2t-mlm take words from;
+                bert-base-uncased if null.
+            similarity: least sentence similarity, in the place of the recipe's own; 0 does without
+                a sentence encoder.
+            word_similarity: least cosine of the vectors of a word and its replacement.
+            candidates: replacements that are tried for a word.
+            columns: names of the texts of a pair that may be changed; by the task if null.
+            batch_size: texts per forward pass of the attack; halved when memory runs out.
+
+        Raises:
+            ValueError: an unknown recipe, or a setting that is out of its range or that the recipe
+                does not have.
+        """
+        check_weight(clean_weight)
+        if not 0 < share <= 1 or batch_size < 1:
+            msg = f"got {share=}, {batch_size=}, expected a share above 0 up to 1, and a batch"
+            raise ValueError(msg)
+        self.recipe, self.score = recipe, score
+        self.query_budget, self.budget_per_word = query_budget, budget_per_word
+        self.share, self.clean_weight, self.keep_failed = share, clean_weight, keep_failed
+        self.resources, self.vectors = resources, vectors
+        self.sentence_encoder, self.masked_lm = sentence_encoder, masked_lm
+        self.similarity, self.word_similarity = similarity, word_similarity
+        self.candidates, self.batch_size = candidates, batch_size
+        self.columns = None if columns is None else list(columns)
+        self._check_recipe()
+        _ = self._limits()
+        self._attack: Attack | None = None
+        self._names: Sequence[str] = ("text",)
+
+    def _check_recipe(self) -> None:
+        from attacks.recipes import HAS, RECIPES
+
+        if self.recipe not in RECIPES:
+            msg = f"got recipe {self.recipe!r}, expected one of {', '.join(RECIPES)}"
+            raise ValueError(msg)
+        has = HAS.get(self.recipe, ())
+        numbers = {
+            "candidates": self.candidates,
+            "word_similarity": self.word_similarity,
+            "similarity": self.similarity,
+        }
+        strange = [name for name, value in numbers.items() if value is not None and name not in has]
+        if strange:
+            msg = (
+                f"got {', '.join(strange)} for {self.recipe}, expected only what it has: "
+                f"{', '.join(has) or 'nothing'}"
+            )
+            raise ValueError(msg)
+
+    def _limits(self, in_flight: int = 64) -> Limits:
+        return Limits(
+            query_budget=self.query_budget,
+            budget_per_word=self.budget_per_word,
+            in_flight=in_flight,
+        )
+
+    # Before the first step
+
+    def start(self, module: "AdversarialTraining") -> None:
+        """See `Adversary`: builds the attack.
+
+        Raises:
+            ValueError: resources of the attack are not there, or a column is unknown.
+        """
+        self._names = module.text_columns
+        self._attack = self._build(module.device)
+        found = shortage(self._attack, self._limits(), _texts(module.samples), columns=self._names)
+        if found.short and module.global_rank == 0:
+            self._warn(found)
+
+    def _build(self, device: torch.device) -> Attack:
+        from attacks.interface import make_goal
+        from attacks.recipes import build
+        from attacks.resources import MASKED_LM, SENTENCE_ENCODER, ResourceError, Resources
+
+        try:
+            resources = Resources(
+                self.resources,
+                vectors=self.vectors,
+                sentence_encoder=self.sentence_encoder or SENTENCE_ENCODER,
+                masked_lm=self.masked_lm or MASKED_LM,
+                device=device,
+            )
+            return build(
+                self.recipe,
+                resources,
+                goal=make_goal(score=self.score),
+                candidates=self.candidates,
+                word_similarity=self.word_similarity,
+                similarity=self.similarity,
+                columns=self.columns,
+            )
+        except ResourceError as error:
+            # The attack that follows training is told where they are by another setting.
+            reason = str(error).replace("--attack.resources", "--model.adversary.resources")
+            msg = f"training against {self.recipe}: {reason}"
+            raise ValueError(msg) from error
+
+    def _warn(self, found: Shortage) -> None:
+        log.warning(
+            "query_budget=%s and budget_per_word=%s are used up by ranking the words, a question "
+            "for each, in %d of %d training texts: none of their words will be replaced, and they "
+            "are trained on as they are; raise the budget (the longest text has %d words to rank), "
+            "or take a2t, which ranks by gradients",
+            self.query_budget,
+            self.budget_per_word,
+            found.short,
+            found.seen,
+            found.most,
+        )
+
+    # Steps
+
+    def step(self, problem: Problem) -> Found:
+        """See `Adversary`; one pass forward and back, one more with a clean loss."""
+        ids = problem.batch.sample_ids.tolist()
+        samples = samples_of(problem)
+        with problem.attacked(), undisturbed(problem.classifier, problem.labels.device):
+            wanted = [
+                Sample(sample_id=one, text=samples[one].text, label=label)
+                for one, label in zip(ids, problem.labels.tolist(), strict=True)
+                if self._chosen(one, problem)
+            ]
+            records = self._attacked(problem.classifier, wanted, problem.seed, problem.epoch)
+        texts = [self._text(samples[one].text, records.get(one)) for one in ids]
+        logits = logits_of(problem, texts)
+        adversarial = problem.loss(logits)
+        clean: Tensor | None = None
+        loss = adversarial
+        if self.clean_weight > 0:
+            clean = problem.classify(problem.embed())
+            loss = self.clean_weight * problem.loss(clean) + (1 - self.clean_weight) * adversarial
+        if not problem.logs:
+            return Found(loss, {}, {})
+        ratios = rates(records.values(), len(ids), problem.labels.device)
+        return Found(loss, values(problem, clean, adversarial), ratios)
+
+    def _chosen(self, sample_id: int, problem: Problem) -> bool:
+        """Whether a sample is attacked; in whatever batch and process it is."""
+        if self.share == 1:
+            return True
+        # A text as seed is hashed, so that neighbouring numbers are as good as any.
+        return Random(f"{problem.seed} {problem.epoch} {sample_id}").random() < self.share
+
+    def _attacked(
+        self, classifier: Classifier, samples: Sequence[Sample], seed: int, epoch: int
+    ) -> dict[int, AttackRecord]:
+        """What came of attacks on some samples, by their ids."""
+        if self._attack is None:
+            msg = "got a text adversary without an attack, expected start() before the first step"
+            raise RuntimeError(msg)
+        if not samples:
+            return {}
+        engine = Engine(
+            self._attack,
+            ModuleVictim(classifier, batch_size=self.batch_size),
+            limits=self._limits(len(samples)),
+            seed=(seed << 24) + epoch,
+            columns=self._names,
+        )
+        return {record.sample_id: record for record in engine.run(samples)}
+
+    def _text(self, clean: Text, record: AttackRecord | None) -> Text:
+        """What a sample is trained on."""
+        if record is None or record.adversarial is None:
+            return clean
+        return record.adversarial if self.keep_failed or succeeded(record) else clean
+
+
+def succeeded(record: AttackRecord) -> bool:
+    """Whether the attack reached its goal."""
+    return record.outcome == "succeeded"
+
+
+def samples_of(problem: Problem) -> Mapping[int, TextSample]:
+    """The training samples; raises ValueError if there are none."""
+    if problem.samples is None:
+        msg = "got a batch without its texts, expected a corpus: texts are what is attacked"
+        raise ValueError(msg)
+    return problem.samples
+
+
+def logits_of(problem: Problem, texts: Sequence[Text]) -> Tensor:
+    """Logits `[B, C]` of texts in the place of those of the batch."""
+    classifier = problem.classifier
+    made = classifier.encode_texts(texts)
+    batch: Batch = replace(made, sample_ids=problem.batch.sample_ids, labels=problem.labels)
+    return classifier.classify(classifier.embed(batch), batch.mask)
+
+
+@torch.no_grad()
+def values(problem: Problem, clean: Tensor | None, adversarial: Tensor) -> dict[str, Tensor]:
+    """What is logged of losses.
+
+    Args:
+        problem: of the step.
+        clean: logits `[B, C]` of the clean batch; computed here if None.
+        adversarial: loss.
+    """
+    if clean is None:
+        # Dropout must not depend on whether a step is logged.
+        with undisturbed(problem.classifier, problem.labels.device):
+            clean = problem.clean_logits()
+    clean = clean.detach()
+    return {
+        "clean_loss": problem.loss(clean),
+        "adversarial_loss": adversarial.detach(),
+        "accuracy": (clean.argmax(dim=1) == problem.labels).float().mean(),
+    }
+
+
+def rates(
+    records: Iterable[AttackRecord], size: int, device: torch.device
+) -> dict[str, tuple[Tensor, Tensor]]:
+    """What is logged of attacks: each over those that found the clean text classified right.
+
+    Args:
+        records: of the attacks.
+        size: of the batch.
+        device: where the numbers are put.
+    """
+    attacked = [record for record in records if record.outcome != "skipped"]
+    sums = {
+        "attack_success": sum(map(succeeded, attacked)),
+        "words_changed": sum(record.words_changed for record in attacked),
+        "queries": sum(record.queries for record in attacked),
+        "unique_queries": sum(record.unique_queries for record in attacked),
+    }
+    numbers = torch.tensor([*sums.values(), len(attacked)], dtype=torch.float32, device=device)
+    *parts, count = (numbers / size).unbind()
+    return {name: (part, count) for name, part in zip(sums, parts, strict=True)}
+
+
+def _texts(samples: Mapping[int, TextSample], most: int = 20_000) -> list[Text]:
+    """Texts of the corpus, of a large one some, evenly spread."""
+    ids = list(samples)
+    return [samples[one].text for one in ids[:: math.ceil(len(ids) / most) or 1]]
