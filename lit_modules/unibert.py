@@ -13,16 +13,14 @@ from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
 from torch import Tensor
 from torch.nn import functional
 
-from layers.architectures import build_encoder, check_settings
 from layers.backbones import POOLINGS, Backbone, BackboneClassifier, Pooling
-from layers.pretrained import check_backbone, check_fits, load_encoder
 from layers.weight_names import unitary_weights as find_weights
 from lit_modules.base import Classifier
+from lit_modules.encoder_source import EncoderSource
 from lit_modules.multi_margin import FORMS, MarginForm, multi_margin_loss
 from lit_modules.schedule import Decay
-from lit_modules.text_module import CHECKPOINT_KEY, checkpoint_content
 from lit_modules.unitary_projection import Unitary, projection_of
-from text import Batch, PretrainedTokenizer, Text, Tokenizer, train_word_piece
+from text import Batch, Text, Tokenizer
 
 
 class UniBERT(Classifier):
@@ -87,12 +85,7 @@ class UniBERT(Classifier):
             warmup=warmup,
             decay=decay,
         )
-        if (backbone is None) == (architecture is None):
-            msg = (
-                f"got {backbone=} and {architecture=}, expected one of them: a pretrained encoder "
-                "(folder or hub name), or what to build with random weights"
-            )
-            raise ValueError(msg)
+        self.source = EncoderSource(backbone, architecture, vocab_size=vocab_size)
         choices = [loss in ("multi_margin", "cross_entropy"), margin_form in FORMS]
         choices += [pooling in POOLINGS, margin > 0]
         if not all(choices):
@@ -106,39 +99,24 @@ class UniBERT(Classifier):
             raise ValueError(msg)
         self.save_hyperparameters(ignore=["optimizer", "lr_scheduler"])
         # Not read from hparams: a subclass built by the command line has its own arguments there.
-        self.backbone, self.vocab_size = backbone, vocab_size
         self.objective, self.margin, self.margin_form = loss, margin, margin_form
         self.pooling: Pooling = pooling
         self.dropout, self.backbone_dropout = dropout, backbone_dropout
-        self.architecture = architecture
         self.projection = projection_of(
             unitary,
             unitary_weights,
             every_n_steps=unitary_every,
             gradual_steps=unitary_gradual_steps,
         )
-        self.restored: dict[str, Any] | None = None
 
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
-        if self.backbone is not None:
-            check_backbone(self.backbone)
-            return PretrainedTokenizer.from_pretrained(self.backbone, max_length=self.max_length)
-        return train_word_piece(texts, self.vocab_size, max_length=self.max_length)
+        return self.source.build_tokenizer(texts, max_length=self.max_length)
 
     def configure_model(self) -> None:
         if hasattr(self, "network"):
             return
         tokenizer, class_names = self.require_text()
-        if self.restored is not None:
-            encoder = build_encoder(self.restored)
-        elif self.backbone is not None:
-            encoder = load_encoder(self.backbone)
-        else:
-            check_settings(self.architecture or {})
-            architecture = {"pad_token_id": tokenizer.pad_id, **(self.architecture or {})}
-            encoder = build_encoder({"vocab_size": tokenizer.vocab_size, **architecture})
-        check_fits(encoder, tokenizer.vocab_size, tokenizer.max_length)
-        backbone = Backbone(encoder)
+        backbone = Backbone(self.source.encoder(tokenizer))
         if self.backbone_dropout is not None:
             backbone.set_dropout(self.backbone_dropout)
         self.network = BackboneClassifier(
@@ -154,15 +132,11 @@ class UniBERT(Classifier):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
-        checkpoint[CHECKPOINT_KEY]["backbone"] = self.network.backbone.architecture
+        self.source.save(checkpoint, self.network.backbone.architecture)
 
     def restore_text(self, checkpoint: dict[str, Any]) -> None:
         super().restore_text(checkpoint)
-        # By its architecture alone: a checkpoint must not have a folder read, or a model fetched.
-        self.restored = checkpoint_content(checkpoint).get("backbone")
-        if self.restored is None:
-            msg = "got a checkpoint without the architecture of its encoder, expected one"
-            raise ValueError(msg)
+        self.source.restore(checkpoint)
 
     def embed(self, batch: Batch) -> Tensor:
         """`[B, N, e]`: word embeddings (and those of segments, for pairs)."""

@@ -124,7 +124,7 @@ def test_from_the_packaged_encoder(minilm: str, tmp_path: Path) -> None:
         found[batch.mask], expected.last_hidden_state[batch.mask], rtol=0, atol=1e-5
     )
     assert len(module.activations(batch)) == backbone.encoder.config.num_hidden_layers
-    module.backbone = None  # of no use any more
+    module.source.backbone = None  # of no use any more
     path = tmp_path / "a.ckpt"
     run = trainer(max_steps=1, limit_val_batches=0)
     run.fit(module, loader(module, SINGLE, 2), loader(module, SINGLE, 2))
