@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytorch_lightning as pl
 import torch
@@ -17,14 +17,15 @@ from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
 from torch import Tensor
 from torch.nn import functional
 
-from layers.architectures import architecture_of, build_masked_lm, check_settings
-from layers.pretrained import check_backbone, check_fits, load_masked_lm, save_model
+from layers.architectures import architecture_of
+from layers.pretrained import save_model
 from layers.weight_names import unitary_weights as find_weights
+from lit_modules.encoder_source import EncoderSource
 from lit_modules.masking import mask_tokens
 from lit_modules.means import SampleMeans
 from lit_modules.processes import batch_weight
 from lit_modules.schedule import Decay
-from lit_modules.text_module import CHECKPOINT_KEY, TextModule, checkpoint_content
+from lit_modules.text_module import TextModule
 from lit_modules.unitary_projection import Unitary, projection_of
 from text import (
     Batch,
@@ -32,13 +33,14 @@ from text import (
     Text,
     Tokenizer,
     save_tokenizer,
-    train_word_piece,
 )
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 log = logging.getLogger(__name__)
+
+METRICS = ("loss", "accuracy")
 
 
 class MaskedLM(TextModule):
@@ -114,8 +116,10 @@ class MaskedLM(TextModule):
             raise ValueError(msg)
         self.save_hyperparameters(ignore=["optimizer", "lr_scheduler"])
         # Not read from hparams: a subclass built by the command line has its own arguments there.
-        self.backbone, self.architecture, self.vocab_size = backbone, architecture, vocab_size
-        self.tokenizer_name, self.max_length = tokenizer, max_length
+        self.source = EncoderSource(
+            backbone, architecture, vocab_size=vocab_size, tokenizer=tokenizer
+        )
+        self.max_length = max_length
         self.mask_share, self.masking, self.mask_seed = mask_share, masking, mask_seed
         self.projection = projection_of(
             unitary,
@@ -123,18 +127,15 @@ class MaskedLM(TextModule):
             every_n_steps=unitary_every,
             gradual_steps=unitary_gradual_steps,
         )
-        self.restored: dict[str, Any] | None = None
-        self.val_means = SampleMeans(("loss", "accuracy"))
-        self.test_means = SampleMeans(("loss", "accuracy"))
+        self.val_means = SampleMeans(METRICS)
+        self.test_means = SampleMeans(METRICS)
         self._clock: tuple[float, int] | None = None
         self._tokens = 0
+        self._guessed: Tensor | None = None
+        """Tokens guessed since this epoch began; None if it began in a run that was interrupted."""
 
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
-        name = self.backbone or self.tokenizer_name
-        if name is not None:
-            check_backbone(name)
-            return PretrainedTokenizer.from_pretrained(name, max_length=self.max_length)
-        return train_word_piece(texts, self.vocab_size, max_length=self.max_length)
+        return self.source.build_tokenizer(texts, max_length=self.max_length)
 
     def attach_tokenizer(self, tokenizer: Tokenizer) -> None:
         """See `TextModule`; raises ValueError if the tokenizer has no mask."""
@@ -153,19 +154,7 @@ class MaskedLM(TextModule):
     def configure_model(self) -> None:
         if hasattr(self, "model"):
             return
-        tokenizer = self.require_tokenizer()
-        if self.restored is not None:
-            self.model = build_masked_lm(self.restored)
-        elif self.backbone is not None:
-            self.model, complete = load_masked_lm(self.backbone)
-            if not complete:
-                log.info("%s has no head for masked words: it begins at random", self.backbone)
-        else:
-            check_settings(self.architecture or {})
-            architecture = {"pad_token_id": tokenizer.pad_id, **(self.architecture or {})}
-            self.model = build_masked_lm({"vocab_size": tokenizer.vocab_size, **architecture})
-        encoder = cast("PreTrainedModel", self.model.base_model)
-        check_fits(encoder, tokenizer.vocab_size, tokenizer.max_length)
+        self.model = self.source.masked_lm(self.require_tokenizer())
         if self.projection is not None:
             # A wrong pattern is found now, before there is a run with it among its settings.
             find_weights(self, self.projection.patterns)
@@ -176,15 +165,11 @@ class MaskedLM(TextModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
-        checkpoint[CHECKPOINT_KEY]["backbone"] = architecture_of(self.model)
+        self.source.save(checkpoint, architecture_of(self.model))
 
     def restore_text(self, checkpoint: dict[str, Any]) -> None:
         super().restore_text(checkpoint)
-        # By its architecture alone: a checkpoint must not have a folder read, or a model fetched.
-        self.restored = checkpoint_content(checkpoint).get("backbone")
-        if self.restored is None:
-            msg = "got a checkpoint without the architecture of its encoder, expected one"
-            raise ValueError(msg)
+        self.source.restore(checkpoint)
 
     def export(self, folder: Path) -> None:
         """Write config.json, model.safetensors and the tokenizer, as `transformers` reads them."""
@@ -241,12 +226,23 @@ class MaskedLM(TextModule):
         sums = torch.stack([losses.sum(), right.sum(), losses.new_tensor(float(len(losses)))])
         total = self._over_processes(counts * sums.detach())
         self._tokens += int(counts) * batch.input_ids.numel()
-        self.log("train/loss", total[0] / total[2].clamp_min(1), prog_bar=True)
+        if batch_idx == 0:
+            self._guessed = torch.zeros_like(total[2])
+        if self._guessed is not None:
+            self._guessed += total[2]
+        # Without a single guess no number: 0 would be the loss of right ones only.
+        self.log("train/loss", total[0] / total[2], prog_bar=True)
         if self.logs_this_step():
-            self.log("train/accuracy", total[1] / total[2].clamp_min(1))
+            self.log("train/accuracy", total[1] / total[2])
             self._log_speed()
         # DDP averages over processes; the mean is over the chosen tokens of all of them.
         return counts * self.trainer.world_size * sums[0] / total[2].clamp_min(1)
+
+    def on_train_epoch_end(self) -> None:
+        # A batch of unknown words teaches nothing, and is let pass; an epoch of them is a mistake.
+        guessed, self._guessed = self._guessed, None
+        if guessed is not None and not guessed:
+            raise ValueError(self._nothing_to_guess("this epoch of training"))
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         losses, right = self.guess(batch, epoch=0)
@@ -257,10 +253,28 @@ class MaskedLM(TextModule):
         self.accumulate(self.test_means, {"loss": losses, "accuracy": right}, batch_idx)
 
     def on_validation_epoch_end(self) -> None:
-        self.log_means("val", self.val_means.take(("loss", "accuracy")))
+        self._log_evaluation("val", self.val_means)
 
     def on_test_epoch_end(self) -> None:
-        self.log_means("test", self.test_means.take(("loss", "accuracy")))
+        self._log_evaluation("test", self.test_means)
+
+    def _log_evaluation(self, stage: str, means: SampleMeans) -> None:
+        found = means.take(METRICS)
+        # Of any guess, whatever the weights, it is known whether it is right.
+        if found["accuracy"].isnan():
+            msg = self._nothing_to_guess(f"the {stage} split")
+            if not self.trainer.sanity_checking:
+                raise ValueError(msg)
+            log.warning("%s", msg)  # there was a look at a few batches only
+        self.log_means(stage, found)
+
+    def _nothing_to_guess(self, where: str) -> str:
+        return (
+            f"got no token to guess in {where}: its words are unknown to the tokenizer, or too few "
+            f"for mask_share={self.mask_share}; expected text in words that it knows: take a "
+            "backbone or tokenizer of its language, or an architecture without tokenizer, for "
+            "which word pieces are learnt from the text"
+        )
 
     def _over_processes(self, sums: Tensor) -> Tensor:
         if self.trainer.world_size == 1:

@@ -9,6 +9,7 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.utils.data import DataLoader
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from attacks.language_model import MaskedLM as Proposals
@@ -21,7 +22,7 @@ from tests.unit.datamodules.running_text import TOKENIZER as LONG
 from tests.unit.datamodules.running_text import corpus, write
 from tests.unit.layers.small_encoders import ARCHITECTURES
 from tests.unit.lit_modules.builders import trainer
-from text import Batch, PretrainedTokenizer, WordTokenizer, train_word_piece
+from text import Batch, PretrainedTokenizer, WordTokenizer, collate, train_word_piece
 
 every = pytest.mark.parametrize("kind", ARCHITECTURES)
 TOKENIZER = PretrainedTokenizer.from_state({**LONG.state(), "max_length": 16})
@@ -153,6 +154,104 @@ def test_training_hides_others_in_each_epoch(text: RunningText, masking: str) ->
     assert same == (len(seen[0]) if masking == "fixed" else 0) or (
         masking == "dynamic" and same < 5
     )
+
+
+# Nothing to guess
+
+UNKNOWN = "12 34 56 78"
+NOTHING = "got no token to guess in {}: its words are unknown to the tokenizer"
+
+
+def blocks(folder: Path, *, known: int, unknown: int, **settings: Any) -> RunningText:
+    """Blocks of known words, and behind them blocks that are unknown from end to end."""
+    lines = ["the hare ran on when a tortoise won"] * known + [UNKNOWN] * unknown
+    (folder / "a.txt").write_text("\n".join(lines))
+    data = corpus(folder, batch_size=2, **settings)
+    data.tokenizer = TOKENIZER
+    return data
+
+
+def test_unknown_words_alone_are_refused(tmp_path: Path) -> None:
+    data = blocks(tmp_path, known=0, unknown=40)
+    with pytest.raises(ValueError, match=NOTHING.format("the val split")):
+        fit(model(), data)
+    for evaluate, split in ((trainer().validate, "val"), (trainer().test, "test")):
+        with pytest.raises(ValueError, match=NOTHING.format(f"the {split} split")):
+            evaluate(model(), datamodule=data, verbose=False)
+    with pytest.raises(ValueError, match=NOTHING.format("this epoch of training")):
+        fit(model(), data, limit_val_batches=0)
+
+
+def test_a_first_look_at_unknown_words_is_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fit(model(), blocks(tmp_path, known=40, unknown=0), num_sanity_val_steps=1)
+    assert NOTHING.format("the val split") not in caplog.text
+    with pytest.raises(ValueError, match="this epoch"):
+        fit(
+            model(),
+            blocks(tmp_path, known=0, unknown=40),
+            num_sanity_val_steps=1,
+            check_val_every_n_epoch=2,
+        )
+    assert NOTHING.format("the val split") in caplog.text
+
+
+def test_a_batch_of_unknown_words_teaches_nothing(tmp_path: Path) -> None:
+    """It has no loss, and the others' metrics are as without it."""
+    module = model(optimizer=sgd, mask_share=0.5)
+    seen: list[tuple[int, float, bool]] = []
+
+    class Watch(pl.Callback):
+        def on_train_batch_start(self, trainer: pl.Trainer, *_: Any) -> None:
+            self.before = [weight.detach().clone() for weight in module.parameters()]
+
+        def on_train_batch_end(
+            self, trainer: pl.Trainer, _: Any, outputs: Any, batch: Any, *rest: Any
+        ) -> None:
+            words = ~torch.isin(batch.input_ids, torch.tensor(sorted(TOKENIZER.special_ids)))
+            same = all(map(torch.equal, self.before, module.parameters()))
+            seen.append((int(words.sum()), float(outputs["loss"]), same))
+            logged = trainer.callback_metrics["train/loss"]
+            assert bool(logged.isnan()) == (not words.any())
+
+    data = blocks(tmp_path, known=12, unknown=60, validation_share=0)
+    fit(module, data, callbacks=[Watch()], limit_val_batches=0)
+    empty = [(loss, same) for words, loss, same in seen if words == 0]
+    full = [(loss, same) for words, loss, same in seen if words > 5]
+    assert set(empty) == {(0.0, True)}
+    assert full
+    assert all(loss > 0 and not same for loss, same in full)
+
+
+def sgd(parameters: Any) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, lr=0.1)
+
+
+# Which batches there are, does not matter here.
+@pytest.mark.filterwarnings("ignore:You're resuming from a checkpoint that ended before the epoch")
+def test_the_rest_of_an_epoch_is_not_judged(tmp_path: Path) -> None:
+    """A resumed run may find unknown words only, where those before were not."""
+
+    def batches(text: str) -> Any:
+        one = collate(TOKENIZER.encode([text] * 2), pad_id=TOKENIZER.pad_id)
+        return DataLoader([one] * 4, batch_size=None)  # type: ignore[arg-type] # a list is a dataset
+
+    class Save(pl.Callback):
+        def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
+            if trainer.global_step == 2:
+                trainer.save_checkpoint(tmp_path / "a.ckpt")
+
+    def run(text: str, ckpt_path: Path | None = None, *callbacks: pl.Callback) -> pl.Trainer:
+        made = trainer(max_epochs=1, limit_val_batches=0, callbacks=list(callbacks))
+        module = model(mask_share=0.9)
+        made.fit(module, batches(text), batches(text), ckpt_path=ckpt_path)
+        return made
+
+    run("the hare ran on", None, Save())
+    assert run(UNKNOWN, tmp_path / "a.ckpt").global_step == 4
+    with pytest.raises(ValueError, match=NOTHING.format("this epoch of training")):
+        run(UNKNOWN)
 
 
 # Folders
