@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_IN_FLIGHT = 256
+"""Samples that are attacked at the same time, at most: more fill no batches that these do not."""
+
 
 class TextAdversary(Adversary):
     """Attacks the texts of every batch, and trains on what becomes of them (thesis, section 4.5).
@@ -201,7 +204,7 @@ class TextAdversary(Adversary):
             ]
             records = self._attacked(problem.classifier, wanted, problem.seed, problem.epoch)
         texts = [self._text(samples[one].text, records.get(one)) for one in ids]
-        logits = logits_of(problem, texts)
+        logits = logits_of(problem.classifier, texts, problem.batch.sample_ids, problem.labels)
         adversarial = problem.loss(logits)
         clean: Tensor | None = None
         loss = adversarial
@@ -232,7 +235,7 @@ class TextAdversary(Adversary):
         engine = Engine(
             self._attack,
             ModuleVictim(classifier, batch_size=self.batch_size),
-            limits=self._limits(len(samples)),
+            limits=self._limits(min(len(samples), _IN_FLIGHT)),
             seed=(seed << 24) + epoch,
             columns=self._names,
         )
@@ -258,11 +261,18 @@ def samples_of(problem: Problem) -> Mapping[int, TextSample]:
     return problem.samples
 
 
-def logits_of(problem: Problem, texts: Sequence[Text]) -> Tensor:
-    """Logits `[B, C]` of texts in the place of those of the batch."""
-    classifier = problem.classifier
-    made = classifier.encode_texts(texts)
-    batch: Batch = replace(made, sample_ids=problem.batch.sample_ids, labels=problem.labels)
+def logits_of(
+    classifier: Classifier, texts: Sequence[Text], sample_ids: Tensor, labels: Tensor
+) -> Tensor:
+    """Logits `[n, C]` of n texts.
+
+    Args:
+        classifier: in training mode.
+        texts: as they are.
+        sample_ids: `[n]`, of the samples that they were made from.
+        labels: `[n]`.
+    """
+    batch: Batch = replace(classifier.encode_texts(texts), sample_ids=sample_ids, labels=labels)
     return classifier.classify(classifier.embed(batch), batch.mask)
 
 

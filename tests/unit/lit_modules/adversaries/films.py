@@ -113,7 +113,7 @@ class World:
                 samples=self.samples,
                 text_columns=self.columns,
                 device=torch.device("cpu"),
-                seed=self.seed,
+                run_seed=self.seed,
                 current_epoch=self.epoch,
                 global_rank=0,
                 log=log,

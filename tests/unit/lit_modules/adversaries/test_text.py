@@ -12,20 +12,12 @@ from torch.nn import functional
 
 from attacks.engine import Engine
 from attacks.records import AttackRecord
-from attacks.resources import Resources
 from attacks.victims import ModuleVictim, VictimError
 from lit_modules.adversaries.text import TextAdversary
-from tests.unit.lit_modules.adversaries.films import Alike, World, write_resources
+from tests.unit.lit_modules.adversaries.films import World
 from text import Text
 
 IDS = [5, 0, 17, 2, 9, 14, 3, 8]
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(Resources, "sentence_encoder", lambda self: Alike())
-    return write_resources(tmp_path / "resources")
 
 
 @pytest.fixture
