@@ -1,14 +1,19 @@
 """The words of a command line, put in order before they are parsed."""
 
 import argparse
+import re
 from collections.abc import Container, Sequence
 from pathlib import Path
 
 import yaml
 
+import datamodules
 from app import run_directory
 from app.run_directory import RunDirectory
+from lit_modules import METHODS, AdversarialTraining, Classifier
+from lit_modules.adversaries import ADVERSARIES
 
+_NAME = re.compile(r"[A-Za-z_]\w*")
 TRAINING = ("train", "fit")
 COMMON = (
     "seed_everything",
@@ -53,6 +58,28 @@ def classes_first(argv: Sequence[str]) -> list[str]:
         del words[at : at + size]
         words[first:first] = moved
     return words
+
+
+def check_classes(argv: Sequence[str]) -> None:
+    """Say which classes there are, where one is named that is not there.
+
+    Raises:
+        ValueError: a name without dots (with them, it is a class of somebody else's) is unknown.
+    """
+    classifiers = [name for name, cls in METHODS.items() if issubclass(cls, Classifier)]
+    wrapped = [name for name in classifiers if name != AdversarialTraining.__name__]
+    known = {"--model": list(METHODS), "--data": list(datamodules.CORPORA)}
+    known |= {"--model.classifier": wrapped, "--model.adversary": list(ADVERSARIES)}
+    words = list(argv)
+    for i, word in enumerate(words):
+        key, _, value = word.partition("=")
+        if key not in known:
+            continue
+        if "=" not in word:
+            value = words[i + 1] if i + 1 < len(words) else ""
+        if _NAME.fullmatch(value) and value != "null" and value not in known[key]:
+            msg = f"got {key} {value}, expected one of {', '.join(known[key])}"
+            raise ValueError(msg)
 
 
 def with_stored_settings(argv: Sequence[str], commands: Container[str]) -> list[str]:

@@ -17,7 +17,14 @@ from pytorch_lightning.plugins.io import CheckpointIO
 import datamodules
 import lit_modules
 from app import resume, run_directory
-from app.arguments import COMMON, TRAINING, classes_first, with_recipe, with_stored_settings
+from app.arguments import (
+    COMMON,
+    TRAINING,
+    check_classes,
+    classes_first,
+    with_recipe,
+    with_stored_settings,
+)
 from app.attack_settings import AttackSettings
 from app.checkpoint import AtomicCheckpointIO, BestCheckpoint, CheckpointSettings, LastCheckpoint
 from app.distributed import dry, first_process
@@ -131,6 +138,7 @@ class RobustCLI(LightningCLI):
     def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:
         """Parse the command line, with the settings of a stored run below it."""
         argv = classes_first(with_recipe(self.argv))
+        check_classes(argv)
         self.config = parser.parse_args(with_stored_settings(argv, self.subcommands()))
 
     def _parse_ckpt_path(self) -> None:

@@ -14,7 +14,14 @@ from datamodules.sst2 import SST2
 from datamodules.text_files import TextFiles
 from datamodules.yelp import YelpPolarity
 
+CORPORA: dict[str, type[Corpus]] = {
+    cls.__name__: cls
+    for cls in (SST2, Reviews, AGNews, SNLI, QQP, YelpPolarity, TextFiles, RunningText)
+}
+"""Every corpus, by the name that command lines give."""
+
 __all__ = [
+    "CORPORA",
     "QQP",
     "SNLI",
     "SST2",

@@ -41,7 +41,7 @@ class AdversarialTraining(Classifier):
     def __init__(
         self,
         *,
-        adversary: Adversary,
+        adversary: Adversary | None = None,
         classifier: Classifier | None = None,
         init_from: str | None = None,
         optimizer: OptimizerCallable | None = None,
@@ -64,9 +64,14 @@ class AdversarialTraining(Classifier):
                 classifier's own if null.
             decay: shape of its way back to zero after that; the classifier's own if null.
         """
+        if adversary is None:
+            msg = (
+                "got no adversary, expected one: give --model.adversary, one of "
+                f"{', '.join(ADVERSARIES)}"
+            )
+            raise ValueError(msg)
         super().__init__()
-        self.save_hyperparameters(ignore=[*_CODE, "init_from"])
-        given = self.hparams.get("classifier")  # of the command line: a class and its arguments
+        self.save_hyperparameters(ignore=[*_CODE, "init_from", "adversary", "classifier"])
         self.hparams.update(adversary=_named(adversary, adversary.settings()), classifier=None)
         self.adversary, self.init_from = adversary, init_from
         self.own = {"optimizer": optimizer, "lr_scheduler": lr_scheduler}
@@ -87,7 +92,7 @@ class AdversarialTraining(Classifier):
             msg = "got AdversarialTraining in AdversarialTraining, expected a plain classifier"
             raise ValueError(msg)
         if classifier is not None:
-            self.adopt(classifier, _settings(classifier, given))
+            self.adopt(classifier, _settings(classifier))
         if init_from is not None:
             self._read(init_from)
 
@@ -135,8 +140,7 @@ class AdversarialTraining(Classifier):
             return
         name = type(self._origin).__name__
         if not hasattr(self, "classifier"):
-            settings = _settings(self._origin, None)
-            self.adopt(self._origin.train(), settings)
+            self.adopt(self._origin.train(), _settings(self._origin))
             self._origin = None
         elif type(self.classifier) is not type(self._origin):
             msg = (
@@ -238,7 +242,12 @@ class AdversarialTraining(Classifier):
             origin, self._origin = self._origin, None
             content = {CHECKPOINT_KEY: {"method": type(origin).__name__}}
             weights = origin.state_dict()
-            check_fits({**content, "state_dict": weights}, self.classifier, self.init_from)
+            check_fits(
+                {**content, "state_dict": weights},
+                self.classifier,
+                self.init_from,
+                advice="give --model.classifier its settings, or leave it out",
+            )
             self.classifier.load_state_dict(weights)
         if self.adversary.averages and not hasattr(self, "average"):
             self.average = AveragedWeights(self.classifier)
@@ -355,20 +364,15 @@ def _named(one: object, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": type(one).__name__, "settings": dict(settings)}
 
 
-def _settings(classifier: Classifier, given: Any) -> dict[str, Any]:
-    """The arguments of a classifier that checkpoints hold.
-
-    Args:
-        classifier: built by hand, or read from a checkpoint.
-        given: what the command line says of it, where it comes from there: the notes that it has of
-            its own arguments are then those of the module around it.
-    """
+def _settings(classifier: Classifier) -> dict[str, Any]:
+    """The arguments of a classifier that checkpoints hold."""
+    settings = dict(classifier.hparams)
+    # Built by the command line inside another module, it has the notes of that one's arguments.
+    given = settings.get("classifier")
     if isinstance(given, Mapping):
         accepted = inspect.signature(type(classifier).__init__).parameters
         arguments = {**given.get("init_args", {}), **given.get("dict_kwargs", {})}
         settings = {name: value for name, value in arguments.items() if name in accepted}
         classifier.hparams.clear()
         classifier.hparams.update(settings)
-    else:
-        settings = dict(classifier.hparams)
     return {k: v for k, v in settings.items() if k not in _CODE and not k.startswith("_")}

@@ -114,10 +114,22 @@ def read_checkpoint(path: str | Path, *, lazily: bool = False) -> dict[str, Any]
     return checkpoint
 
 
-def check_fits(checkpoint: dict[str, Any], model: TextModule, path: str | Path) -> None:
+def check_fits(
+    checkpoint: dict[str, Any],
+    model: TextModule,
+    path: str | Path,
+    *,
+    advice: str = "evaluate it with the settings it was trained with",
+) -> None:
     """Raise CheckpointError unless the checkpoint is of this model's method and shapes.
 
     Needs `model.restore_text(checkpoint)` and `model.configure_model()` before.
+
+    Args:
+        checkpoint: as `read_checkpoint` returns it.
+        model: with its weights, or a plan of them.
+        path: of the checkpoint.
+        advice: what to do if it does not fit.
     """
     check_method(checkpoint, model, path)
     expected = {name: tuple(t.shape) for name, t in model.state_dict().items()}
@@ -133,7 +145,7 @@ def check_fits(checkpoint: dict[str, Any], model: TextModule, path: str | Path) 
         )
         msg = (
             f"got checkpoint {path}, whose weights do not fit the model ({len(names)} differ; "
-            f"{shown}): evaluate it with the settings it was trained with"
+            f"{shown}): {advice}"
         )
         raise CheckpointError(msg)
 

@@ -1,0 +1,153 @@
+"""The tables of docs/methods/adversarial.md: one more epoch against each adversary, then attacked.
+
+    python -m benchmarks.adversarial --data_dir DIR --masked_lm FOLDER [--group sst2 reviews]
+
+A classifier is trained as ever (configs/text_classifier); every other row goes on from its
+checkpoint for one epoch, against another adversary. DIR is a data directory that also holds what
+attacks need (docs/attacks.md), FOLDER a masked language model for BAE (without it, BAE is left
+out). Runs that are finished are not repeated, interrupted ones go on; the tables are printed from
+their `results.json`. With `--print` nothing is run; `--figure FILE.png` draws them.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+RECIPES = ("textfooler", "textbugger", "bae", "deepwordbug", "pwws", "a2t")
+ADVERSARIES = ("none", "fgsm", "pgd", "freelb", "smart", "virtual", "a2t", "textfooler")
+GROUPS = ("sst2", "reviews")
+CONFIGS = Path("configs")
+
+
+class Row(NamedTuple):
+    """A line of a table.
+
+    Attributes:
+        title: what it is called there.
+        run: name of its run.
+        options: of `fit`.
+        continued: whether it begins with the classifier of the first row.
+    """
+
+    title: str
+    run: str
+    options: list[str]
+    continued: bool = True
+
+
+def rows(group: str) -> list[Row]:
+    """What a table consists of."""
+    standard = Row(
+        "standard training",
+        f"{group}-standard",
+        [f"--config={CONFIGS}/text_classifier/{group}.yaml"],
+        continued=False,
+    )
+    more = [
+        Row(
+            "one more epoch, plain" if name == "none" else name,
+            f"{group}-{name}",
+            [
+                f"--config={CONFIGS}/adversarial/{group}_continued.yaml",
+                f"--config={CONFIGS}/adversarial/adversaries/{name}.yaml",
+            ],
+        )
+        for name in ADVERSARIES
+    ]
+    return [standard, *more]
+
+
+def run(row: Row, group: str, given: argparse.Namespace) -> None:
+    """Train, test and attack one row, as far as that is not done."""
+    common = ["--runs_dir", str(given.runs_dir), "--run", row.run]
+    common += ["--trainer.enable_progress_bar", "false"]
+    if group != "reviews":
+        common += ["--data.data_dir", str(given.data_dir)]
+    done = results(given.runs_dir / row.run)["seconds"]
+    if "fit" not in done:
+        options = [*row.options, *common]
+        if row.continued:
+            first = given.runs_dir / f"{group}-standard/checkpoints/best.ckpt"
+            options.append(f"--model.init_from={first}")
+        if row.title in ("textfooler", "a2t"):
+            options.append(f"--model.adversary.init_args.resources={given.data_dir}")
+        call("fit", options)
+    if "test" not in done:
+        call("test", [*common, "--pgd_epsilon", "1"])
+    wanted = [name for name in RECIPES if name != "bae" or given.masked_lm]
+    missing = [name for name in wanted if accuracy(given.runs_dir, row, name) is None]
+    if missing:
+        options = ["--attack", ",".join(missing), *common, "--attack.html", "false"]
+        options += ["--attack.num_samples", str(given.num_samples)]
+        options += ["--attack.resources", str(given.data_dir)]
+        options += ["--attack.masked_lm", given.masked_lm] if "bae" in missing else []
+        call("attack", options)
+
+
+def call(command: str, options: list[str]) -> None:
+    """One command of the program."""
+    words = [sys.executable, "-m", "app", command, *options]
+    print("$", " ".join(words), file=sys.stderr, flush=True)
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+
+
+def results(path: Path) -> dict[str, dict[str, float]]:
+    """A run's `results.json`, empty if there is none."""
+    file = path / "results.json"
+    return json.loads(file.read_text()) if file.is_file() else {"metrics": {}, "seconds": {}}
+
+
+def accuracy(runs: Path, row: Row, recipe: str) -> float | None:
+    """Accuracy under an attack, in percent."""
+    value = results(runs / row.run)["metrics"].get(f"attack/{recipe}/accuracy")
+    return None if value is None else 100 * value
+
+
+def line(row: Row, given: argparse.Namespace) -> list[float | None]:
+    """Clean accuracy, under l2-PGD, under each attack, and their mean, in percent."""
+    metrics = results(given.runs_dir / row.run)["metrics"]
+    found = [accuracy(given.runs_dir, row, recipe) for recipe in RECIPES]
+    known = [value for value in found if value is not None]
+    clean = [metrics.get(f"test/{name}accuracy") for name in ("", "pgd_")]
+    mean = sum(known) / len(known) if known else None
+    return [*(None if value is None else 100 * value for value in clean), *found, mean]
+
+
+def table(group: str, given: argparse.Namespace) -> str:
+    """The Markdown table of a group, from what is finished."""
+    heads = ["model", "clean", "l2-PGD", *RECIPES, "mean of the attacks", "fit, s"]
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    for row in rows(group):
+        cells = ["not run" if value is None else f"{value:.1f}" for value in line(row, given)]
+        seconds = results(given.runs_dir / row.run)["seconds"].get("fit")
+        cells.append("not run" if seconds is None else f"{seconds:.0f}")
+        lines.append(f"| {row.title} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--data_dir", type=Path, help="data directory (docs/data.md)")
+    parser.add_argument("--runs_dir", type=Path, default=Path("runs"), help="where runs are kept")
+    parser.add_argument("--masked_lm", help="folder of the masked language model that BAE asks")
+    parser.add_argument("--group", nargs="+", choices=GROUPS, default=list(GROUPS))
+    parser.add_argument("--num_samples", type=int, default=300, help="texts attacked")
+    parser.add_argument("--only", nargs="+", help="rows of the groups; all if not given")
+    parser.add_argument("--print", action="store_true", help="print tables of finished runs only")
+    parser.add_argument("--figure", type=Path, help="PNG of clean accuracy and mean under attack")
+    given = parser.parse_args()
+    if not given.print and given.data_dir is None:
+        parser.error("give --data_dir DIR, or --print for what is finished")
+    for group in given.group:
+        for row in [] if given.print else rows(group):
+            if given.only is None or row.title in given.only or not row.continued:
+                run(row, group, given)
+        print(f"\n{group}\n\n{table(group, given)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
