@@ -1,13 +1,24 @@
 """Adversaries to train against: on texts, and in the space of their embeddings."""
 
 from lit_modules.adversaries.base import Adversary, Found, Problem, TextSample
+from lit_modules.adversaries.epochs import EpochTextAdversary
 from lit_modules.adversaries.freelb import FreeLB
 from lit_modules.adversaries.pgd import FGSMAdversary, PGDAdversary
 from lit_modules.adversaries.smart import SMART
+from lit_modules.adversaries.text import TextAdversary
 from lit_modules.adversaries.virtual import VirtualAdversary
 
 ADVERSARIES: dict[str, type[Adversary]] = {
-    cls.__name__: cls for cls in (PGDAdversary, FGSMAdversary, FreeLB, SMART, VirtualAdversary)
+    cls.__name__: cls
+    for cls in (
+        PGDAdversary,
+        FGSMAdversary,
+        FreeLB,
+        SMART,
+        VirtualAdversary,
+        TextAdversary,
+        EpochTextAdversary,
+    )
 }
 """By name, as checkpoints carry it."""
 
@@ -15,11 +26,13 @@ __all__ = [
     "ADVERSARIES",
     "SMART",
     "Adversary",
+    "EpochTextAdversary",
     "FGSMAdversary",
     "Found",
     "FreeLB",
     "PGDAdversary",
     "Problem",
+    "TextAdversary",
     "TextSample",
     "VirtualAdversary",
 ]
