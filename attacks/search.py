@@ -3,8 +3,8 @@
 Each is written as if there were one sample; the engine runs many at once.
 """
 
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -157,6 +157,28 @@ class Greedy:
             reference = 0.0 if context.attack.compat == "textattack" else context.clean.score
             gains |= {i: score - reference for i, score in best_of.items()}
         return np.array([gains[i] for i in indices]), exhausted
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownOrder(Greedy):
+    """The same where the order of words is known of some texts, which saves the ranking.
+
+    Attributes:
+        known: numbers of words in the order in which they are tried, by the texts of a sample.
+        found: the same of those that had to be ranked; filled by the searches.
+    """
+
+    known: Mapping[tuple[str, ...], Sequence[int]] = field(default_factory=dict)
+    found: dict[tuple[str, ...], list[int]] = field(default_factory=dict)
+
+    def _order(self, context: Context) -> Generator[Request, Any, tuple[list[int], bool]]:
+        columns = context.original.columns
+        if columns in self.known:
+            return list(self.known[columns]), False
+        order, exhausted = yield from super()._order(context)
+        if order:
+            self.found[columns] = list(order)
+        return order, exhausted
 
 
 def _most_similar(

@@ -13,7 +13,8 @@ from attacks.records import Sample
 from lit_modules.adversaries.base import Found, Problem, undisturbed
 from lit_modules.adversaries.gathering import gathered, place
 from lit_modules.adversaries.noise import sample_seeds
-from lit_modules.adversaries.text import TextAdversary, logits_of, samples_of, succeeded
+from lit_modules.adversaries.text import TextAdversary
+from lit_modules.adversaries.text_passes import logits_of, samples_of, succeeded
 from text import Text
 
 if TYPE_CHECKING:

@@ -1,11 +1,9 @@
 """Training on adversarial texts, which are found while the model is trained."""
 
 import logging
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -15,11 +13,20 @@ from attacks.engine import Engine, Limits
 from attacks.goals import Score
 from attacks.records import AttackRecord, Sample
 from attacks.victims import ModuleVictim
-from lit_modules.adversaries.base import Adversary, Found, Problem, TextSample, undisturbed
+from lit_modules.adversaries.base import Adversary, Found, Problem, undisturbed
 from lit_modules.adversaries.budget import Shortage, shortage
 from lit_modules.adversaries.pgd import check_weight
+from lit_modules.adversaries.ranks import Ranks
+from lit_modules.adversaries.text_passes import (
+    logits_of,
+    rates,
+    samples_of,
+    some_texts,
+    succeeded,
+    values,
+)
 from lit_modules.base import Classifier
-from text import Batch, Text
+from text import Text
 
 if TYPE_CHECKING:
     from lit_modules.adversarial import AdversarialTraining
@@ -58,6 +65,7 @@ class TextAdversary(Adversary):
         candidates: int | None = None,
         columns: Sequence[str] | None = None,
         batch_size: int = 256,
+        reuse_ranks: int = 0,
     ) -> None:
         """Keep the settings.
 
@@ -86,14 +94,20 @@ class TextAdversary(Adversary):
             candidates: replacements that are tried for a word.
             columns: names of the texts of a pair that may be changed; by the task if null.
             batch_size: texts per forward pass of the attack; halved when memory runs out.
+            reuse_ranks: for how many epochs after it was found the order of the words of a text is
+                kept: saves the questions that ranking asks, for another ranking than the model
+                would give now.
 
         Raises:
             ValueError: an unknown recipe, or a setting that is out of its range or that the recipe
                 does not have.
         """
         check_weight(clean_weight)
-        if not 0 < share <= 1 or batch_size < 1:
-            msg = f"got {share=}, {batch_size=}, expected a share above 0 up to 1, and a batch"
+        if not 0 < share <= 1 or batch_size < 1 or reuse_ranks < 0:
+            msg = (
+                f"got {share=}, {batch_size=}, {reuse_ranks=}, expected a share above 0 up to 1, "
+                "at least one text and at least 0 epochs"
+            )
             raise ValueError(msg)
         self.recipe, self.score = recipe, score
         self.query_budget, self.budget_per_word = query_budget, budget_per_word
@@ -103,6 +117,8 @@ class TextAdversary(Adversary):
         self.similarity, self.word_similarity = similarity, word_similarity
         self.candidates, self.batch_size = candidates, batch_size
         self.columns = None if columns is None else list(columns)
+        self.reuse_ranks = reuse_ranks
+        self._ranks = Ranks(reuse_ranks) if reuse_ranks else None
         self._check_recipe()
         _ = self._limits()
         self._attack: Attack | None = None
@@ -135,6 +151,17 @@ class TextAdversary(Adversary):
             in_flight=in_flight,
         )
 
+    # What a resumed run takes up
+
+    def state(self) -> dict[str, Any]:
+        """The orders of words, where they are kept."""
+        return {"ranks": self._ranks.state()} if self._ranks is not None else {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take up what `state` returned."""
+        if self._ranks is not None:
+            self._ranks.restore(state.get("ranks", []))
+
     # Before the first step
 
     def start(self, module: "AdversarialTraining") -> None:
@@ -145,9 +172,18 @@ class TextAdversary(Adversary):
         """
         self._names = module.text_columns
         self._attack = self._build(module.device)
-        found = shortage(self._attack, self._limits(), _texts(module.samples), columns=self._names)
+        if self._ranks is not None:
+            self._ranks.ranked(self._attack, [], 0)  # a recipe without ranking is found now
+        found = shortage(
+            self._attack, self._limits(), some_texts(module.samples), columns=self._names
+        )
         if found.short and module.global_rank == 0:
             self._warn(found)
+
+    def start_epoch(self, module: "AdversarialTraining") -> None:
+        """See `Adversary`."""
+        if self._ranks is not None:
+            self._ranks.start_epoch(module.current_epoch)
 
     def _build(self, device: torch.device) -> Attack:
         from attacks.interface import make_goal
@@ -232,94 +268,23 @@ class TextAdversary(Adversary):
             raise RuntimeError(msg)
         if not samples:
             return {}
+        attack = self._attack
+        if self._ranks is not None:
+            attack = self._ranks.ranked(attack, [one.text for one in samples], epoch)
         engine = Engine(
-            self._attack,
+            attack,
             ModuleVictim(classifier, batch_size=self.batch_size),
             limits=self._limits(min(len(samples), _IN_FLIGHT)),
             seed=(seed << 24) + epoch,
             columns=self._names,
         )
-        return {record.sample_id: record for record in engine.run(samples)}
+        records = {record.sample_id: record for record in engine.run(samples)}
+        if self._ranks is not None:
+            self._ranks.learn(attack, epoch)
+        return records
 
     def _text(self, clean: Text, record: AttackRecord | None) -> Text:
         """What a sample is trained on."""
         if record is None or record.adversarial is None:
             return clean
         return record.adversarial if self.keep_failed or succeeded(record) else clean
-
-
-def succeeded(record: AttackRecord) -> bool:
-    """Whether the attack reached its goal."""
-    return record.outcome == "succeeded"
-
-
-def samples_of(problem: Problem) -> Mapping[int, TextSample]:
-    """The training samples; raises ValueError if there are none."""
-    if problem.samples is None:
-        msg = "got a batch without its texts, expected a corpus: texts are what is attacked"
-        raise ValueError(msg)
-    return problem.samples
-
-
-def logits_of(
-    classifier: Classifier, texts: Sequence[Text], sample_ids: Tensor, labels: Tensor
-) -> Tensor:
-    """Logits `[n, C]` of n texts.
-
-    Args:
-        classifier: in training mode.
-        texts: as they are.
-        sample_ids: `[n]`, of the samples that they were made from.
-        labels: `[n]`.
-    """
-    batch: Batch = replace(classifier.encode_texts(texts), sample_ids=sample_ids, labels=labels)
-    return classifier.classify(classifier.embed(batch), batch.mask)
-
-
-@torch.no_grad()
-def values(problem: Problem, clean: Tensor | None, adversarial: Tensor) -> dict[str, Tensor]:
-    """What is logged of losses.
-
-    Args:
-        problem: of the step.
-        clean: logits `[B, C]` of the clean batch; computed here if None.
-        adversarial: loss.
-    """
-    if clean is None:
-        # Dropout must not depend on whether a step is logged.
-        with undisturbed(problem.classifier, problem.labels.device):
-            clean = problem.clean_logits()
-    clean = clean.detach()
-    return {
-        "clean_loss": problem.loss(clean),
-        "adversarial_loss": adversarial.detach(),
-        "accuracy": (clean.argmax(dim=1) == problem.labels).float().mean(),
-    }
-
-
-def rates(
-    records: Iterable[AttackRecord], size: int, device: torch.device
-) -> dict[str, tuple[Tensor, Tensor]]:
-    """What is logged of attacks: each over those that found the clean text classified right.
-
-    Args:
-        records: of the attacks.
-        size: of the batch.
-        device: where the numbers are put.
-    """
-    attacked = [record for record in records if record.outcome != "skipped"]
-    sums = {
-        "attack_success": sum(map(succeeded, attacked)),
-        "words_changed": sum(record.words_changed for record in attacked),
-        "queries": sum(record.queries for record in attacked),
-        "unique_queries": sum(record.unique_queries for record in attacked),
-    }
-    numbers = torch.tensor([*sums.values(), len(attacked)], dtype=torch.float32, device=device)
-    *parts, count = (numbers / size).unbind()
-    return {name: (part, count) for name, part in zip(sums, parts, strict=True)}
-
-
-def _texts(samples: Mapping[int, TextSample], most: int = 20_000) -> list[Text]:
-    """Texts of the corpus, of a large one some, evenly spread."""
-    ids = list(samples)
-    return [samples[one].text for one in ids[:: math.ceil(len(ids) / most) or 1]]

@@ -12,7 +12,7 @@ from attacks.document import Document
 from attacks.engine import Engine, Limits
 from attacks.goals import Untargeted
 from attacks.records import AttackRecord
-from attacks.search import Beam, Greedy, RandomSearch, descending
+from attacks.search import Beam, Greedy, KnownOrder, RandomSearch, descending
 from tests.unit.attacks.toys import SYNONYMS, BagVictim, Once, Synonyms, samples, value
 
 TEXT = "a good film, good plot"
@@ -52,6 +52,21 @@ def test_greedy_leaves_words_that_do_not_help() -> None:
     assert record.outcome == "failed"
     assert record.adversarial == "film film"
     assert record.adversarial_score == record.score
+
+
+def test_a_known_order_needs_no_ranking() -> None:
+    fresh = KnownOrder()
+    record = run(fresh)
+    assert record.queries == run(Greedy()).queries
+    known = KnownOrder(known=fresh.found)
+    again = run(known)
+    assert (again.adversarial, again.outcome) == (record.adversarial, record.outcome)
+    assert again.queries == record.queries - 5  # words of the text
+    assert known.found == {}
+    # It is the order that counts: the last word first.
+    assert run(KnownOrder(known={(TEXT,): [4, 0, 1, 2, 3]}), bias=-3.5).adversarial != (
+        run(Greedy(), bias=-3.5).adversarial
+    )
 
 
 def test_saliency_weighs_by_the_best_replacement() -> None:

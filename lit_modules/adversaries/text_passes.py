@@ -1,0 +1,90 @@
+"""Texts in the place of a batch: what a classifier makes of them, and what is logged of it."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from attacks.records import AttackRecord
+from lit_modules.adversaries.base import Problem, TextSample, undisturbed
+from lit_modules.base import Classifier
+from text import Batch, Text
+
+
+def succeeded(record: AttackRecord) -> bool:
+    """Whether the attack reached its goal."""
+    return record.outcome == "succeeded"
+
+
+def samples_of(problem: Problem) -> Mapping[int, TextSample]:
+    """The training samples; raises ValueError if there are none."""
+    if problem.samples is None:
+        msg = "got a batch without its texts, expected a corpus: texts are what is attacked"
+        raise ValueError(msg)
+    return problem.samples
+
+
+def logits_of(
+    classifier: Classifier, texts: Sequence[Text], sample_ids: Tensor, labels: Tensor
+) -> Tensor:
+    """Logits `[n, C]` of n texts.
+
+    Args:
+        classifier: in training mode.
+        texts: as they are.
+        sample_ids: `[n]`, of the samples that they were made from.
+        labels: `[n]`.
+    """
+    batch: Batch = replace(classifier.encode_texts(texts), sample_ids=sample_ids, labels=labels)
+    return classifier.classify(classifier.embed(batch), batch.mask)
+
+
+@torch.no_grad()
+def values(problem: Problem, clean: Tensor | None, adversarial: Tensor) -> dict[str, Tensor]:
+    """What is logged of losses.
+
+    Args:
+        problem: of the step.
+        clean: logits `[B, C]` of the clean batch; computed here if None.
+        adversarial: loss.
+    """
+    if clean is None:
+        # Dropout must not depend on whether a step is logged.
+        with undisturbed(problem.classifier, problem.labels.device):
+            clean = problem.clean_logits()
+    clean = clean.detach()
+    return {
+        "clean_loss": problem.loss(clean),
+        "adversarial_loss": adversarial.detach(),
+        "accuracy": (clean.argmax(dim=1) == problem.labels).float().mean(),
+    }
+
+
+def rates(
+    records: Iterable[AttackRecord], size: int, device: torch.device
+) -> dict[str, tuple[Tensor, Tensor]]:
+    """What is logged of attacks: each over those that found the clean text classified right.
+
+    Args:
+        records: of the attacks.
+        size: of the batch.
+        device: where the numbers are put.
+    """
+    attacked = [record for record in records if record.outcome != "skipped"]
+    sums = {
+        "attack_success": sum(map(succeeded, attacked)),
+        "words_changed": sum(record.words_changed for record in attacked),
+        "queries": sum(record.queries for record in attacked),
+        "unique_queries": sum(record.unique_queries for record in attacked),
+    }
+    numbers = torch.tensor([*sums.values(), len(attacked)], dtype=torch.float32, device=device)
+    *parts, count = (numbers / size).unbind()
+    return {name: (part, count) for name, part in zip(sums, parts, strict=True)}
+
+
+def some_texts(samples: Mapping[int, TextSample], most: int = 20_000) -> list[Text]:
+    """Texts of the corpus; of a large one some, evenly spread."""
+    ids = list(samples)
+    return [samples[one].text for one in ids[:: math.ceil(len(ids) / most) or 1]]
