@@ -215,6 +215,18 @@ def test_neither_the_attack_nor_logging_moves_random_numbers(world: World, folde
     assert ends[0] == ends[1]
 
 
+@pytest.mark.parametrize("recipe", ["textfooler", "a2t"])
+def test_weights_that_were_cast_in_the_attack_are_not_used_in_training(
+    recipe: str, world: World, folder: Path
+) -> None:
+    settings: dict[str, Any] = {"clean_weight": 0.5, "resources": str(folder)}
+    adversary = world.started(TextAdversary(recipe=recipe, **settings))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = world.step(adversary, IDS).loss
+    torch.autograd.backward(loss)
+    assert all(parameter.grad is not None for parameter in world.classifier.parameters())
+
+
 def test_a_batch_without_anything_to_attack(world: World, folder: Path) -> None:
     adversary = world.started(TextAdversary(share=1e-9, resources=str(folder)))
     found = world.step(adversary, IDS)
