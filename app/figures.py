@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", ":", "-.")
+HATCHES = ("", "//", "..", "\\\\", "xx", "--", "++")
 FINE = (0, (1, 2))
 STYLE: dict[str, Any] = {
     "figure.figsize": (6.4, 4.0),  # inches; at 150 dots each, 960 x 600 pixels
@@ -125,6 +126,84 @@ def error_bars(
     return figure
 
 
+@dataclass(frozen=True, kw_only=True)
+class Bars:
+    """A bar in each group of a figure.
+
+    Attributes:
+        name: in the legend.
+        height: of the bar in each group.
+        low: where the whiskers begin, none above its bar; None for no whiskers.
+        high: where they end, none below its bar.
+    """
+
+    name: str
+    height: Sequence[float]
+    low: Sequence[float] | None = None
+    high: Sequence[float] | None = None
+
+
+def grouped_bars(
+    groups: Sequence[str],
+    series: Sequence[Bars],
+    path: Path | None = None,
+    *,
+    x_label: str = "",
+    y_label: str = "",
+    title: str = "",
+    line: float | None = None,
+) -> "Figure":
+    """Bars side by side in groups, from zero up; the legend stands beside them.
+
+    Args:
+        groups: names of the groups, at least one.
+        series: at least one, each with a bar for each group.
+        path: the PNG to write, if any; wholly or not at all.
+        x_label: what the groups are.
+        y_label: what the heights are, with their unit if they have one.
+        title: above the figure.
+        line: a height that all are compared with, drawn across.
+
+    Returns:
+        The figure, for TensorBoard.
+
+    Raises:
+        ValueError: nothing to draw, or lengths that do not agree.
+        OSError: the file cannot be written.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    _check_bars(groups, series)
+    with mpl.rc_context(STYLE):  # type: ignore[arg-type] # wants its names one by one
+        figure = Figure(layout="constrained")
+        axes = figure.add_subplot()
+        axes.set_axisbelow(True)
+        axes.grid(visible=False, axis="x")
+        width = 0.8 / len(series)
+        for i, one in enumerate(series):
+            shift = width * (i - (len(series) - 1) / 2)
+            axes.bar(
+                [group + shift for group in range(len(groups))],
+                list(one.height),
+                width,
+                yerr=_whiskers(one),
+                color=COLOURS[i % len(COLOURS)],
+                hatch=HATCHES[i % len(HATCHES)],
+                edgecolor="white",
+                error_kw={"elinewidth": 1.0, "ecolor": "#555555"},
+                label=_shown(one.name),
+            )
+        if line is not None:
+            axes.axhline(line, color="#555555", linewidth=1.0, linestyle="--")
+        axes.set_xticks(range(len(groups)), [harmless(group) for group in groups])
+        axes.set(xlabel=_shown(x_label), ylabel=_shown(y_label), title=_shown(title))
+        figure.legend(loc="outside right upper")
+        if path is not None:
+            save(figure, path)
+    return figure
+
+
 def save(figure: "Figure", path: Path) -> None:
     """Write a figure as PNG, wholly or not at all; the same figure gives the same bytes.
 
@@ -169,6 +248,34 @@ def _check(series: Sequence[Series]) -> None:
                 "expected as many of each, and at least one"
             )
             raise ValueError(msg)
+
+
+def _check_bars(groups: Sequence[str], series: Sequence[Bars]) -> None:
+    if not groups or not series:
+        msg = (
+            f"got {len(groups)} groups and {len(series)} bars for each, expected at least one of "
+            "both"
+        )
+        raise ValueError(msg)
+    for one in series:
+        given = [one.height, *(other for other in (one.low, one.high) if other is not None)]
+        if any(len(other) != len(groups) for other in given) or len(given) == 2:
+            lengths = ", ".join(str(len(other)) for other in given)
+            msg = (
+                f"got bars {one.name!r} with {lengths} values for {len(groups)} groups, expected "
+                "one for each, and both low and high or neither"
+            )
+            raise ValueError(msg)
+
+
+def _whiskers(one: Bars) -> list[list[float]] | None:
+    """How far they reach down and up from the height of each bar."""
+    if one.low is None or one.high is None:
+        return None
+    return [
+        [max(0.0, height - low) for height, low in zip(one.height, one.low, strict=True)],
+        [max(0.0, high - height) for height, high in zip(one.height, one.high, strict=True)],
+    ]
 
 
 def _shown(name: str) -> str:

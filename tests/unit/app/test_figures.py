@@ -1,10 +1,13 @@
 import warnings
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from matplotlib.collections import LineCollection
+from matplotlib.patches import Rectangle
 
-from app.figures import COLOURS, Series, error_bars, pixels, save
+from app.figures import COLOURS, Bars, Series, error_bars, grouped_bars, pixels, save
 
 LAYERS = [1, 2, 3]
 LINE = Series(name="bert", x=LAYERS, mean=[0.9, 0.8, 0.7], std=[0.1, 0.2, 0.1])
@@ -86,3 +89,54 @@ def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(OSError, match="could not write"):
         save(error_bars([LINE]), tmp_path / "folder")
+
+
+TWO = ["128", "256"]
+BARS = Bars(name="a", height=[2.0, 3.0], low=[1.5, 3.0], high=[2.25, 4.0])
+
+
+def test_groups_of_bars(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    every = [replace(BARS, name=str(i)) for i in range(len(COLOURS))]
+    figure = grouped_bars(TWO, every, path, x_label="tokens", y_label="ratio", line=1.0)
+    content = path.read_bytes()
+    assert content.startswith(b"\x89PNG")
+    grouped_bars(TWO, every, path, x_label="tokens", y_label="ratio", line=1.0)
+    assert path.read_bytes() == content
+    (axes,) = figure.axes
+    bars = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+    looks = {(bar.get_facecolor(), bar.get_hatch()) for bar in bars}
+    assert len(looks) == len({bar.get_hatch() for bar in bars}) == len(COLOURS)
+    # Side by side around the middle of their group, from zero up.
+    places = sorted((bar.get_x(), bar.get_x() + bar.get_width()) for bar in bars)
+    assert all(end <= start + 1e-9 for (_, end), (start, _) in pairwise(places))
+    assert places[0][0] == pytest.approx(-0.4)
+    assert axes.get_ylim()[0] == 0
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == TWO
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        one.name for one in every
+    ]
+
+
+def test_whiskers_reach_from_low_to_high() -> None:
+    (axes,) = grouped_bars(TWO, [BARS]).axes
+    (whiskers,) = (one for one in axes.collections if isinstance(one, LineCollection))
+    ends = [sorted(y for _, y in segment.tolist()) for segment in whiskers.get_segments()]
+    assert ends == [[1.5, 2.25], [3.0, 4.0]]
+    (axes,) = grouped_bars(TWO, [Bars(name="_a", height=[1.0, 2.0])]).axes
+    assert not axes.collections
+
+
+@pytest.mark.parametrize(
+    ("groups", "series", "message"),
+    [
+        ([], [BARS], "0 groups and 1 bars"),
+        (TWO, [], "2 groups and 0 bars"),
+        (["128"], [BARS], "'a' with 2, 2, 2 values for 1 groups"),
+        (TWO, [replace(BARS, high=[1.0])], "'a' with 2, 2, 1 values for 2 groups"),
+        (TWO, [replace(BARS, high=None)], "both low and high or neither"),
+    ],
+)
+def test_no_bars_to_draw(groups: list[str], series: list[Bars], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        grouped_bars(groups, series)

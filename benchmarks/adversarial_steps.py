@@ -1,0 +1,251 @@
+"""Seconds of training steps, plain ones and against adversaries, of one model in one run."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from statistics import median
+from typing import NamedTuple
+
+import torch
+
+import lit_modules
+from lit_modules import adversaries
+from lit_modules.adversaries.noise import sample_seeds
+from lit_modules.averaged import AveragedWeights
+from lit_modules.base import Classifier, labels_of
+from text import Batch, WordTokenizer
+
+NAIVE = "naive"
+SIZES = {
+    "minilm": (6, 384, 12, 30522),
+    "bert-base": (12, 768, 12, 30522),
+    "tiny": (2, 16, 2, 64),
+}
+"""Layers, width, heads and words."""
+METHODS: dict[str, Callable[[], adversaries.Adversary]] = {
+    "FreeLB-2": partial(adversaries.FreeLB, steps=2),
+    "FreeLB-3": partial(adversaries.FreeLB, steps=3),
+    "SMART-1, released": partial(adversaries.SMART, released=True),
+    "SMART-1, proximal": adversaries.SMART,
+    "PGD-1": partial(adversaries.PGDAdversary, steps=1),
+    "PGD-3": partial(adversaries.PGDAdversary, steps=3),
+    "virtual": adversaries.VirtualAdversary,
+}
+PUBLISHED = {"FreeLB-2": "about 2", "FreeLB-3": "3 to 4", "SMART-1, released": "as FreeLB-3"}
+"""Wu and Zhao, "Adversarial Self-Attention for Language Understanding", 2022, figure 4a: "about
+three and four times" is said of SMART and FreeLB-3 together, and that SMART-1 is close to FreeLB-3.
+"""
+_LR = 1e-8
+"""A step costs the same at any learning rate; at this one all methods see the same weights."""
+
+
+class Cost(NamedTuple):
+    """What a step costs.
+
+    Attributes:
+        seconds: of the wall clock, the median.
+        processor: seconds of the processor, likewise.
+        ratio: to the naive step beside it, the median: of the processor on a CPU, which others
+            may be using as well, of the wall clock on a GPU.
+        least: the smallest ratio.
+        most: the largest ratio.
+        peak: MiB of the GPU in use at most; None on a CPU.
+    """
+
+    seconds: float
+    processor: float
+    ratio: float
+    least: float
+    most: float
+    peak: float | None
+
+
+class Times(NamedTuple):
+    """Of one piece of work.
+
+    Attributes:
+        wall: seconds.
+        processor: seconds, of this process alone.
+        peak: see `Cost`.
+    """
+
+    wall: float
+    processor: float
+    peak: float | None = None
+
+    @property
+    def compared(self) -> float:
+        """What ratios are made of."""
+        return self.processor if self.peak is None else self.wall
+
+
+class Steps:
+    """Training steps of one model; the optimiser is shared by all methods.
+
+    Args:
+        module: with its weights.
+    """
+
+    def __init__(self, module: Classifier) -> None:
+        self.module = module.train()
+        self.samples: Mapping[int, adversaries.TextSample] | None = None
+        self.optimizer = torch.optim.AdamW(module.parameters(), lr=_LR, fused=True)
+        self.average: AveragedWeights | None = None
+
+    def step(self, adversary: adversaries.Adversary | None, batch: Batch) -> None:
+        """A step as a run makes it where nothing is logged.
+
+        Args:
+            adversary: what is trained against; the plain step if None.
+            batch: on the model's device.
+        """
+        if adversary is None:
+            loss = self.module.loss(self.module(batch), labels_of(batch))
+        else:
+            loss = adversary.step(self._problem(adversary, batch)).loss
+        torch.autograd.backward(loss)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        if adversary is not None and adversary.averages and self.average is not None:
+            self.average.update(self.module, adversary.average_decay[1])
+
+    def _problem(self, adversary: adversaries.Adversary, batch: Batch) -> adversaries.Problem:
+        if adversary.averages and self.average is None:
+            self.average = AveragedWeights(self.module).to(self.module.device)
+        return adversaries.Problem(
+            classifier=self.module,
+            batch=batch,
+            labels=labels_of(batch),
+            seeds=sample_seeds(batch.sample_ids, seed=0, epoch=0),
+            logs=False,
+            samples=self.samples,
+            average=self.average if adversary.averages else None,
+        )
+
+    def times(self, work: Callable[[], object]) -> Times:
+        """How long some work takes, once the device has done it."""
+        on_gpu = self.module.device.type == "cuda"
+        if on_gpu:
+            torch.cuda.synchronize()
+            torch.cuda.reset_peak_memory_stats()
+        wall, processor = time.perf_counter(), time.process_time()
+        work()
+        if on_gpu:
+            torch.cuda.synchronize()
+        wall, processor = time.perf_counter() - wall, time.process_time() - processor
+        return Times(wall, processor, torch.cuda.max_memory_allocated() / 2**20 if on_gpu else None)
+
+
+def interleaved(
+    steps: Steps,
+    methods: Mapping[str, adversaries.Adversary],
+    batches: Sequence[Batch],
+    *,
+    first: Batch,
+) -> dict[str, list[Times]]:
+    """Time a naive step and one of each method on each batch, one after the other.
+
+    Args:
+        steps: of the model.
+        methods: by name.
+        batches: of the rounds.
+        first: of a round before these, which pays for start-up and is not counted.
+    """
+    seen: dict[str, list[Times]] = {NAIVE: [], **{name: [] for name in methods}}
+    for number, batch in enumerate([first, *batches]):
+        for name, adversary in ((NAIVE, None), *methods.items()):
+            times = steps.times(partial(steps.step, adversary, batch))
+            if number:
+                seen[name].append(times)
+    return seen
+
+
+def cost(seen: Sequence[Times], naive: Sequence[Times]) -> Cost:
+    """Of steps, each beside a naive one on the same batch."""
+    ratios = [one.compared / plain.compared for one, plain in zip(seen, naive, strict=True)]
+    peaks = [one.peak for one in seen if one.peak is not None]
+    return Cost(
+        seconds=median(one.wall for one in seen),
+        processor=median(one.processor for one in seen),
+        ratio=median(ratios),
+        least=min(ratios),
+        most=max(ratios),
+        peak=max(peaks, default=None),
+    )
+
+
+# Steps on random tokens
+
+
+def random_model(size: str, device: str, *, length: int) -> tuple[Classifier, WordTokenizer]:
+    """An encoder of `transformers` with random weights under a classifier of two classes.
+
+    Args:
+        size: one of `SIZES`.
+        device: where it computes.
+        length: positions that it has, at least.
+    """
+    depth, width, heads, words = SIZES[size]
+    torch.manual_seed(0)
+    length = max(512, length)
+    module = lit_modules.UniBERT(
+        architecture={
+            "model_type": "bert",
+            "num_hidden_layers": depth,
+            "hidden_size": width,
+            "num_attention_heads": heads,
+            "intermediate_size": 4 * width,
+            "max_position_embeddings": length,
+        },
+        unitary="none",
+        loss="cross_entropy",
+        max_length=length,
+    )
+    tokenizer = WordTokenizer.build(
+        (f"w{i}" for i in range(words)), max_length=length, max_size=words
+    )
+    module.attach(tokenizer, ["negative", "positive"])
+    module.configure_model()
+    return module.to(device), tokenizer
+
+
+def random_batch(size: int, length: int, tokenizer: WordTokenizer, device: str) -> Batch:
+    """Texts of random words, none of them padded."""
+    tokens = torch.randint(3, tokenizer.vocab_size, (size, length))
+    batch = Batch(
+        input_ids=tokens,
+        mask=torch.ones_like(tokens, dtype=torch.bool),
+        sample_ids=torch.arange(size),
+        labels=torch.arange(size) % 2,
+    )
+    return batch.to(device)
+
+
+def by_length(
+    size: str,
+    lengths: Sequence[int],
+    *,
+    batch: int,
+    repeats: int,
+    device: str,
+    methods: Sequence[str] = tuple(METHODS),
+) -> Iterator[tuple[int, dict[str, Cost]]]:
+    """What a step costs at each length.
+
+    Args:
+        size: of the model, one of `SIZES`.
+        lengths: tokens of each text.
+        batch: texts.
+        repeats: rounds that count.
+        device: where it is computed.
+        methods: names of `METHODS`.
+    """
+    module, tokenizer = random_model(size, device, length=max(lengths))
+    steps = Steps(module)
+    made = {name: METHODS[name]() for name in methods}
+    for length in lengths:
+        one = random_batch(batch, length, tokenizer, device)
+        # On a GPU, memory is found in the first round; on a CPU, a text is enough.
+        first = one if device == "cuda" else random_batch(1, length, tokenizer, device)
+        seen = interleaved(steps, made, [one] * repeats, first=first)
+        yield length, {name: cost(times, seen[NAIVE]) for name, times in seen.items()}
