@@ -3,6 +3,7 @@
 import errno
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -178,13 +179,19 @@ def _status(error: SystemExit) -> int:
     return 1
 
 
+_WRAPPED = re.compile(
+    r"Does not validate against any of the Union subtypes Subtypes: .*? Errors: - "
+    r"(?P<inner>got .+?) - Expected a <class 'NoneType'> Given value type: "
+)
+
+
 def _message(error: Exception) -> str:
     """One line for what a user can mend, and the kind of error for what only we can."""
     cause = error.__cause__
     if isinstance(cause, Exception) and str(error).startswith("Does not validate against"):
         # jsonargparse puts all settings around what the constructor of a model or corpus says.
         error = cause
-    text = " ".join(str(error).split())
+    text = _unwrapped(" ".join(str(error).split()))
     if _lost_worker(error):
         return (
             f"a process that --data.num_workers has started is gone ({text}): most often the "
@@ -204,6 +211,13 @@ def _message(error: Exception) -> str:
     if expected and text:
         return text
     return f"{type(error).__name__}: {text} (--debug shows where)"
+
+
+def _unwrapped(text: str) -> str:
+    """What the constructor of a nested class says, without what jsonargparse puts around it."""
+    while found := _WRAPPED.match(text):
+        text = found["inner"]
+    return text
 
 
 def _lost_worker(error: Exception) -> bool:

@@ -3,10 +3,11 @@
     python -m benchmarks.adversarial --data_dir DIR --masked_lm FOLDER [--group sst2 reviews]
 
 A classifier is trained as ever (configs/text_classifier); every other row goes on from its
-checkpoint for one epoch, against another adversary. DIR is a data directory that also holds what
-attacks need (docs/attacks.md), FOLDER a masked language model for BAE (without it, BAE is left
-out). Runs that are finished are not repeated, interrupted ones go on; the tables are printed from
-their `results.json`. With `--print` nothing is run; `--figure FILE.png` draws them.
+checkpoint for one epoch (of SST-2 over 20,000 texts), against another adversary. DIR is a data
+directory that also holds what attacks need (docs/attacks.md), FOLDER a masked language model for
+BAE (without it, BAE is left out). Runs that are finished are not repeated, interrupted ones go on;
+the tables are printed from their `results.json`. With `--print` nothing is run; `--figure FILE.png`
+draws them.
 """
 
 import argparse
@@ -20,6 +21,9 @@ RECIPES = ("textfooler", "textbugger", "bae", "deepwordbug", "pwws", "a2t")
 ADVERSARIES = ("none", "fgsm", "pgd", "freelb", "smart", "virtual", "a2t", "textfooler")
 GROUPS = ("sst2", "reviews")
 CONFIGS = Path("configs")
+LIMIT = {"sst2": ["--data.limit_train=20000"], "reviews": []}
+SHARE = ["--model.adversary.init_args.adversarial_share=0.1"]
+"""How much the one more epoch is about, so that a table takes hours and not days."""
 
 
 class Row(NamedTuple):
@@ -53,6 +57,8 @@ def rows(group: str) -> list[Row]:
             [
                 f"--config={CONFIGS}/adversarial/{group}_continued.yaml",
                 f"--config={CONFIGS}/adversarial/adversaries/{name}.yaml",
+                *LIMIT[group],
+                *(SHARE if (group, name) == ("sst2", "a2t") else []),
             ],
         )
         for name in ADVERSARIES

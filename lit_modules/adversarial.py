@@ -342,7 +342,8 @@ class AdversarialTraining(Classifier):
             shown = global_means(self.trainer, {**shown, **parts}, weight)
             for name in found.ratios:
                 part, whole = shown.pop(f"{name} of"), shown.pop(f"{name} in")
-                shown[f"train/{name}"] = part / whole if whole > 0 else whole
+                if whole > 0:  # a rate among none is none
+                    shown[f"train/{name}"] = part / whole
             now = time.perf_counter()
             share = self._attacking / max(now - self._since, 1e-9)
             shown["train/attack_share"] = found.loss.new_tensor(share).detach()

@@ -39,7 +39,7 @@ def _between_0_and_1(seeds: Tensor, x: Tensor, draw: int) -> Tensor:
     _, length, width = x.shape
     # The place of a number does not depend on how far the text is padded.
     place = torch.arange(1, length * width + 1, device=x.device).view(1, length, width)
-    start = _mixed(seeds.to(x.device) + _GOLDEN * (draw + 1)).view(-1, 1, 1)
+    start = _mixed(seeds.to(x.device) + _wrapped(_GOLDEN * (draw + 1))).view(-1, 1, 1)
     high = _shifted(_mixed(start + _GOLDEN * place), 64 - _BITS)
     return (high.to(torch.float32) + 0.5) * 2.0**-_BITS
 
@@ -49,6 +49,11 @@ def _mixed(x: Tensor) -> Tensor:
     x = (x ^ _shifted(x, 30)) * _FIRST
     x = (x ^ _shifted(x, 27)) * _SECOND
     return x ^ _shifted(x, 31)
+
+
+def _wrapped(number: int) -> int:
+    """A number as int64 has it."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _shifted(x: Tensor, bits: int) -> Tensor:

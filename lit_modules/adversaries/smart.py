@@ -122,7 +122,7 @@ class SMART(Adversary):
             trial = delta.detach().requires_grad_()
             logits = problem.classify(x + trial)
             if self.released:
-                value = _released_divergence(logits, clean).mean()
+                value = _released_divergence(logits, clean).sum()
             else:
                 value = symmetric_divergence(clean, logits).mean()
             (gradient,) = torch.autograd.grad(problem.scale * value, trial)

@@ -30,6 +30,14 @@ BERT = (
     '--model.architecture={"model_type": "bert", "hidden_size": 8, "num_hidden_layers": 2, '
     '"num_attention_heads": 2, "intermediate_size": 12, "max_position_embeddings": 128}'
 )
+ADVERSARIAL = [
+    "--model=AdversarialTraining",
+    "--model.classifier=TextClassifier",
+    "--model.classifier.width=8",
+    "--model.classifier.heads=2",
+    "--model.classifier.dropout=0",
+    "--data.limit_train=65",
+]
 RUNS = {
     "olsa": [*OLSA, "--data.limit_train=67"],
     "reward": [*OLSA, "--model.loss=cross_entropy", "--model.depth=2", "--data.limit_train=67"],
@@ -47,6 +55,22 @@ RUNS = {
         "--model.dropout=0",
         "--model.backbone_dropout=0",
         "--data.limit_train=65",
+    ],
+    "smart": [
+        *ADVERSARIAL,
+        "--model.adversary=SMART",
+        "--model.adversary.epsilon=0.1",
+        "--model.adversary.step_size=0.1",
+        "--model.adversary.noise=0.01",
+    ],
+    "freelb": [*ADVERSARIAL, "--model.adversary=FreeLB", "--model.adversary.steps=3"],
+    "text": [
+        *ADVERSARIAL,
+        "--model.adversary=TextAdversary",
+        "--model.adversary.recipe=deepwordbug",
+        "--model.adversary.share=0.7",
+        "--model.adversary.resources=resources",
+        "--model.adversary.clean_weight=0.5",
     ],
 }
 """Of classifiers."""
@@ -96,6 +120,9 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         ]
         return [*fits, pretrain, predict, *few]
 
+    words = where / "resources/corpora/stopwords/english"
+    words.parent.mkdir(parents=True)
+    words.write_text("the\na\nand\nis\n")
     (where / "text").mkdir()
     write(where / "text")
     nameless = ["fit", *OLSA, *QUIET, *TWO, "--data=Reviews", "--trainer.max_steps=1"]
@@ -117,7 +144,7 @@ def scalars(name: str) -> dict[str, list[tuple[int, float]]]:
     return {
         tag: sorted((event.step, event.value) for event in events.Scalars(tag))
         for tag in events.Tags()["scalars"]
-        if not tag.startswith("hp/") and not tag.endswith("_per_second")
+        if not tag.startswith("hp/") and not tag.endswith(("_per_second", "/attack_share"))
     }
 
 

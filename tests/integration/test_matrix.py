@@ -12,7 +12,23 @@ METHODS = {
     "OLSA": ["--model=OLSA", "--model.heads=2"],
     "TextClassifier": ["--model=TextClassifier", "--model.heads=2"],
     "TextClassifier-mean": ["--model=TextClassifier", "--model.encoder=mean"],
+    "AdversarialTraining-FreeLB": [
+        "--model=AdversarialTraining",
+        "--model.adversary=FreeLB",
+        "--model.classifier=OLSA",
+        "--model.classifier.heads=2",
+    ],
+    "AdversarialTraining-TextAdversary": [
+        "--model=AdversarialTraining",
+        "--model.adversary=TextAdversary",
+        "--model.adversary.recipe=deepwordbug",
+        "--model.adversary.query_budget=20",
+        "--model.adversary.resources=resources",
+        "--model.classifier=TextClassifier",
+        "--model.classifier.heads=2",
+    ],
 }
+UNCERTIFIED = ("TextClassifier", "AdversarialTraining-TextAdversary")
 CORPORA = ("Reviews", "TextFiles-single", "TextFiles-pair")
 
 
@@ -37,17 +53,32 @@ def corpus(kind: str) -> list[str]:
     return ["--data=TextFiles", *(f"--data.{key}={value}" for key, value in settings.items())]
 
 
+def stop_words() -> None:
+    """All the resources that deepwordbug needs."""
+    words = Path("resources/corpora/stopwords/english")
+    words.parent.mkdir(parents=True)
+    words.write_text("the\na\nand\nis\n")
+
+
 @pytest.mark.parametrize("kind", CORPORA)
 @pytest.mark.parametrize("method", METHODS)
 def test_matrix(here: Path, steadfast: Steadfast, method: str, kind: str) -> None:
-    arguments = [*METHODS[method], "--model.width=8", *corpus(kind), "--data.batch_size=16", *QUIET]
+    stop_words()
+    width = "classifier.width" if method.startswith("Adversarial") else "width"
+    arguments = [
+        *METHODS[method],
+        f"--model.{width}=8",
+        *corpus(kind),
+        "--data.batch_size=16",
+        *QUIET,
+    ]
     outcome = steadfast("train", arguments, ATTACK, "--trainer.max_epochs=1", "--run=a")
     assert outcome.status == 0, outcome.err
     found = results("a")
     metrics = found["metrics"]
     assert found["method"] == method.split("-", maxsplit=1)[0]
     assert 0 <= metrics["test/pgd_accuracy"] <= metrics["test/accuracy"] <= 1
-    certified = method != "TextClassifier"
+    certified = method not in UNCERTIFIED
     assert (metrics["certify/radius"] > 0) == certified
     assert ("test/radius" in metrics) == certified
     certificates = lines("runs/a/certificates.jsonl")

@@ -1,4 +1,5 @@
 import argparse
+import inspect
 import os
 import re
 import subprocess
@@ -15,16 +16,19 @@ from pytorch_lightning.cli import LightningCLI
 import datamodules
 import lit_modules
 from app.cli import RobustCLI
+from lit_modules.adversaries import ADVERSARIES as ADVERSARIES_BY_NAME
 from tests.integration.conftest import OLSA, REVIEWS, ROOT, TINY, Steadfast
 
 UNIBERT = ROOT / "configs" / "unibert"
 # Second configurations: they change another one.
+ADVERSARIAL = ROOT / "configs" / "adversarial"
+ADVERSARIES = sorted((ADVERSARIAL / "adversaries").glob("*.yaml"))
 OVERLAYS = sorted([*(UNIBERT / "trims").glob("*.yaml"), UNIBERT / "small.yaml"])
 # Those of attacks are no settings of a run: tests/unit/app/test_attack_settings.py.
 CONFIGS = sorted(
     path
     for path in (ROOT / "configs").rglob("*.yaml")
-    if path.parent.name != "attack" and path not in OVERLAYS
+    if path.parent.name != "attack" and path not in [*OVERLAYS, *ADVERSARIES]
 )
 CORPORA_OF_UNIBERT = ("ag_news", "snli", "sst2", "yelp")
 CORPORA = sorted(
@@ -113,8 +117,31 @@ def test_model_help(here: Path, steadfast: Steadfast, name: str) -> None:
     outcome = steadfast("fit", f"--model.help={name}")
     assert outcome.status == 0
     settings = set(re.findall(r"--model\.(\w+)", outcome.out)) - {"help"}
-    own = {"gamma", "width"} if name in ("OLSA", "TextClassifier") else {"backbone", "unitary"}
-    assert {"max_length", "optimizer"} | own <= settings
+    own = {
+        "OLSA": {"gamma", "width", "max_length"},
+        "TextClassifier": {"gamma", "width", "max_length"},
+        "AdversarialTraining": {"adversary", "classifier", "init_from"},
+    }.get(name, {"backbone", "unitary", "max_length"})
+    assert {"optimizer"} | own <= settings
+
+
+@pytest.mark.parametrize("name", ADVERSARIES_BY_NAME)
+def test_adversary_help(here: Path, steadfast: Steadfast, name: str) -> None:
+    outcome = steadfast("fit", "--model=AdversarialTraining", f"--model.adversary.help={name}")
+    assert outcome.status == 0
+    shown = set(re.findall(r"--adversary\.(\w+)", outcome.out))
+    assert set(inspect.signature(ADVERSARIES_BY_NAME[name]).parameters) <= shown
+
+
+@pytest.mark.parametrize("path", ADVERSARIES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("below", ["sst2_continued", "reviews"])
+def test_adversary_over_a_recipe(steadfast: Steadfast, below: str, path: Path) -> None:
+    found = effective(steadfast, ADVERSARIAL / f"{below}.yaml", path)
+    wanted = yaml.safe_load(path.read_text())["model"]["init_args"]["adversary"]
+    name = wanted["class_path"]
+    assert found["model.init_args.adversary.class_path"] == f"lit_modules.adversaries.{name}"
+    for key, value in wanted["init_args"].items():
+        assert found[f"model.init_args.adversary.init_args.{key}"] == value
 
 
 @pytest.mark.parametrize("name", CORPORA)

@@ -24,7 +24,7 @@ from benchmarks.adversarial_steps import (
     random_batch,
     random_model,
 )
-from benchmarks.adversarial_texts import TextAttack, Way, compared
+from benchmarks.adversarial_texts import TextAttack, Timed, Way, compared
 from lit_modules.adversaries import FreeLB
 
 SHORT = ["--model", "tiny", "--batch", "2", "--repeats", "1"]
@@ -122,6 +122,7 @@ def test_an_epoch_from_some_batches(tmp_path: Path) -> None:
         (folder / f"{split}.tsv").write_text(f"sentence\tlabel\n{rows}")
     one = task("sst2", tmp_path, batches=2, init_from=None, device="cpu")
     assert (len(one.batches), one.total) == (2, 4)
+    assert not {*one.first.sample_ids.tolist()} & {*one.batches[0].sample_ids.tolist()}
 
     class Prepared(FreeLB):
         """Looks at all texts before an epoch."""
@@ -143,15 +144,17 @@ def test_an_epoch_from_some_batches(tmp_path: Path) -> None:
 
 def test_ways_to_attack_are_compared() -> None:
     asked: list[tuple[str, list[int]]] = []
+    victim = Timed(random_model("tiny", "cpu", length=8)[0], batch_size=2)
 
     def way(name: str, outcome: str) -> Way:
         def attack(samples: Sequence[Sample]) -> list[dict[str, Any]]:
             asked.append((name, [one.sample_id for one in samples]))
             sum(range(200_000))
+            victim.spent += 2.0
             kinds = [outcome if one.sample_id % 2 else "skipped" for one in samples]
             return [{"outcome": kind, "queries": 3, "text": None} for kind in kinds]
 
-        return Way(name, attack)
+        return Way(name, attack, victim)
 
     batches = [[sample(i) for i in row] for row in ((0, 1), (2, 3), (4, 5))]
     found = compared([way("a", "failed"), way("b", "succeeded")], batches)
@@ -163,6 +166,7 @@ def test_ways_to_attack_are_compared() -> None:
     assert (found["a"].agree, found["b"].agree) == (1, 0.5)
     assert found["a"].ratio == 1
     assert found["b"].ratio > 0
+    assert found["a"].victim == 4.0
 
 
 def test_work_of_other_processes_counts() -> None:
@@ -172,7 +176,8 @@ def test_work_of_other_processes_counts() -> None:
         spent[0] += 5.0
         return [{"outcome": "failed", "queries": 1, "text": None} for _ in samples]
 
-    one = Way("elsewhere", attack, elsewhere=lambda: spent[0])
+    victim = Timed(random_model("tiny", "cpu", length=8)[0], batch_size=2)
+    one = Way("elsewhere", attack, victim, elsewhere=lambda: spent[0])
     one.run([sample(0)], counted=False)
     assert one.processor == 0
     one.run([sample(0)], counted=True)
@@ -207,6 +212,7 @@ def test_another_process_asks_our_model(tmp_path: Path, monkeypatch: pytest.Monk
             answers = theirs([sample(1), sample(0)])
             assert [one["text"] for one in answers] == ["text 0", "text 1"]
         assert theirs.processor == 3
+        assert theirs.victim.spent > 0
     child.write_text("raise SystemExit('no textattack here')")
     with (
         pytest.raises(RuntimeError, match=r"an interpreter that can import textattack 0\.3\.11"),

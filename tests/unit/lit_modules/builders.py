@@ -9,7 +9,8 @@ import torch
 from torch.utils.data import DataLoader
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast, RobertaConfig, RobertaModel
 
-from lit_modules import OLSA, Classifier, TextClassifier
+from lit_modules import OLSA, AdversarialTraining, Classifier, TextClassifier
+from lit_modules.adversaries import SMART, Adversary, FreeLB
 from text import Batch, Text, WordTokenizer, collate
 
 SINGLE: list[Text] = [
@@ -40,6 +41,12 @@ def plain(**settings: Any) -> Build:
     return lambda: TextClassifier(**{"width": 16, "heads": 4, "depth": 2, **settings})
 
 
+def adversarial(classifier: Build, adversary: Adversary) -> Build:
+    return lambda: AdversarialTraining(
+        classifier=classifier(), adversary=type(adversary)(**adversary.settings())
+    )
+
+
 METHODS: dict[str, Build] = {
     "olsa, no layer": olsa(depth=0),
     "olsa": olsa(),
@@ -59,6 +66,8 @@ METHODS: dict[str, Build] = {
     "transformer": plain(),
     "transformer, no layer": plain(depth=0),
     "mean": plain(encoder="mean", loss="hinge"),
+    "olsa, freelb": adversarial(olsa(), FreeLB(steps=2)),
+    "transformer, smart": adversarial(plain(), SMART(epsilon=0.1, step_size=0.1)),
 }
 """Every method, with every option at least once."""
 FEW = [METHODS[name] for name in ("olsa, all options, 3 layers", "transformer", "mean")]

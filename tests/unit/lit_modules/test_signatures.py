@@ -12,7 +12,7 @@ import yaml
 from pytorch_lightning.core.mixins.hparams_mixin import _given_hyperparameters_context
 
 from lit_modules import METHODS as METHODS_BY_NAME
-from lit_modules import OLSA, Classifier, TextClassifier, TextModule
+from lit_modules import OLSA, AdversarialTraining, Classifier, TextClassifier, TextModule
 from tests.unit.lit_modules.builders import METHODS, SINGLE, Build
 
 COMMON = {"optimizer", "lr_scheduler", "max_length", "warmup", "decay"}
@@ -26,7 +26,9 @@ REQUIRED = {("UnitaryDistillation", "backbone")}
 def test_settings_are_there_and_explained(method: type[TextModule]) -> None:
     parameters = dict(inspect.signature(method.__init__).parameters)
     del parameters["self"]
-    assert COMMON | (WORDS if method in (OLSA, TextClassifier) else set()) <= parameters.keys()
+    # What wraps a classifier leaves the texts to it.
+    common = COMMON - {"max_length"} if method is AdversarialTraining else COMMON
+    assert common | (WORDS if method in (OLSA, TextClassifier) else set()) <= parameters.keys()
     for name, parameter in parameters.items():
         assert parameter.kind is inspect.Parameter.KEYWORD_ONLY
         given = parameter.default is not inspect.Parameter.empty
@@ -41,11 +43,21 @@ def test_settings_are_there_and_explained(method: type[TextModule]) -> None:
 def test_hyperparameters_are_plain(build: Build) -> None:
     """Anything else could not be read back safely."""
     settings = dict(build().hparams)
-    assert "depth" in settings
+    inner = settings["classifier"]["settings"] if "classifier" in settings else settings
+    assert "depth" in inner
+    assert not {"optimizer", "lr_scheduler"} & inner.keys()
     assert not {"optimizer", "lr_scheduler"} & settings.keys()
     assert yaml.safe_load(yaml.safe_dump(settings)) == settings
-    for value in settings.values():
+    for value in plain_values(settings):
         assert value is None or isinstance(value, (bool, int, float, str))
+
+
+def plain_values(tree: Any) -> Iterator[Any]:
+    if isinstance(tree, dict | list):
+        for part in tree.values() if isinstance(tree, dict) else tree:
+            yield from plain_values(part)
+    else:
+        yield tree
 
 
 @contextmanager

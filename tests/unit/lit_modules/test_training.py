@@ -42,7 +42,7 @@ def objective(module: Classifier) -> Tensor:
     pairs = module.pairs
     batch = batch_of(module, PAIRS if pairs else SINGLE)
     assert batch.labels is not None
-    module.total_steps = lambda: 0  # type: ignore[method-assign] # no trainer: a run without end
+    module.plain.total_steps = lambda: 0  # type: ignore[method-assign] # no trainer: a run without end
     return module.loss(module(batch), batch.labels)
 
 
@@ -66,7 +66,7 @@ def test_gradients_of_one_token_texts(loss: str) -> None:
     module = attached(olsa(depth=2, loss=loss, offset_heads=2, value_clip=1.0)).train()
     batch = batch_of(module, ["good", "bad"])
     assert batch.labels is not None
-    module.total_steps = lambda: 0  # type: ignore[method-assign] # as above
+    module.plain.total_steps = lambda: 0  # type: ignore[method-assign] # as above
     module.loss(module(batch), batch.labels).backward()  # type: ignore[no-untyped-call] # torch has no annotation for it
     for parameter in module.parameters():
         assert parameter.grad is not None

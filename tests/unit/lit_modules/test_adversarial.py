@@ -1,0 +1,239 @@
+"""The loop around a classifier: what is its own, and what the classifier's."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import lit_modules
+from lit_modules import (
+    OLSA,
+    AdversarialTraining,
+    Adversary,
+    Classifier,
+    TextClassifier,
+    UniBERT,
+)
+from lit_modules.adversaries import SMART, FreeLB, PGDAdversary
+from lit_modules.averaged import AveragedWeights
+from lit_modules.checkpoint import CheckpointError
+from tests.unit.lit_modules.builders import (
+    METHODS,
+    SINGLE,
+    attached,
+    batch_of,
+    loader,
+    plain,
+    trainer,
+)
+
+SAME: dict[str, Any] = {"dropout": 0.0, "warmup": 0.0, "decay": "none"}
+
+
+def fitted(module: Classifier, *, epochs: int = 3) -> dict[str, torch.Tensor]:
+    """The weights after some steps on the same batches."""
+    torch.manual_seed(5)
+    run = trainer(max_epochs=epochs, log_every_n_steps=1)
+    run.fit(module, loader(module, SINGLE, 3), loader(module, SINGLE, 7))
+    return dict(module.plain.state_dict())
+
+
+def wrapped(module: Classifier, adversary: Adversary, **settings: Any) -> AdversarialTraining:
+    """Around a copy of a classifier that has its weights."""
+    found = AdversarialTraining(classifier=copy.deepcopy(module), adversary=adversary, **settings)
+    tokenizer, class_names = module.require_text()
+    found.attach(tokenizer, class_names, pairs=module.pairs)
+    found.configure_model()
+    return found
+
+
+def saved(module: Classifier, path: Path) -> str:
+    """A checkpoint as a fit leaves it."""
+    run = trainer(max_epochs=1)
+    run.fit(module, loader(module, SINGLE, 3), loader(module, SINGLE, 7))
+    run.save_checkpoint(path)
+    return str(path)
+
+
+def test_without_a_perturbation_it_is_plain_training() -> None:
+    """Step for step, with the optimiser, the dropout and the schedule of the classifier."""
+    module = attached(plain(dropout=0.3, warmup=0.2, decay="linear"))
+    nothing = FreeLB(steps=1, initial_size=0, step_size=0)
+    inside = fitted(wrapped(module, nothing))
+    alone = fitted(module)
+    assert inside.keys() == alone.keys()
+    for name, one in alone.items():
+        torch.testing.assert_close(inside[name], one, rtol=1e-5, atol=1e-6)
+
+
+def test_it_answers_as_the_classifier_does() -> None:
+    for name in ("olsa", "transformer", "mean"):
+        module = attached(METHODS[name])
+        outer = wrapped(module, PGDAdversary()).eval()
+        batch = batch_of(module, SINGLE)
+        assert torch.equal(outer(batch), module(batch))
+        assert torch.equal(outer.predict_texts(SINGLE), module.predict_texts(SINGLE))
+        assert outer.metric_names == module.metric_names
+        assert type(outer.network) is type(module.network)
+        assert type(outer.plain) is type(module)
+
+
+def test_own_optimiser_and_schedule_take_the_place_of_the_classifiers() -> None:
+    module = attached(plain())
+    module.warmup, module.decay = 0.5, "linear"
+    kept = wrapped(module, PGDAdversary())
+    assert (kept.classifier.warmup, kept.classifier.decay) == (0.5, "linear")
+    own = wrapped(module, PGDAdversary(), optimizer=torch.optim.SGD, warmup=0.0, decay="none")
+    assert own.classifier.warmup == 0
+    optimizer = own.configure_optimizers()
+    assert isinstance(optimizer, torch.optim.SGD)
+    # The average and the like are not trained.
+    trained = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    assert trained == {id(p) for p in own.classifier.parameters()}
+
+
+def test_checkpoints_are_read_without_anything_else(tmp_path: Path) -> None:
+    module = wrapped(attached(METHODS["olsa"]), FreeLB(steps=2, norm="linf"))
+    path = saved(module, tmp_path / "a.ckpt")
+    found = lit_modules.load(path)
+    assert isinstance(found, AdversarialTraining)
+    assert isinstance(found.plain, OLSA)
+    assert found.adversary.settings() == module.adversary.settings()
+    torch.testing.assert_close(found.predict_texts(SINGLE), module.predict_texts(SINGLE))
+    assert dict(found.hparams) == dict(module.hparams)
+
+
+def test_begins_with_a_checkpoint(tmp_path: Path) -> None:
+    module = attached(plain(**SAME))
+    path = saved(module, tmp_path / "a.ckpt")
+    for classifier in (None, TextClassifier(width=16, heads=4, depth=2, dropout=0.4)):
+        found = AdversarialTraining(init_from=path, classifier=classifier, adversary=FreeLB())
+        tokenizer = found.build_tokenizer(["not asked"])
+        assert tokenizer.state() == module.require_tokenizer().state()
+        found.attach(tokenizer, ["class 0", "class 1", "class 2"])
+        found.configure_model()
+        torch.testing.assert_close(found.predict_texts(SINGLE), module.predict_texts(SINGLE))
+        assert found.hparams["classifier"]["name"] == "TextClassifier"
+        # A checkpoint of the whole serves as well.
+        again = AdversarialTraining(
+            init_from=saved(found, tmp_path / "b.ckpt"), adversary=PGDAdversary()
+        )
+        assert isinstance(again.plain, TextClassifier)
+        assert again.plain.dropout == (0.0 if classifier is None else 0.4)
+
+
+def test_checkpoints_that_do_not_fit(tmp_path: Path) -> None:
+    path = saved(attached(plain()), tmp_path / "a.ckpt")
+    with pytest.raises(CheckpointError, match="TextClassifier, for a classifier OLSA: leave"):
+        AdversarialTraining(init_from=path, classifier=OLSA(), adversary=FreeLB())
+    other = AdversarialTraining(
+        init_from=path, classifier=TextClassifier(width=24, heads=4), adversary=FreeLB()
+    )
+    tokenizer = other.build_tokenizer(SINGLE)
+    with pytest.raises(ValueError, match="expected the model's"):
+        other.attach(tokenizer, ["yes", "no"])
+    other = AdversarialTraining(
+        init_from=path, classifier=TextClassifier(width=24, heads=4), adversary=FreeLB()
+    )
+    other.attach(tokenizer, ["class 0", "class 1", "class 2"])
+    with pytest.raises(CheckpointError, match=r"do not fit the model .* leave it out"):
+        other.configure_model()
+
+
+def test_a_missing_checkpoint_matters_when_training_begins_only(tmp_path: Path) -> None:
+    module = wrapped(attached(plain()), FreeLB())
+    path = saved(module, tmp_path / "a.ckpt")
+    gone = AdversarialTraining(init_from=str(tmp_path / "gone.ckpt"), adversary=FreeLB())
+    with pytest.raises(CheckpointError, match="which is no file"):
+        gone.build_tokenizer(SINGLE)
+    with pytest.raises(CheckpointError, match="which is no file"):
+        gone.configure_callbacks()
+    gone.restore_text(lit_modules.read_checkpoint(path))
+    assert isinstance(gone.plain, TextClassifier)
+    assert gone.configure_callbacks() == []
+
+
+def test_callbacks_of_the_classifier_are_kept() -> None:
+    inner = UniBERT(architecture={"model_type": "bert"}, unitary="qr")
+    outer = AdversarialTraining(classifier=inner, adversary=FreeLB())
+    assert outer.configure_callbacks() == [inner.projection]
+
+
+class Bare(Classifier):
+    """Classifies texts in a way of its own."""
+
+
+def test_what_cannot_be_trained() -> None:
+    with pytest.raises(ValueError, match=r"got no adversary, expected one: .* FreeLB"):
+        AdversarialTraining(classifier=TextClassifier())
+    with pytest.raises(ValueError, match="neither classifier nor init_from"):
+        AdversarialTraining(adversary=FreeLB())
+    with pytest.raises(ValueError, match=r"Bare, which has no embed\(\), with FreeLB"):
+        AdversarialTraining(classifier=Bare(), adversary=FreeLB())
+    inner = AdversarialTraining(classifier=TextClassifier(), adversary=FreeLB())
+    with pytest.raises(ValueError, match="AdversarialTraining in AdversarialTraining"):
+        AdversarialTraining(classifier=inner, adversary=FreeLB())
+
+
+def test_averaged_weights() -> None:
+    module = attached(plain(dropout=0.0))
+    batch = batch_of(module, SINGLE)
+    before = {name: p.detach().clone() for name, p in module.named_parameters()}
+    average = AveragedWeights(module)
+    torch.testing.assert_close(average.logits(module, batch), module(batch))
+    with torch.no_grad():
+        for p in module.parameters():
+            p.add_(1.0)
+    average.update(module, 0.75)
+    for name, one in zip(average.names, average.weights, strict=True):
+        torch.testing.assert_close(one, before[name] + 0.25)
+        assert not one.requires_grad
+    moved = copy.deepcopy(module)
+    with torch.no_grad():
+        for name, p in moved.named_parameters():
+            p.copy_(before[name] + 0.25)
+    torch.testing.assert_close(average.logits(module, batch), moved(batch))
+
+
+def test_smart_averages_after_each_step_and_goes_on_with_the_average(tmp_path: Path) -> None:
+    adversary = SMART(epsilon=0.1, step_size=0.1, average_decay=[0.5, 0.9])
+    module = wrapped(attached(plain(**SAME)), adversary)
+    first = [p.clone() for p in module.average.weights]
+    seen: list[list[torch.Tensor]] = []
+    end = module.on_train_batch_end
+
+    def watched(outputs: Any, batch: Any, batch_idx: int) -> None:
+        end(outputs, batch, batch_idx)
+        seen.append([p.detach().clone() for p in module.classifier.parameters()])
+
+    module.on_train_batch_end = watched  # type: ignore[method-assign] # to look on
+    run = trainer(max_epochs=1, accumulate_grad_batches=2)
+    run.fit(module, loader(module, SINGLE, 2), loader(module, SINGLE, 7))
+    # Four batches make two steps of the optimiser, and the run's first tenth is over at once.
+    wanted = first
+    for weights in (seen[1], seen[3]):
+        wanted = [0.9 * old + 0.1 * new for old, new in zip(wanted, weights, strict=True)]
+    for one, expected in zip(module.average.weights, wanted, strict=True):
+        torch.testing.assert_close(one, expected)
+    run.save_checkpoint(tmp_path / "a.ckpt")
+    found = lit_modules.load(tmp_path / "a.ckpt")
+    assert isinstance(found, AdversarialTraining)
+    for one, expected in zip(found.average.weights, wanted, strict=True):
+        torch.testing.assert_close(one, expected)
+
+
+@pytest.mark.parametrize(
+    "adversary", [FreeLB(), SMART(epsilon=0.1), PGDAdversary(clean_weight=0.5)]
+)
+def test_what_is_logged(adversary: Adversary) -> None:
+    module = wrapped(attached(METHODS["olsa"]), adversary)
+    run = trainer(log_every_n_steps=1)
+    run.fit(module, loader(module, SINGLE, 3), loader(module, SINGLE, 7))
+    shown = run.callback_metrics
+    names = {"loss", "clean_loss", "adversarial_loss", "accuracy", "attack_share", "gamma"}
+    assert {f"train/{name}" for name in names} <= shown.keys()
+    assert "alpha_1/layer_1" in shown
+    assert 0 <= shown["train/attack_share"] <= 1
+    assert 0 <= shown.get("train/attack_success", torch.tensor(0)) <= 1
