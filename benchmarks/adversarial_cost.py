@@ -32,6 +32,7 @@ import torch
 from app import atomic
 from app.figures import Bars, grouped_bars
 from app.join import training_samples
+from attacks.composition import Attack
 from attacks.records import Sample
 from attacks.resources import SENTENCE_ENCODER, Resources
 from benchmarks import parity
@@ -85,14 +86,15 @@ def corpus_table(found: Mapping[str, Epoch]) -> str:
 def texts_table(found: Mapping[str, Mapping[str, Compared]]) -> str:
     """Ways to attack the same texts; Markdown."""
     lines = [
-        "| attack | way | seconds | of the processor | ratio | queries | success | same answers |",
-        "|---" * 8 + "|",
+        "| attack | way | seconds | of the processor | in the model | ratio | queries | success "
+        "| same answers |",
+        "|---" * 9 + "|",
     ]
     for attack, ways in found.items():
         for way, one in ways.items():
-            times = f"{one.seconds:.2f} | {one.processor:.2f} | {one.ratio:.1f}"
-            cells = f"{times} | {one.queries} | {100 * one.success:.0f} % | {100 * one.agree:.0f} %"
-            lines.append(f"| {attack} | {way} | {cells} |")
+            times = f"{one.seconds:.2f} | {one.processor:.2f} | {one.victim:.2f}"
+            cells = f"{times} | {one.ratio:.1f} | {one.queries} | {100 * one.success:.0f} %"
+            lines.append(f"| {attack} | {way} | {cells} | {100 * one.agree:.0f} % |")
     return "\n".join(lines)
 
 
@@ -119,14 +121,20 @@ def attacked(given: argparse.Namespace, one: Task) -> dict[str, dict[str, Compar
     every = training_samples(one.corpus)
     batches = [
         [Sample(sample_id=i, text=every[i].text, label=every[i].label) for i in ids]
-        for ids in (batch.sample_ids.tolist() for batch in one.batches)
+        for ids in (batch.sample_ids.tolist() for batch in (one.first, *one.batches))
     ]
     module, budget = one.module.eval(), given.budget
     encoder = given.sentence_encoder or SENTENCE_ENCODER
-    whole = whole_recipe(Resources(given.resources, sentence_encoder=encoder))
-    found = {"TextFooler": compared(both_ways(whole, module, budget=budget), batches)}
+
+    def whole() -> Attack:
+        return whole_recipe(Resources(given.resources, sentence_encoder=encoder))
+
     vectors = given.vectors or given.data_dir / parity.GLOVE
-    words = word_level(Resources(given.resources, vectors=vectors))
+
+    def words() -> Attack:
+        return word_level(Resources(given.resources, vectors=vectors))
+
+    found = {"TextFooler": compared(both_ways(whole, module, budget=budget), batches)}
     ways = both_ways(words, module, budget=budget)
     title = "TextFooler as TextAttack does it, no sentence encoder"
     if given.textattack_python is None:
@@ -135,8 +143,8 @@ def attacked(given: argparse.Namespace, one: Task) -> dict[str, dict[str, Compar
     with TextAttack(
         given.textattack_python, module, vectors=vectors, data_dir=given.data_dir, budget=budget
     ) as theirs:
-        ways.append(Way("TextAttack 0.3.11", theirs, elsewhere=lambda: theirs.processor))
-        found[title] = compared(ways, batches)
+        way = Way("TextAttack 0.3.11", theirs, theirs.victim, elsewhere=lambda: theirs.processor)
+        found[title] = compared([*ways, way], batches)
     return found
 
 
@@ -240,7 +248,7 @@ def epochs_part(given: argparse.Namespace, one: Task) -> dict[str, Any]:
 
 def texts_part(given: argparse.Namespace, one: Task) -> dict[str, Any]:
     """Ways to attack, printed and returned."""
-    settings = {"corpus": one.corpus.corpus, "batches": len(one.batches) - 1, **about(given)}
+    settings = {"corpus": one.corpus.corpus, "batches": len(one.batches), **about(given)}
     ways = attacked(given, one)
     known = recorded(given.data_dir)
     print(f"{head(settings)}\n\n{texts_table(ways)}\n\n{known}\n", flush=True)

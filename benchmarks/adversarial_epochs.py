@@ -44,12 +44,14 @@ class Task(NamedTuple):
     Attributes:
         module: with its weights.
         corpus: set up.
-        batches: some of its training batches, in the order of a run.
+        first: a training batch to begin with, which is not counted: encoders remember sentences.
+        batches: the next ones, in the order of a run.
         total: how many there are in an epoch.
     """
 
     module: Classifier
     corpus: datamodules.TextDataModule
+    first: Batch
     batches: list[Batch]
     total: int
 
@@ -71,8 +73,9 @@ def task(corpus: str, data_dir: Path, *, batches: int, init_from: Path | None, d
     module.configure_model()
     loader = made.train_dataloader()
     source = iter(loader)
-    chosen = [next(source).to(device) for _ in range(min(batches, len(loader)))]
-    return Task(module.to(device), made, chosen, len(loader))
+    count = min(batches, len(loader) - 1)
+    first, *chosen = (next(source).to(device) for _ in range(count + 1))
+    return Task(module.to(device), made, first, chosen, len(loader))
 
 
 def _made(room: Any, settings: Mapping[str, Any], **more: object) -> Any:
@@ -87,18 +90,19 @@ def by_adversary(given: Task, methods: Mapping[str, Adversary]) -> dict[str, Epo
     every = training_samples(given.corpus)
     ids = {one for batch in given.batches for one in batch.sample_ids.tolist()}
     # Of the batches alone: whoever attacks all texts before an epoch would take hours.
-    steps.samples = {one: every[one] for one in sorted(ids)}
+    chosen = {one: every[one] for one in sorted(ids)}
+    steps.samples = every
     before: dict[str, Times] = {}
     for name, adversary in methods.items():
         around = AdversarialTraining(adversary=adversary, classifier=given.module)
-        around.attach_samples(lambda: steps.samples or {}, given.corpus.text_columns)
+        around.attach_samples(lambda: chosen, given.corpus.text_columns)
         adversary.start(around)
         given.module.train()
         with warnings.catch_warnings():
             # There is no trainer that could write what is logged.
             warnings.filterwarnings("ignore", "You are trying to `self.log")
             before[name] = steps.times(partial(adversary.start_epoch, around))
-    seen = interleaved(steps, methods, given.batches, first=given.batches[0])
+    seen = interleaved(steps, methods, given.batches, first=given.first)
     count = len(given.batches)
 
     def epoch(name: str) -> Times:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -17,6 +16,7 @@ import numpy as np
 
 from attacks.composition import Attack
 from attacks.engine import Engine, Limits
+from attacks.goals import Floats
 from attacks.interface import make_goal
 from attacks.recipes import build
 from attacks.records import AttackRecord, Sample
@@ -25,6 +25,7 @@ from attacks.stop_words import TEXTFOOLER
 from attacks.victims import ModuleVictim
 from benchmarks.parity import answer
 from lit_modules.base import Classifier
+from text import Text
 
 REFERENCE_BATCH = 32
 """Texts of a forward pass in TextAttack."""
@@ -38,27 +39,46 @@ class Way:
     Attributes:
         name: in the table.
         attack: what is done with the texts of a batch: outcome, queries and text of each.
+        victim: what is asked.
+        elsewhere: seconds of the processor that other processes have spent on it so far.
         wall: seconds of the wall clock.
         processor: seconds of the processor, of all processes.
+        asked: seconds of the processor among them in the victim.
         answers: of all samples so far.
     """
 
     name: str
     attack: Callable[[Sequence[Sample]], list[dict[str, Any]]]
+    victim: "Timed"
+    elsewhere: Callable[[], float] = float
     wall: float = 0.0
     processor: float = 0.0
+    asked: float = 0.0
     answers: list[dict[str, Any]] = field(default_factory=list)
-    elsewhere: Callable[[], float] = float
-    """Seconds of the processor that other processes have spent on it so far."""
 
     def run(self, samples: Sequence[Sample], *, counted: bool) -> None:
         """Attack the texts of a batch."""
         wall, processor = time.perf_counter(), time.process_time() + self.elsewhere()
+        asked = self.victim.spent
         found = self.attack(samples)
         if counted:
             self.wall += time.perf_counter() - wall
             self.processor += time.process_time() + self.elsewhere() - processor
+            self.asked += self.victim.spent - asked
             self.answers += found
+
+
+class Timed(ModuleVictim):
+    """Our model, and the seconds of the processor that its answers have taken."""
+
+    spent = 0.0
+
+    def logits(self, texts: Sequence[Text]) -> Floats:
+        """See `Victim`."""
+        started = time.process_time()
+        answers = super().logits(texts)
+        self.spent += time.process_time() - started
+        return answers
 
 
 class Compared(NamedTuple):
@@ -67,6 +87,7 @@ class Compared(NamedTuple):
     Attributes:
         seconds: of the wall clock.
         processor: seconds of the processor.
+        victim: seconds of the processor among them that our model took to answer.
         queries: that were billed.
         success: share of the attacked texts.
         ratio: of seconds of the processor to those of the first way.
@@ -75,24 +96,24 @@ class Compared(NamedTuple):
 
     seconds: float
     processor: float
+    victim: float
     queries: int
     success: float
     ratio: float
     agree: float
 
 
-def ours(
-    attack: Attack, module: Classifier, *, budget: int | None, single: bool
-) -> Callable[[Sequence[Sample]], list[dict[str, Any]]]:
+def ours(name: str, attack: Attack, module: Classifier, *, budget: int | None, single: bool) -> Way:
     """Our engine: all texts of a batch together, or one after the other.
 
     Args:
-        attack: its own, so that nothing is remembered from the other way.
+        name: in the table.
+        attack: with resources of its own, so that nothing is known from another way.
         module: what is attacked.
         budget: queries for each text.
         single: one text at a time, in forward passes as small as TextAttack's.
     """
-    victim = ModuleVictim(module, batch_size=REFERENCE_BATCH if single else 256)
+    victim = Timed(module, batch_size=REFERENCE_BATCH if single else 256)
 
     def run(samples: Sequence[Sample]) -> list[dict[str, Any]]:
         limits = Limits(query_budget=budget, in_flight=1 if single else len(samples))
@@ -100,7 +121,7 @@ def ours(
         records: list[AttackRecord] = sorted(engine.run(samples), key=lambda one: one.sample_id)
         return [answer(record) for record in records]
 
-    return run
+    return Way(name, run, victim)
 
 
 class TextAttack:
@@ -117,7 +138,7 @@ class TextAttack:
     def __init__(
         self, python: Path, module: Classifier, *, vectors: Path, data_dir: Path, budget: int | None
     ) -> None:
-        self.victim = ModuleVictim(module, batch_size=REFERENCE_BATCH)
+        self.victim = Timed(module, batch_size=REFERENCE_BATCH)
         self.processor, self._ready = 0.0, False
         self._settings = {
             "vectors": str(vectors.resolve()),
@@ -204,6 +225,7 @@ def compared(ways: Sequence[Way], batches: Sequence[Sequence[Sample]]) -> dict[s
         rows[way.name] = Compared(
             seconds=way.wall,
             processor=way.processor,
+            victim=way.asked,
             queries=sum(one["queries"] for one in way.answers),
             success=won / max(len(attacked), 1),
             ratio=way.processor / first.processor,
@@ -212,20 +234,26 @@ def compared(ways: Sequence[Way], batches: Sequence[Sequence[Sample]]) -> dict[s
     return rows
 
 
-def whole_recipe(resources: Resources) -> Callable[[], Attack]:
+def whole_recipe(resources: Resources) -> Attack:
     """TextFooler as it is by default."""
-    return partial(build, "textfooler", resources)
+    return build("textfooler", resources)
 
 
-def word_level(resources: Resources) -> Callable[[], Attack]:
+def word_level(resources: Resources) -> Attack:
     """TextFooler as TextAttack does it, without a sentence encoder."""
     goal = make_goal(compat="textattack")
-    return partial(build, "textfooler", resources, compat="textattack", goal=goal, similarity=0.0)
+    return build("textfooler", resources, compat="textattack", goal=goal, similarity=0.0)
 
 
 def both_ways(make: Callable[[], Attack], module: Classifier, *, budget: int | None) -> list[Way]:
-    """In lock step, and one by one."""
+    """In lock step, and one by one.
+
+    Args:
+        make: an attack with resources of its own: encoders remember the sentences they have seen.
+        module: what is attacked.
+        budget: queries for each text.
+    """
     return [
-        Way("all texts of a batch in lock step", ours(make(), module, budget=budget, single=False)),
-        Way("one text after the other", ours(make(), module, budget=budget, single=True)),
+        ours("all texts of a batch in lock step", make(), module, budget=budget, single=False),
+        ours("one text after the other", make(), module, budget=budget, single=True),
     ]
