@@ -77,7 +77,7 @@ def corpus_table(found: Mapping[str, Epoch]) -> str:
         "|---|---|---|---|---|",
     ]
     for name, one in found.items():
-        before = f"{100 * one.generation:.0f} %" if one.generation > 0 else ""
+        before = f"{100 * one.generation:.0f} %" if one.generation >= 0.005 else ""
         cells = f"{one.seconds:.0f} | {one.processor:.0f} | {one.ratio:.2f} | {before}"
         lines.append(f"| {name} | {cells} |")
     return "\n".join(lines)
