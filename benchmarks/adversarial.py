@@ -1,6 +1,6 @@
 """The tables of docs/methods/adversarial.md: one more epoch against each adversary, then attacked.
 
-    python -m benchmarks.adversarial --data_dir DIR --masked_lm FOLDER [--group sst2 reviews]
+    python -m benchmarks.adversarial --data_dir DIR --masked_lm FOLDER --encoder FOLDER
 
 A classifier is trained as ever (configs/text_classifier); every other row goes on from its
 checkpoint for one epoch (of SST-2 over 20,000 texts), against another adversary. DIR is a data
@@ -19,9 +19,27 @@ from typing import NamedTuple
 
 RECIPES = ("textfooler", "textbugger", "bae", "deepwordbug", "pwws", "a2t")
 ADVERSARIES = ("none", "fgsm", "pgd", "freelb", "smart", "virtual", "a2t", "textfooler")
-GROUPS = ("sst2", "reviews")
+GROUPS = ("sst2", "minilm", "reviews")
 CONFIGS = Path("configs")
-LIMIT = {"sst2": ["--data.limit_train=20000"], "reviews": []}
+ENCODER = [
+    *("--config=configs/unibert/sst2.yaml", "--config=configs/unibert/trims/bert.yaml"),
+    *("--data.limit_train=10000", "--trainer.max_epochs=2", "--data.batch_size=32"),
+    *("--model.pooling=mean", "--model.optimizer.init_args.lr=1e-4"),
+]
+"""How a pretrained encoder is tuned before."""
+LIMIT = {
+    "sst2": ["--data.limit_train=20000"],
+    "minilm": [
+        *("--data.limit_train=10000", "--data.batch_size=32"),
+        "--model.optimizer.init_args.lr=5e-5",
+    ],
+    "reviews": [],
+}
+SHORTER = [
+    "--model.adversary.init_args.step_size=0.1",
+    "--model.adversary.init_args.initial_size=0.3",
+]
+"""Of FreeLB, for the shorter embeddings of BERT."""
 SHARE = ["--model.adversary.init_args.adversarial_share=0.1"]
 """How much the one more epoch is about, so that a table takes hours and not days."""
 
@@ -42,28 +60,25 @@ class Row(NamedTuple):
     continued: bool = True
 
 
-def rows(group: str) -> list[Row]:
+def rows(group: str, encoder: str | None = None) -> list[Row]:
     """What a table consists of."""
-    standard = Row(
-        "standard training",
-        f"{group}-standard",
-        [f"--config={CONFIGS}/text_classifier/{group}.yaml"],
-        continued=False,
-    )
-    more = [
-        Row(
-            "one more epoch, plain" if name == "none" else name,
-            f"{group}-{name}",
-            [
-                f"--config={CONFIGS}/adversarial/{group}_continued.yaml",
-                f"--config={CONFIGS}/adversarial/adversaries/{name}.yaml",
-                *LIMIT[group],
-                *(SHARE if (group, name) == ("sst2", "a2t") else []),
-            ],
-        )
-        for name in ADVERSARIES
-    ]
-    return [standard, *more]
+    corpus = "reviews" if group == "reviews" else "sst2"
+    if group == "minilm":
+        options = [*ENCODER, f"--model.backbone={encoder}"]
+    else:
+        options = [f"--config={CONFIGS}/text_classifier/{group}.yaml"]
+    found = [Row("standard training", f"{group}-standard", options, continued=False)]
+    for name in ADVERSARIES:
+        options = [
+            f"--config={CONFIGS}/adversarial/{corpus}_continued.yaml",
+            f"--config={CONFIGS}/adversarial/adversaries/{name}.yaml",
+            *LIMIT[group],
+        ]
+        options += SHARE if group != "reviews" and name == "a2t" else []
+        options += SHORTER if (group, name) == ("minilm", "freelb") else []
+        title = "one more epoch, plain" if name == "none" else name
+        found.append(Row(title, f"{group}-{name}", options))
+    return found
 
 
 def run(row: Row, group: str, given: argparse.Namespace) -> None:
@@ -126,7 +141,7 @@ def table(group: str, given: argparse.Namespace) -> str:
     """The Markdown table of a group, from what is finished."""
     heads = ["model", "clean", "l2-PGD", *RECIPES, "mean of the attacks", "fit, s"]
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
-    for row in rows(group):
+    for row in rows(group, given.encoder):
         cells = ["not run" if value is None else f"{value:.1f}" for value in line(row, given)]
         seconds = results(given.runs_dir / row.run)["seconds"].get("fit")
         cells.append("not run" if seconds is None else f"{seconds:.0f}")
@@ -139,6 +154,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data_dir", type=Path, help="data directory (docs/data.md)")
     parser.add_argument("--runs_dir", type=Path, default=Path("runs"), help="where runs are kept")
+    parser.add_argument("--encoder", help="folder of the pretrained encoder of group minilm")
     parser.add_argument("--masked_lm", help="folder of the masked language model that BAE asks")
     parser.add_argument("--group", nargs="+", choices=GROUPS, default=list(GROUPS))
     parser.add_argument("--num_samples", type=int, default=300, help="texts attacked")
@@ -148,8 +164,10 @@ def main() -> None:
     given = parser.parse_args()
     if not given.print and given.data_dir is None:
         parser.error("give --data_dir DIR, or --print for what is finished")
+    if "minilm" in given.group and not given.print and given.encoder is None:
+        parser.error("give --encoder FOLDER for group minilm, or other groups")
     for group in given.group:
-        for row in [] if given.print else rows(group):
+        for row in [] if given.print else rows(group, given.encoder):
             if given.only is None or row.title in given.only or not row.continued:
                 run(row, group, given)
         print(f"\n{group}\n\n{table(group, given)}", flush=True)

@@ -222,12 +222,18 @@ class AdversarialTraining(Classifier):
             self.adopt(stored.classifier, stored.hparams["classifier"]["settings"])
         self.classifier.restore_text(checkpoint)
         super().restore_text(checkpoint)
-        self.adversary.restore(checkpoint_content(checkpoint).get("adversary", {}))
+        content = checkpoint_content(checkpoint)
+        self.adversary.restore(content.get("adversary", {}))
+        self._averaged = int(content.get("averaged_steps", 0))
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self.classifier.on_save_checkpoint(checkpoint)
         content = checkpoint[CHECKPOINT_KEY]
-        content |= {"method": type(self).__name__, "adversary": self.adversary.state()}
+        content |= {
+            "method": type(self).__name__,
+            "adversary": self.adversary.state(),
+            "averaged_steps": self._averaged,
+        }
 
     # Layers
 
@@ -294,7 +300,6 @@ class AdversarialTraining(Classifier):
 
     def on_fit_start(self) -> None:
         self.adversary.start(self)
-        self._averaged = self.trainer.global_step
         self._since, self._attacking = time.perf_counter(), 0.0
 
     def on_train_epoch_start(self) -> None:
@@ -318,6 +323,7 @@ class AdversarialTraining(Classifier):
         )
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        self._follow()
         problem = self.problem(batch, logs=self.logs_this_step())
         found = self.adversary.step(problem)
         self._attacking += problem.attacking
@@ -351,8 +357,12 @@ class AdversarialTraining(Classifier):
         for name, value in shown.items():
             self.log(name, value, batch_size=len(batch), prog_bar=name == "train/loss")
 
-    def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
-        """Move the averaged weights, if there are any and the optimiser has made a step."""
+    def _follow(self) -> None:
+        """Move the averaged weights after a step of the optimiser.
+
+        Before the next batch, and not after the last: checkpoints are written before a module's own
+        turn comes, and weights may be projected in between.
+        """
         if not self.adversary.averages or self.trainer.global_step == self._averaged:
             return
         self._averaged = self.trainer.global_step

@@ -215,6 +215,9 @@ def load_module(path: str | Path) -> TextModule:
         raise CheckpointError(msg)
     try:
         model = METHODS[method].from_settings(settings)
+        # Where the command line is building another module, it takes the arguments of that.
+        model.hparams.clear()
+        model.hparams.update(settings)
         model.restore_text(checkpoint)
         check_would_fit(checkpoint, model, path)
         model.configure_model()

@@ -209,8 +209,10 @@ class EpochTextAdversary(TextAdversary):
         seconds = time.perf_counter() - started
         success = hits / max(attacked, 1)
         shown = {"texts": len(found), "success": success, "seconds": seconds}
-        for name, value in shown.items():
-            module.log(f"train/adversarial_{name}", float(value), batch_size=1, sync_dist=True)
+        if module.logger is not None:
+            # At once: what waits for the end of the epoch is lost to a run that is cut off in it.
+            named = {f"train/adversarial_{name}": float(value) for name, value in shown.items()}
+            module.logger.log_metrics(named, step=module.global_step)
         if module.global_rank == 0:
             log.info(
                 "epoch %d: %d adversarial texts (%d wanted) from %d of %d training samples in "

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from tests.faults.injection import KillAtHook
 from tests.faults.program import Machine
-from tests.faults.settings import ALWAYS, BATCHES, METHODS, REVIEWS, SHORT
+from tests.faults.settings import ADVERSARIAL, ALWAYS, BATCHES, METHODS, REVIEWS, SHORT
 from tests.faults.state import compare_runs
 
 KILLS = {
@@ -58,7 +58,7 @@ class Cell(NamedTuple):
         ddp = ["--trainer.strategy=ddp", f"--trainer.devices={self.ranks}"]
         return [
             "fit",
-            *METHODS[self.method],
+            *{**METHODS, **ADVERSARIAL}[self.method],
             f"--model.warmup={rates[0]}",
             f"--model.decay={rates[1]}",
             *REVIEWS,
@@ -100,6 +100,10 @@ class Matrix:
         """The run without interruption."""
         name = cell._replace(kill="whole").name
         if name not in self._whole:
+            # All the resources that an adversary of these runs needs.
+            words = self.machine.where / "resources/corpora/stopwords/english"
+            words.parent.mkdir(parents=True, exist_ok=True)
+            words.write_text("the\na\nand\nis\n")
             outcome = self.machine.run(cell.command, f"--run={name}", ranks=cell.ranks)
             assert outcome.status == 0, outcome.err
             self._whole[name] = self.machine.where / "runs" / name

@@ -15,6 +15,25 @@ TRANSFORMER = [
 ]
 OLSA = ["--model=OLSA", "--model.width=8", "--model.heads=2", "--model.dropout=0.3"]
 METHODS = {"TextClassifier": TRANSFORMER, "OLSA": OLSA}
+INSIDE = [
+    "--model=AdversarialTraining",
+    *("--model.classifier=TextClassifier", "--model.classifier.width=16"),
+    *("--model.classifier.heads=2", "--model.classifier.depth=1", "--model.classifier.dropout=0.3"),
+]
+LETTERS = ["--model.adversary.recipe=deepwordbug", "--model.adversary.resources=resources"]
+ADVERSARIAL = {
+    "SMART": [*INSIDE, "--model.adversary=SMART", "--model.adversary.epsilon=0.1"],
+    "FreeLB": [*INSIDE, "--model.adversary=FreeLB"],
+    "TextAdversary": [
+        *(*INSIDE, "--model.adversary=TextAdversary", *LETTERS),
+        *("--model.adversary.clean_weight=0.5", "--model.adversary.share=0.5"),
+    ],
+    "EpochTextAdversary": [
+        *(*INSIDE, "--model.adversary=EpochTextAdversary", *LETTERS),
+        *("--model.adversary.clean_epochs=0", "--model.adversary.adversarial_share=0.3"),
+    ],
+}
+"""Noise, averaged weights, adversarial texts: what a resume could get wrong beside all that."""
 # 13 batches an epoch: the last is smaller, and alone in its window when gradients are accumulated.
 REVIEWS = ["--data=Reviews", "--data.limit_train=50"]
 BATCHES = 13

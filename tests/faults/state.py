@@ -69,6 +69,10 @@ def metrics(run: Path) -> dict[str, float | None]:
     return content
 
 
+TIMES = ("train/attack_share", "train/adversarial_seconds")
+"""Curves of what the clock says."""
+
+
 def compare_runs(whole: Path, parts: Path) -> list[str]:
     """Where a run that was interrupted differs from one that was not."""
     found = [
@@ -101,7 +105,7 @@ def curves(run: Path) -> dict[str, dict[int, float]]:
     return {
         tag: {e.step: e.value for e in events.Scalars(tag)}
         for tag in events.Tags()["scalars"]
-        if tag.startswith(("train/", "val/", "lr-"))
+        if tag.startswith(("train/", "val/", "lr-")) and tag not in TIMES
     }
 
 

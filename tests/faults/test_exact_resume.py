@@ -8,6 +8,14 @@ QUICK = [
     Cell("TextClassifier", 1, 0, 2, True, "mid-epoch"),
     Cell("OLSA", 1, 2, 1, False, "second epoch"),
     Cell("TextClassifier", 2, 0, 1, True, "boundary"),
+    Cell("SMART", 1, 0, 2, True, "mid-epoch"),
+    Cell("EpochTextAdversary", 1, 0, 1, True, "second epoch"),
+]
+MORE = [
+    Cell("FreeLB", 1, 0, 2, True, "mid-epoch"),
+    Cell("TextAdversary", 1, 0, 1, True, "second epoch"),
+    Cell("SMART", 2, 0, 1, False, "second epoch"),
+    Cell("EpochTextAdversary", 2, 0, 2, False, "mid-epoch"),
 ]
 
 
@@ -16,7 +24,10 @@ def test_killed_is_as_uninterrupted(matrix: Matrix, cell: Cell) -> None:
     assert matrix.differences(cell) == []
 
 
+EVERY = [*cells(), *MORE]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("cell", list(cells()), ids=[cell.name for cell in cells()])
+@pytest.mark.parametrize("cell", EVERY, ids=[cell.name for cell in EVERY])
 def test_in_every_combination(matrix: Matrix, cell: Cell) -> None:
     assert matrix.differences(cell) == []
