@@ -1,0 +1,125 @@
+"""Adversarial training by the real command line."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import QUIET, Steadfast, results
+
+SMALL = [
+    "--model=AdversarialTraining",
+    "--model.classifier=TextClassifier",
+    "--model.classifier.width=8",
+    "--model.classifier.heads=2",
+    "--model.classifier.warmup=0",
+    "--model.classifier.decay=none",
+]
+DATA = ["--data=Reviews", "--data.limit_train=96", "--data.batch_size=16"]
+STANDARD = [
+    "--model=TextClassifier",
+    "--model.width=8",
+    "--model.heads=2",
+    *DATA,
+    "--trainer.max_epochs=1",
+]
+TEXT = ["--model.adversary.recipe=deepwordbug", "--model.adversary.resources=resources"]
+
+
+@pytest.fixture
+def words(here: Path) -> Path:
+    """Stop words, which is all that deepwordbug needs."""
+    path = here / "resources/corpora/stopwords/english"
+    path.parent.mkdir(parents=True)
+    path.write_text("the\na\nand\nis\n")
+    return here
+
+
+def test_from_a_trained_classifier(words: Path, steadfast: Steadfast) -> None:
+    assert steadfast("train", STANDARD, QUIET, "--run=first").status == 0
+    first = "--model.init_from=runs/first/checkpoints/best.ckpt"
+    outcome = steadfast(
+        "train",
+        ["--model=AdversarialTraining", first, "--model.adversary=TextAdversary", *TEXT],
+        [*DATA, *QUIET, "--trainer.max_epochs=1", "--run=second"],
+    )
+    assert outcome.status == 0, outcome.err
+    assert results("second")["method"] == "AdversarialTraining"
+    assert {"test/accuracy", "test/pgd_accuracy"} <= results("second")["metrics"].keys()
+    # All that follows needs the first run no more.
+    Path("runs/first/checkpoints/best.ckpt").unlink()
+    assert steadfast("validate", "--run=second", QUIET).status == 0
+    attack = ["--attack=deepwordbug", "--attack.num_samples=4", "--attack.resources=resources"]
+    outcome = steadfast("attack", "--run=second", attack, QUIET)
+    assert outcome.status == 0, outcome.err
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        (["--model.classifier=TextClassifier"], "got no adversary, expected one"),
+        (["--model.adversary=FreeLB"], "got neither classifier nor init_from"),
+        (["--model.adversary=FreeLP"], "got --model.adversary FreeLP, expected one of PGDAdv"),
+        (
+            ["--model.adversary=FreeLB", "--model.classifier=MaskedLM"],
+            "got --model.classifier MaskedLM, expected one of OLSA",
+        ),
+        (
+            [*SMALL[1:], "--model.adversary=TextAdversary", "--model.adversary.recipe=texfooler"],
+            "got recipe 'texfooler', expected one of textfooler, textbugger",
+        ),
+        (
+            [*SMALL[1:], "--model.adversary=FreeLB", "--model.adversary.steps=0"],
+            "got steps=0",
+        ),
+        (
+            [*SMALL[1:], "--model.adversary=FreeLB", "--model.classifier.depth=-1"],
+            "got encoder='transformer' and depth=-1",
+        ),
+        (
+            [
+                *(*SMALL[1:], "--model.adversary=TextAdversary"),
+                *("--model.adversary.recipe=pwws", "--model.adversary.resources=resources"),
+            ],
+            "`python -m app resources wordnet` gets it",
+        ),
+        (
+            ["--model.adversary=FreeLB", "--model.init_from=none.ckpt"],
+            "got checkpoint none.ckpt, which is no file",
+        ),
+    ],
+)
+def test_errors(words: Path, steadfast: Steadfast, settings: list[str], says: str) -> None:
+    settings = ["--model=AdversarialTraining", *settings, *DATA, *QUIET, "--trainer.max_epochs=1"]
+    outcome = steadfast("train", settings, "--run=a")
+    assert outcome.status != 0
+    assert says in outcome.err
+    # One line; nothing is left behind that a second try would take for a run.
+    assert sum(line.startswith("error: ") for line in outcome.err.splitlines()) == 1
+    assert not Path("runs/a/checkpoints").exists()
+
+
+def test_a_budget_that_only_ranks_is_warned_about(words: Path, steadfast: Steadfast) -> None:
+    settings = [*SMALL, "--model.adversary=TextAdversary", *TEXT]
+    outcome = steadfast(
+        "fit",
+        [*settings, "--model.adversary.query_budget=3", *DATA, *QUIET, "--trainer.max_steps=1"],
+        "--run=a",
+    )
+    assert outcome.status == 0
+    assert outcome.err.count("are used up by ranking the words") == 1
+
+
+def test_other_classes(here: Path, steadfast: Steadfast) -> None:
+    assert steadfast("train", STANDARD, QUIET, "--run=first").status == 0
+    rows = "\n".join(f"word {i}\t{'abc'[i % 3]}" for i in range(30))
+    for split in ("train", "validation", "test"):
+        Path(f"{split}.tsv").write_text(f"text\tlabel\n{rows}\n")
+    outcome = steadfast(
+        "fit",
+        ["--model=AdversarialTraining", "--model.adversary=FreeLB"],
+        ["--model.init_from=runs/first/checkpoints/best.ckpt", "--data=TextFiles"],
+        [f"--data.{split}={split}.tsv" for split in ("train", "validation", "test")],
+        ["--run=a", *QUIET, "--trainer.max_epochs=1"],
+    )
+    assert outcome.status == 1
+    assert "expected the model's ['negative', 'positive']" in outcome.err
