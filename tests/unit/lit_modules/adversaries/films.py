@@ -103,8 +103,9 @@ class World:
         self.classifier = classifier(self.samples, pairs=self.pairs)
 
     def module(self) -> Any:
-        def log(name: str, value: float, **_: Any) -> None:
-            self.logged[name] = float(value)
+        def log_metrics(metrics: dict[str, float], step: int) -> None:
+            assert step == 7
+            self.logged |= metrics
 
         return cast(
             "Any",
@@ -116,7 +117,8 @@ class World:
                 run_seed=self.seed,
                 current_epoch=self.epoch,
                 global_rank=0,
-                log=log,
+                global_step=7,
+                logger=SimpleNamespace(log_metrics=log_metrics),
             ),
         )
 
