@@ -30,7 +30,7 @@ ENCODER = [
 LIMIT = {
     "sst2": ["--data.limit_train=20000"],
     "minilm": [
-        *("--data.limit_train=10000", "--data.batch_size=32"),
+        *("--data.limit_train=5000", "--data.batch_size=32"),
         "--model.optimizer.init_args.lr=5e-5",
     ],
     "reviews": [],
