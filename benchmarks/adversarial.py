@@ -149,6 +149,24 @@ def table(group: str, given: argparse.Namespace) -> str:
     return "\n".join(lines)
 
 
+def draw(path: Path, given: argparse.Namespace) -> None:
+    """Clean accuracy and mean under attack of all rows that were attacked, as PNG."""
+    from app.figures import Bars, grouped_bars
+
+    found = []
+    for group in given.group:
+        for row in rows(group, given.encoder):
+            clean, _, *_, mean = line(row, given)
+            if clean is not None and mean is not None:
+                found.append((f"{group}\n{row.title.replace('one more epoch, ', '')}", clean, mean))
+    if not found:
+        msg = f"got no attacked runs in {given.runs_dir}, expected some: run without --print first"
+        raise SystemExit(msg)
+    names, clean_bars, attacked_bars = zip(*found, strict=True)
+    bars = [Bars(name="clean", height=clean_bars), Bars(name="under attack", height=attacked_bars)]
+    grouped_bars(names, bars, path, y_label="accuracy, %")
+
+
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -171,6 +189,8 @@ def main() -> None:
             if given.only is None or row.title in given.only or not row.continued:
                 run(row, group, given)
         print(f"\n{group}\n\n{table(group, given)}", flush=True)
+    if given.figure is not None:
+        draw(given.figure, given)
 
 
 if __name__ == "__main__":
