@@ -25,6 +25,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", ":", "-.")
 HATCHES = ("", "//", "..", "\\\\", "xx", "--", "++")
 FINE = (0, (1, 2))
+_LEVEL = 36
+"""Characters of names of groups that stand beside each other; more are written aslant."""
 STYLE: dict[str, Any] = {
     "figure.figsize": (6.4, 4.0),  # inches; at 150 dots each, 960 x 600 pixels
     "figure.dpi": 150,
@@ -196,7 +198,13 @@ def grouped_bars(
             )
         if line is not None:
             axes.axhline(line, color="#555555", linewidth=1.0, linestyle="--")
-        axes.set_xticks(range(len(groups)), [harmless(group) for group in groups])
+        labels = [_shown(group) for group in groups]
+        axes.set_xticks(range(len(groups)), labels)
+        if sum(map(len, labels)) > _LEVEL:
+            axes.tick_params(axis="x", labelrotation=40)
+            for label in axes.get_xticklabels():
+                label.set_horizontalalignment("right")
+                label.set_rotation_mode("anchor")
         axes.set(xlabel=_shown(x_label), ylabel=_shown(y_label), title=_shown(title))
         figure.legend(loc="outside right upper")
         if path is not None:

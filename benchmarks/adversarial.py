@@ -158,12 +158,13 @@ def draw(path: Path, given: argparse.Namespace) -> None:
         for row in rows(group, given.encoder):
             clean, _, *_, mean = line(row, given)
             if clean is not None and mean is not None:
-                found.append((f"{group}\n{row.title.replace('one more epoch, ', '')}", clean, mean))
+                title = row.title.removeprefix("one more epoch, ").removesuffix(" training")
+                found.append((f"{group}: {title}", clean, mean))
     if not found:
         msg = f"got no attacked runs in {given.runs_dir}, expected some: run without --print first"
         raise SystemExit(msg)
-    names, clean_bars, attacked_bars = zip(*found, strict=True)
-    bars = [Bars(name="clean", height=clean_bars), Bars(name="under attack", height=attacked_bars)]
+    names, clean_bars, attacked = zip(*found, strict=True)
+    bars = [Bars(name="clean", height=clean_bars), Bars(name="under attack", height=attacked)]
     grouped_bars(names, bars, path, y_label="accuracy, %")
 
 
