@@ -3,7 +3,6 @@
 Sources and measurements are in docs/methods/adversarial.md.
 """
 
-import inspect
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,13 +19,11 @@ from lit_modules.adversaries.noise import sample_seeds
 from lit_modules.averaged import AveragedWeights
 from lit_modules.base import Classifier, labels_of
 from lit_modules.means import SampleMeans
+from lit_modules.nested import CODE, named, settings_of
 from lit_modules.processes import batch_weight, global_means
 from lit_modules.schedule import Decay
 from lit_modules.text_module import CHECKPOINT_KEY, checkpoint_content
 from text import Batch, Text, Tokenizer
-
-_CODE = ("optimizer", "lr_scheduler")
-"""Settings that no checkpoint holds."""
 
 
 class AdversarialTraining(Classifier):
@@ -71,8 +68,8 @@ class AdversarialTraining(Classifier):
             )
             raise ValueError(msg)
         super().__init__()
-        self.save_hyperparameters(ignore=[*_CODE, "init_from", "adversary", "classifier"])
-        self.hparams.update(adversary=_named(adversary, adversary.settings()), classifier=None)
+        self.save_hyperparameters(ignore=[*CODE, "init_from", "adversary", "classifier"])
+        self.hparams.update(adversary=named(adversary, adversary.settings()), classifier=None)
         self.adversary, self.init_from = adversary, init_from
         self.own = {"optimizer": optimizer, "lr_scheduler": lr_scheduler}
         self.own_schedule = {"warmup": warmup, "decay": decay}
@@ -92,7 +89,7 @@ class AdversarialTraining(Classifier):
             msg = "got AdversarialTraining in AdversarialTraining, expected a plain classifier"
             raise ValueError(msg)
         if classifier is not None:
-            self.adopt(classifier, _settings(classifier))
+            self.adopt(classifier, settings_of(classifier))
         if init_from is not None:
             self._read(init_from)
 
@@ -114,7 +111,7 @@ class AdversarialTraining(Classifier):
             )
             raise ValueError(msg)
         self.classifier = classifier
-        self.hparams["classifier"] = _named(classifier, settings)
+        self.hparams["classifier"] = named(classifier, settings)
         names = classifier.metric_names
         self.metric_names = names
         self.val_means = SampleMeans((*names, "pgd_accuracy"))
@@ -140,7 +137,7 @@ class AdversarialTraining(Classifier):
             return
         name = type(self._origin).__name__
         if not hasattr(self, "classifier"):
-            self.adopt(self._origin.train(), _settings(self._origin))
+            self.adopt(self._origin.train(), settings_of(self._origin))
             self._origin = None
         elif type(self.classifier) is not type(self._origin):
             msg = (
@@ -173,11 +170,9 @@ class AdversarialTraining(Classifier):
     def attach_samples(
         self, samples: Callable[[], Mapping[int, TextSample]], text_columns: Sequence[str]
     ) -> None:
-        """Say where the training texts are.
+        """Say how to get the training texts by their ids, and what the texts of a pair are called.
 
-        Args:
-            samples: gives them by sample id; called when they are first needed.
-            text_columns: names of the texts of a sample.
+        They are read when they are first needed.
         """
         self._read_samples, self._samples = samples, None
         self.text_columns = text_columns
@@ -341,15 +336,8 @@ class AdversarialTraining(Classifier):
         """
         shown = {"train/loss": found.loss.detach()}
         if self.logs_this_step():
-            parts = {f"train/{name}": value for name, value in found.values.items()}
-            parts |= self.training_values(batch)
-            for name, (part, whole) in found.ratios.items():
-                parts |= {f"{name} of": part.float(), f"{name} in": whole.float()}
-            shown = global_means(self.trainer, {**shown, **parts}, weight)
-            for name in found.ratios:
-                part, whole = shown.pop(f"{name} of"), shown.pop(f"{name} in")
-                if whole > 0:  # a rate among none is none
-                    shown[f"train/{name}"] = part / whole
+            shown |= found.shown() | self.training_values(batch)
+            shown = found.quotients(global_means(self.trainer, shown, weight))
             now = time.perf_counter()
             share = self._attacking / max(now - self._since, 1e-9)
             shown["train/attack_share"] = found.loss.new_tensor(share).detach()
@@ -368,22 +356,3 @@ class AdversarialTraining(Classifier):
         self._averaged = self.trainer.global_step
         early = self._averaged <= 0.1 * self.classifier.total_steps()
         self.average.update(self.classifier, self.adversary.average_decay[0 if early else 1])
-
-
-def _named(one: object, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain values from which it can be built again."""
-    return {"name": type(one).__name__, "settings": dict(settings)}
-
-
-def _settings(classifier: Classifier) -> dict[str, Any]:
-    """The arguments of a classifier that checkpoints hold."""
-    settings = dict(classifier.hparams)
-    # Built by the command line inside another module, it has the notes of that one's arguments.
-    given = settings.get("classifier")
-    if isinstance(given, Mapping):
-        accepted = inspect.signature(type(classifier).__init__).parameters
-        arguments = {**given.get("init_args", {}), **given.get("dict_kwargs", {})}
-        settings = {name: value for name, value in arguments.items() if name in accepted}
-        classifier.hparams.clear()
-        classifier.hparams.update(settings)
-    return {k: v for k, v in settings.items() if k not in _CODE and not k.startswith("_")}

@@ -33,6 +33,22 @@ class Found(NamedTuple):
     values: dict[str, Tensor]
     ratios: dict[str, tuple[Tensor, Tensor]]
 
+    def shown(self) -> dict[str, Tensor]:
+        """All scalars, by names of which means over processes can be taken."""
+        parts = {f"train/{name}": value for name, value in self.values.items()}
+        for name, (part, whole) in self.ratios.items():
+            parts |= {f"{name} of": part.float(), f"{name} in": whole.float()}
+        return parts
+
+    def quotients(self, means: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Means of `shown`, with quotients in place of their parts; a rate among none is none."""
+        left = dict(means)
+        for name in self.ratios:
+            part, whole = left.pop(f"{name} of"), left.pop(f"{name} in")
+            if whole > 0:
+                left[f"train/{name}"] = part / whole
+        return left
+
 
 class TextSample(NamedTuple):
     """A text of the training split.
