@@ -78,6 +78,12 @@ def rows(group: str, encoder: str | None = None) -> list[Row]:
         options += SHORTER if (group, name) == ("minilm", "freelb") else []
         title = "one more epoch, plain" if name == "none" else name
         found.append(Row(title, f"{group}-{name}", options))
+    if group == "reviews":
+        names = ("reviews.yaml", "adversaries/textfooler.yaml")
+        options = [f"--config={CONFIGS}/adversarial/{name}" for name in names]
+        options += ["--model.adversary.init_args.similarity=0", "--trainer.max_epochs=8"]
+        options += ["--model.adversary.init_args.extend_vocabulary=true"]
+        found.append(Row("textfooler from the start", "reviews-start", options, continued=False))
     return found
 
 
@@ -93,7 +99,7 @@ def run(row: Row, group: str, given: argparse.Namespace) -> None:
         if row.continued:
             first = given.runs_dir / f"{group}-standard/checkpoints/best.ckpt"
             options.append(f"--model.init_from={first}")
-        if row.title in ("textfooler", "a2t"):
+        if row.title.startswith(("textfooler", "a2t")):
             options.append(f"--model.adversary.init_args.resources={given.data_dir}")
         call("fit", options)
     if "test" not in done:
@@ -187,7 +193,7 @@ def main() -> None:
         parser.error("give --encoder FOLDER for group minilm, or other groups")
     for group in given.group:
         for row in [] if given.print else rows(group, given.encoder):
-            if given.only is None or row.title in given.only or not row.continued:
+            if given.only is None or row.title in (*given.only, "standard training"):
                 run(row, group, given)
         print(f"\n{group}\n\n{table(group, given)}", flush=True)
     if given.figure is not None:

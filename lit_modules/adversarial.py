@@ -198,7 +198,10 @@ class AdversarialTraining(Classifier):
         if self._unreadable is not None:
             raise self._unreadable
         origin = self._origin or self.classifier
-        return origin.tokenizer or self.classifier.build_tokenizer(texts)
+        if origin.tokenizer is not None:
+            return origin.tokenizer
+        known = list(texts)
+        return self.classifier.build_tokenizer([*known, *self.adversary.more_texts(known)])
 
     def attach(
         self, tokenizer: Tokenizer, class_names: Sequence[str], *, pairs: bool = False

@@ -83,6 +83,14 @@ class Adversary:
         names = inspect.signature(type(self).__init__).parameters
         return {name: getattr(self, name) for name in names if name != "self"}
 
+    def more_texts(self, texts: Sequence[Text]) -> list[str]:
+        """What a vocabulary should know beside the training texts.
+
+        Asked before there are weights, where the vocabulary is built anew.
+        """
+        del texts
+        return []
+
     def start(self, module: "AdversarialTraining") -> None:
         """Make what is needed before the first step; the model has its weights.
 

@@ -86,6 +86,7 @@ class EpochTextAdversary(TextAdversary):
         word_similarity: float | None = None,
         candidates: int | None = None,
         columns: Sequence[str] | None = None,
+        extend_vocabulary: bool = False,
         batch_size: int = 256,
     ) -> None:
         """Keep the settings.
@@ -109,6 +110,7 @@ class EpochTextAdversary(TextAdversary):
             word_similarity: least cosine of the vectors of a word and its replacement.
             candidates: replacements that are tried for a word.
             columns: names of the texts of a pair that may be changed; by the task if null.
+            extend_vocabulary: also take up the words that the attack may put in.
             batch_size: texts per forward pass of the attack; halved when memory runs out.
 
         Raises:
@@ -128,6 +130,7 @@ class EpochTextAdversary(TextAdversary):
             word_similarity=word_similarity,
             candidates=candidates,
             columns=columns,
+            extend_vocabulary=extend_vocabulary,
             batch_size=batch_size,
         )
         if clean_epochs < 0 or interval < 1 or not 0 < adversarial_share <= 1 or weight <= 0:

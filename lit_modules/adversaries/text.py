@@ -25,6 +25,7 @@ from lit_modules.adversaries.text_passes import (
     succeeded,
     values,
 )
+from lit_modules.adversaries.wording import replacements
 from lit_modules.base import Classifier
 from text import Text
 
@@ -65,6 +66,7 @@ class TextAdversary(Adversary):
         candidates: int | None = None,
         columns: Sequence[str] | None = None,
         batch_size: int = 256,
+        extend_vocabulary: bool = False,
         reuse_ranks: int = 0,
     ) -> None:
         """Keep the settings.
@@ -94,6 +96,9 @@ class TextAdversary(Adversary):
             candidates: replacements that are tried for a word.
             columns: names of the texts of a pair that may be changed; by the task if null.
             batch_size: texts per forward pass of the attack; halved when memory runs out.
+            extend_vocabulary: where a vocabulary of words is built for this run, also take up the
+                words that the attack may put in the place of others: without, it knows few of
+                them, and what it does not know says nothing.
             reuse_ranks: for how many epochs after it was found the order of the words of a text is
                 kept: saves the questions that ranking asks, for another ranking than the model
                 would give now.
@@ -116,6 +121,7 @@ class TextAdversary(Adversary):
         self.sentence_encoder, self.masked_lm = sentence_encoder, masked_lm
         self.similarity, self.word_similarity = similarity, word_similarity
         self.candidates, self.batch_size = candidates, batch_size
+        self.extend_vocabulary = extend_vocabulary
         self.columns = None if columns is None else list(columns)
         self.reuse_ranks = reuse_ranks
         self._ranks = Ranks(reuse_ranks) if reuse_ranks else None
@@ -163,6 +169,16 @@ class TextAdversary(Adversary):
             self._ranks.restore(state.get("ranks", []))
 
     # Before the first step
+
+    def more_texts(self, texts: Sequence[Text]) -> list[str]:
+        """See `Adversary`.
+
+        Raises:
+            ValueError: resources of the attack are not there.
+        """
+        if not self.extend_vocabulary:
+            return []
+        return replacements(self._build(torch.device("cpu")), texts)
 
     def start(self, module: "AdversarialTraining") -> None:
         """See `Adversary`: builds the attack.

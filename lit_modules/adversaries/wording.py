@@ -1,0 +1,43 @@
+"""The words that an attack may put into texts."""
+
+from collections.abc import Iterable
+from random import Random
+
+from attacks.composition import Attack, Job, Transformation
+from attacks.document import Document
+from attacks.transformations import Composite, EmbeddingSwap, WordNetSwap
+from text import Text
+
+
+def replacements(attack: Attack, texts: Iterable[Text]) -> list[str]:
+    """Words that may stand for those of some texts, each once, in the order of the alphabet.
+
+    Those from neighbours and from WordNet: what is made of characters has no end, and a masked
+    language model has to see the whole text. Constraints, which look at texts, are not asked.
+
+    Args:
+        attack: the composition.
+        texts: all of a corpus.
+    """
+    words: set[str] = set()
+    for text in texts:
+        words.update(Document.of(text).words)
+    jobs = [
+        Job(document, document, [0], Random(0), 0)
+        for document in map(Document.of, sorted(words))
+        if len(document) == 1
+    ]
+    found = {
+        candidate.word
+        for part in _parts(attack.transformation)
+        if isinstance(part, EmbeddingSwap | WordNetSwap)
+        for candidates in part.propose(jobs)
+        for candidate in candidates
+    }
+    return sorted(found)
+
+
+def _parts(transformation: Transformation) -> list[Transformation]:
+    if isinstance(transformation, Composite):
+        return [one for part in transformation.transformations for one in _parts(part)]
+    return [transformation]
