@@ -153,6 +153,9 @@ class AdversarialTraining(Classifier):
         from lit_modules.checkpoint import METHODS  # which knows this class as well
 
         parts = dict(settings)
+        if "init_from" in parts:
+            msg = "a setting init_from, which no checkpoint of ours has: it would have a file read"
+            raise ValueError(msg)
         inner, outer = dict(parts.pop("classifier")), dict(parts.pop("adversary"))
         method, adversary = METHODS[inner.pop("name")], ADVERSARIES[outer.pop("name")]
         classifier = method.from_settings(inner["settings"])

@@ -238,3 +238,29 @@ def test_what_is_logged(adversary: Adversary) -> None:
     assert "alpha_1/layer_1" in shown
     assert 0 <= shown["train/attack_share"] <= 1
     assert 0 <= shown.get("train/attack_success", torch.tensor(0)) <= 1
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"init_from": "other.ckpt"}, "would have a file read"),
+        ({"classifier": {"name": "MaskedLM", "settings": {}}}, "can be built"),
+        ({"classifier": {"name": "os", "settings": {}}}, "can be built"),
+        ({"classifier": {"name": "AdversarialTraining", "settings": {}}}, "can be built"),
+        ({"adversary": {"name": "PGDAdversary", "settings": {"steps": 0}}}, "steps=0"),
+        ({"adversary": {"name": "Adversary", "settings": {}}}, "can be built"),
+        ({"adversary": "FreeLB"}, "can be built"),
+        ({"classifier": None}, "can be built"),
+    ],
+)
+def test_checkpoints_that_were_made_to_harm(
+    tmp_path: Path, change: dict[str, Any], says: str
+) -> None:
+    """Nothing but our own classes is made of what they say, and no file is opened for them."""
+    module = wrapped(attached(plain()), FreeLB())
+    run = trainer(max_epochs=1)
+    run.fit(module, loader(module, SINGLE, 3), loader(module, SINGLE, 7))
+    module.hparams.update(change)
+    run.save_checkpoint(tmp_path / "a.ckpt")
+    with pytest.raises(CheckpointError, match=says):
+        lit_modules.load(tmp_path / "a.ckpt")
