@@ -11,11 +11,10 @@ draws them.
 """
 
 import argparse
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
+
+from benchmarks.runs import call, results
 
 RECIPES = ("textfooler", "textbugger", "bae", "deepwordbug", "pwws", "a2t")
 ADVERSARIES = ("none", "fgsm", "pgd", "freelb", "smart", "virtual", "a2t", "textfooler")
@@ -112,19 +111,6 @@ def run(row: Row, group: str, given: argparse.Namespace) -> None:
         options += ["--attack.resources", str(given.data_dir)]
         options += ["--attack.masked_lm", given.masked_lm] if "bae" in missing else []
         call("attack", options)
-
-
-def call(command: str, options: list[str]) -> None:
-    """One command of the program."""
-    words = [sys.executable, "-m", "app", command, *options]
-    print("$", " ".join(words), file=sys.stderr, flush=True)
-    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
-
-
-def results(path: Path) -> dict[str, dict[str, float]]:
-    """A run's `results.json`, empty if there is none."""
-    file = path / "results.json"
-    return json.loads(file.read_text()) if file.is_file() else {"metrics": {}, "seconds": {}}
 
 
 def accuracy(runs: Path, row: Row, recipe: str) -> float | None:

@@ -10,15 +10,14 @@ nothing is run.
 
 import argparse
 import gzip
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean, median
 from typing import NamedTuple
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from benchmarks.runs import call, results
 
 CONFIGS = Path("configs/unibert")
 RECIPES = ("pwws", "textbugger", "textfooler")
@@ -161,19 +160,6 @@ def distil(given: argparse.Namespace) -> None:
     options += ["--trainer.max_steps=200", "--trainer.limit_val_batches=2"]
     options += ["--checkpoint.monitor=null", "--trainer.enable_progress_bar=false"]
     call("fit", [*options, "--runs_dir", str(given.runs_dir), "--run", "distil"])
-
-
-def call(command: str, options: list[str]) -> None:
-    """One command of the program."""
-    words = [sys.executable, "-m", "app", command, *options]
-    print("$", " ".join(words), file=sys.stderr, flush=True)
-    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
-
-
-def results(path: Path) -> dict[str, dict[str, float]]:
-    """A run's `results.json`, empty if there is none."""
-    file = path / "results.json"
-    return json.loads(file.read_text()) if file.is_file() else {"metrics": {}, "seconds": {}}
 
 
 def stages(path: Path) -> set[str]:
