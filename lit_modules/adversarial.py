@@ -139,6 +139,7 @@ class AdversarialTraining(Classifier):
         if not hasattr(self, "classifier"):
             self.adopt(self._origin.train(), settings_of(self._origin))
             self._origin = None
+            self.configure_model()  # the classifier has its weights: so has what goes with them
         elif type(self.classifier) is not type(self._origin):
             msg = (
                 f"got init_from {path}, a checkpoint of {name}, for a classifier "

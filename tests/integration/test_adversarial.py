@@ -34,12 +34,13 @@ def words(here: Path) -> Path:
     return here
 
 
-def test_from_a_trained_classifier(words: Path, steadfast: Steadfast) -> None:
+@pytest.mark.parametrize("adversary", [["TextAdversary", *TEXT], ["SMART"]], ids=lambda a: a[0])
+def test_from_a_trained_classifier(words: Path, steadfast: Steadfast, adversary: list[str]) -> None:
     assert steadfast("train", STANDARD, QUIET, "--run=first").status == 0
     first = "--model.init_from=runs/first/checkpoints/best.ckpt"
     outcome = steadfast(
         "train",
-        ["--model=AdversarialTraining", first, "--model.adversary=TextAdversary", *TEXT],
+        ["--model=AdversarialTraining", first, "--model.adversary", *adversary],
         [*DATA, *QUIET, "--trainer.max_epochs=1", "--run=second"],
     )
     assert outcome.status == 0, outcome.err
