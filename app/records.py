@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import IO, Any
 
@@ -142,7 +143,7 @@ class Records:
             self._part.close()
         gather(self._trainer, [None])  # the outcome stands; now the parts may go
         if self.folder is not None:
-            for part in self.folder.glob("rank-*.jsonl"):
+            for part in self._parts():
                 part.unlink(missing_ok=True)
             with suppress(OSError):  # where the lock lies, the folder stays until that goes
                 self.folder.rmdir()
@@ -168,7 +169,10 @@ class Records:
         path = self.folder / ".lock"
         while True:
             self.folder.mkdir(parents=True, exist_ok=True)
-            lock = path.open("wb")
+            try:
+                lock = path.open("wb")
+            except FileNotFoundError:  # who had the folder has just deleted it
+                continue
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -182,11 +186,21 @@ class Records:
                 return True
             lock.close()
 
+    def _parts(self) -> list[Path]:
+        """The parts that this process can see."""
+        if self.folder is None:
+            return []
+        # Not `Path.glob`: it fails where another process deletes the folder while it looks.
+        with suppress(FileNotFoundError), os.scandir(self.folder) as entries:
+            names = sorted(entry.name for entry in entries)
+            return [self.folder / name for name in names if fnmatch(name, "rank-*.jsonl")]
+        return []
+
     def _read_parts(self) -> tuple[dict[int, Record], list[Path]]:
         """The records that this process can see, and the parts that are about something else."""
         found: dict[int, Record] = {}
         stale: list[Path] = []
-        for path in [] if self.folder is None else sorted(self.folder.glob("rank-*.jsonl")):
+        for path in self._parts():
             about, records, _ = read_part(path)
             if self._about is None or about != self._about:
                 stale.append(path)

@@ -1,4 +1,5 @@
 import json
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -123,6 +124,26 @@ def test_goes_on_after_kills_with_any_number_of_processes(
     assert sitting(path, 2, samples) == [expected, expected]
     assert lines(path) == [record(sample) for sample in samples]
     assert not path.with_suffix(".parts").exists()
+
+
+@pytest.mark.parametrize("outcome", [False, True])
+def test_another_process_deletes_the_folder_while_this_one_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: bool
+) -> None:
+    path = tmp_path / "out.jsonl"
+    folder, looked = path.with_suffix(".parts"), os.scandir
+
+    def scandir(place: Any = ".") -> Any:
+        if place == folder and path.is_file() == outcome:
+            for entry in list(looked(place)):
+                Path(entry).unlink()
+            folder.rmdir()
+        return looked(place)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert sitting(path, 1, [2, 0, 1]) == [set()]
+    assert lines(path) == [record(sample) for sample in range(3)]
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize("about", [{**ABOUT, "bound": "paper"}, None])
