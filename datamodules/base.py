@@ -13,7 +13,7 @@ from datamodules.examples import EncodedTexts, Example, fingerprint, to_examples
 from datamodules.loaders import FixedBatches, make_loader
 from datamodules.readers import DataError, find_file, read_rows
 from datamodules.sampler import BucketBatchSampler, permutation
-from text import Batch, Text, Tokenizer
+from text import Batch, TaskName, Text, Tokenizer
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +52,10 @@ class TextDataModule(Corpus):
 
     corpus: str
     """Name in results, and of the folder on disk."""
+    task: TaskName = "classification"
+    """What is asked of a text."""
+    target_range: tuple[float, float] = (0.0, 1.0)
+    """Least and greatest target, where the task is regression."""
     classes: ClassVar[tuple[str, ...]]
     """Class names, by the index that stands for them in files and results."""
     text_columns: tuple[str, ...] = ("text",)

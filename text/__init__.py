@@ -1,6 +1,18 @@
 """What a corpus and a module share: tokenizers, vocabulary, and the batch."""
 
-from text.batch import Batch, Encoding, Span, Text, collate, length_batches
+from text.batch import (
+    IGNORED,
+    Batch,
+    Choices,
+    Encoding,
+    Sample,
+    Span,
+    TaskName,
+    Text,
+    Words,
+    collate,
+    length_batches,
+)
 from text.hub import hub_reachable
 from text.hugging_face import save_tokenizer
 from text.pretrained import PretrainedTokenizer
@@ -10,14 +22,19 @@ from text.word import WordTokenizer, split_words
 from text.word_piece import train_word_piece
 
 __all__ = [
+    "IGNORED",
     "Batch",
+    "Choices",
     "Encoding",
     "PretrainedTokenizer",
+    "Sample",
     "Span",
+    "TaskName",
     "Text",
     "Tokenizer",
     "Vocabulary",
     "WordTokenizer",
+    "Words",
     "collate",
     "hub_reachable",
     "length_batches",

@@ -3,13 +3,51 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+TaskName = Literal["classification", "regression", "tagging", "choice"]
+"""What is asked of a sample: its class, a number, a tag of each of its words, or which of several
+continuations is right."""
+
+IGNORED = -100
+"""Label of the tokens that carry no tag: torch's default `ignore_index`."""
+
 Text = str | tuple[str, str]
 """One input: a string, or a pair of strings (premise and hypothesis, two questions, ...)."""
+
+
+class Words(NamedTuple):
+    """One sentence whose words are given, for tagging.
+
+    Attributes:
+        words: at least one; a tag belongs to each.
+    """
+
+    words: tuple[str, ...]
+
+
+class Choices(NamedTuple):
+    """A context and several continuations, for multiple choice.
+
+    Attributes:
+        context: the first text of each pair (context, choice) that is read.
+        choices: at least two second texts.
+    """
+
+    context: str
+    choices: tuple[str, ...]
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The pairs (context, choice), in the order of the choices."""
+        return [(self.context, choice) for choice in self.choices]
+
+
+Sample = Text | Words | Choices
+"""One input of any task. `Words` and `Choices` are tuples too: ask for them before `Text`."""
 
 
 class Encoding(NamedTuple):
@@ -42,15 +80,20 @@ class Span(NamedTuple):
 
 @dataclass(slots=True)
 class Batch:
-    """A padded batch of B texts of at most N tokens.
+    """A padded batch of B samples in R = B * `choices` rows of at most N tokens.
 
     Attributes:
-        input_ids: `[B, N]` int64 token ids; the padding id where `mask` is False.
-        mask: `[B, N]` bool, True at real tokens. Every row has at least one real token.
+        input_ids: `[R, N]` int64 token ids; the padding id where `mask` is False.
+        mask: `[R, N]` bool, True at real tokens. Every row has at least one real token.
         sample_ids: `[B]` int64, the position of each sample in its split: unique within the split,
             the same for any batch size, order and number of processes.
-        labels: `[B]` int64 class indices, or None where the data carries no labels.
-        segment_ids: `[B, N]` int64 (0 first text, 1 second), or None for single texts.
+        labels: None where the data carries no labels; else, by task,
+            classification: `[B]` int64 class indices,
+            choice: `[B]` int64, the index of the right choice,
+            regression: `[B]` float32 targets,
+            tagging: `[B, N]` int64 tags at the first token of each word, `IGNORED` elsewhere.
+        segment_ids: `[R, N]` int64 (0 first text, 1 second), or None for single texts.
+        choices: rows of each sample, which stand one after the other; 1 but for multiple choice.
     """
 
     input_ids: Tensor
@@ -58,13 +101,15 @@ class Batch:
     sample_ids: Tensor
     labels: Tensor | None = None
     segment_ids: Tensor | None = None
+    choices: int = 1
 
     def __len__(self) -> int:
-        return self.input_ids.shape[0]
+        """B, the number of samples."""
+        return self.sample_ids.shape[0]
 
     @property
     def lengths(self) -> Tensor:
-        """`[B]` int64, the number of real tokens of each text."""
+        """`[R]` int64, the number of real tokens of each row."""
         return self.mask.sum(dim=1)
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Batch":
@@ -79,6 +124,7 @@ class Batch:
             self.sample_ids.to(device, non_blocking=non_blocking),
             move(self.labels),
             move(self.segment_ids),
+            self.choices,
         )
 
     def pin_memory(self) -> "Batch":
@@ -89,6 +135,7 @@ class Batch:
             self.sample_ids.pin_memory(),
             None if self.labels is None else self.labels.pin_memory(),
             None if self.segment_ids is None else self.segment_ids.pin_memory(),
+            self.choices,
         )
 
 
@@ -123,40 +170,61 @@ def collate(
     *,
     pad_id: int,
     sample_ids: Sequence[int] | None = None,
-    labels: Sequence[int] | None = None,
+    labels: Sequence[int] | Sequence[float] | Sequence[Sequence[int]] | None = None,
     pairs: bool = False,
+    choices: int = 1,
 ) -> Batch:
     """Pad encoded texts to the longest of them.
 
     Args:
-        encodings: B >= 1 encoded texts, each with at least one token.
+        encodings: B * `choices` >= 1 encoded texts, each with at least one token; the choices of a
+            sample one after the other.
         pad_id: token id written where there is no token.
         sample_ids: B ids; 0 ... B-1 if not given.
-        labels: B class indices, or None for unlabelled texts.
+        labels: B class indices (int), B targets (float), for each of B texts one tag per token, or
+            None for unlabelled texts.
         pairs: whether to carry `segment_ids`.
+        choices: rows of each sample.
 
     Raises:
-        ValueError: no texts, or a text without a single token.
+        ValueError: no texts, a text without a single token, a number of texts that is no multiple
+            of `choices`, or tags of another number than tokens.
     """
     lengths = [len(encoding.input_ids) for encoding in encodings]
     if not lengths or min(lengths) == 0:
         empty = "no texts" if not lengths else f"no tokens in text {lengths.index(0)}"
         msg = f"got {empty}, expected at least one text with at least one token each"
         raise ValueError(msg)
+    if choices < 1 or len(lengths) % choices:
+        msg = f"got {len(lengths)} texts for {choices=}, expected as many texts for each sample"
+        raise ValueError(msg)
     shape = (len(lengths), max(lengths))
     mask = torch.arange(shape[1]) < torch.tensor(lengths).unsqueeze(1)
 
-    def padded(rows: Iterable[list[int]], fill: int) -> Tensor:
+    def padded(rows: Iterable[Sequence[int]], fill: int) -> Tensor:
         # One flat copy: the True places of a mask are visited row by row, as tokens are here.
         flat = torch.tensor(list(chain.from_iterable(rows)), dtype=torch.int64)
         return torch.full(shape, fill, dtype=torch.int64).masked_scatter_(mask, flat)
 
+    def targets() -> Tensor | None:
+        if labels is None:
+            return None
+        tags = [label for label in labels if not isinstance(label, int | float)]
+        if not tags:
+            whole = all(isinstance(label, int) for label in labels)
+            return torch.tensor(list(labels), dtype=torch.int64 if whole else torch.float32)
+        if [len(row) for row in tags] != lengths:
+            msg = f"got tags of {[len(row) for row in tags]} tokens, expected {lengths}"
+            raise ValueError(msg)
+        return padded(tags, IGNORED)
+
     segments = padded((encoding.segment_ids for encoding in encodings), 0) if pairs else None
-    ids = range(shape[0]) if sample_ids is None else sample_ids
+    ids = range(shape[0] // choices) if sample_ids is None else sample_ids
     return Batch(
         input_ids=padded((encoding.input_ids for encoding in encodings), pad_id),
         mask=mask,
         sample_ids=torch.tensor(list(ids), dtype=torch.int64),
-        labels=None if labels is None else torch.tensor(list(labels), dtype=torch.int64),
+        labels=targets(),
         segment_ids=segments,
+        choices=choices,
     )

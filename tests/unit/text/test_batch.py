@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from text import Encoding, collate, length_batches
+from text import IGNORED, Choices, Encoding, collate, length_batches
 
 ids = st.lists(st.integers(0, 50), min_size=1, max_size=12)
 
@@ -61,3 +61,37 @@ def test_texts_of_like_length_go_together(lengths: list[int], batch_size: int) -
         found = [lengths[i] for i in batch]
         assert found == sorted(found)
         assert all(length <= 1.15 * found[0] + 1 for length in found[8:])
+
+
+def test_labels_of_the_four_tasks() -> None:
+    rows = [Encoding([3, 4, 5], [0, 0, 0]), Encoding([6], [0])]
+    regression = collate(rows, pad_id=0, labels=[2, 0.5]).labels
+    assert regression is not None
+    assert regression.dtype == torch.float32
+    assert regression.tolist() == [2.0, 0.5]
+    tagging = collate(rows, pad_id=0, labels=[(IGNORED, 1, 2), (0,)]).labels
+    assert tagging is not None
+    assert tagging.dtype == torch.int64
+    assert tagging.tolist() == [[IGNORED, 1, 2], [0, IGNORED, IGNORED]]
+    choice = collate(rows, pad_id=0, labels=[1], choices=2)
+    assert choice.labels is not None
+    assert choice.labels.tolist() == [1]
+
+
+def test_the_rows_of_a_choice_are_one_sample() -> None:
+    rows = [Encoding([3, 4], [0, 1]), Encoding([5], [0])] * 2
+    batch = collate(rows, pad_id=0, choices=2, pairs=True)
+    assert len(batch) == 2
+    assert batch.input_ids.shape == (4, 2)
+    assert batch.lengths.tolist() == [2, 1, 2, 1]
+    assert batch.sample_ids.tolist() == [0, 1]
+    assert batch.to("cpu").choices == 2
+    assert Choices("c", ("a", "b")).pairs == [("c", "a"), ("c", "b")]
+
+
+def test_rows_that_make_no_samples_and_tags_of_no_tokens() -> None:
+    rows = [Encoding([3, 4], [0, 1])] * 3
+    with pytest.raises(ValueError, match=r"3 texts for choices=2"):
+        collate(rows, pad_id=0, choices=2)
+    with pytest.raises(ValueError, match=r"got tags of \[2, 1, 2\] tokens, expected \[2, 2, 2\]"):
+        collate(rows, pad_id=0, labels=[(0, 0), (0,), (0, 0)])
