@@ -9,8 +9,8 @@ from typing import NamedTuple
 import torch
 
 import lit_modules
+from layers.noise import sample_seeds
 from lit_modules import adversaries
-from lit_modules.adversaries.noise import sample_seeds
 from lit_modules.averaged import AveragedWeights
 from lit_modules.base import Classifier, labels_of
 from text import Batch, WordTokenizer

@@ -14,8 +14,8 @@ from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from typing_extensions import override
 
+from layers.noise import sample_seeds
 from lit_modules.adversaries import ADVERSARIES, Adversary, Found, Problem, TextSample
-from lit_modules.adversaries.noise import sample_seeds
 from lit_modules.averaged import AveragedWeights
 from lit_modules.base import Classifier, labels_of
 from lit_modules.means import SampleMeans

@@ -10,9 +10,9 @@ import torch
 
 from attacks.goals import Score
 from attacks.records import Sample
+from layers.noise import sample_seeds
 from lit_modules.adversaries.base import Found, Problem, undisturbed
 from lit_modules.adversaries.gathering import gathered, place
-from lit_modules.adversaries.noise import sample_seeds
 from lit_modules.adversaries.text import TextAdversary
 from lit_modules.adversaries.text_passes import logits_of, samples_of, succeeded
 from text import Text

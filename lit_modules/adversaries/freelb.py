@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from attacks.pgd import Norm, into_ball, steepest
+from layers.noise import uniform
 from lit_modules.adversaries.base import Adversary, Found, Problem
-from lit_modules.adversaries.noise import uniform
 from lit_modules.adversaries.prepared import Gradients
 
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from attacks.pgd import Norm, frobenius, into_ball, objective, steepest
+from layers.noise import uniform
 from lit_modules.adversaries.base import Adversary, Found, Problem
-from lit_modules.adversaries.noise import uniform
 from lit_modules.adversaries.prepared import Gradients
 
 InnerLoss = Literal["training", "margin"]

@@ -9,13 +9,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from attacks.pgd import Norm, frobenius, into_ball
+from layers.noise import normal
 from lit_modules.adversaries.base import (
     Adversary,
     Found,
     Problem,
     symmetric_divergence,
 )
-from lit_modules.adversaries.noise import normal
 
 _RELEASED_EPSILON = 1e-6
 """What the released code adds to the largest entry that it divides by."""

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from attacks.pgd import Norm, frobenius, steepest
+from layers.noise import normal
 from lit_modules.adversaries.base import Adversary, Found, Problem, divergence
-from lit_modules.adversaries.noise import normal
 
 
 class VirtualAdversary(Adversary):

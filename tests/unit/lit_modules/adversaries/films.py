@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from layers.noise import sample_seeds
 from lit_modules import Classifier, TextClassifier
 from lit_modules.adversaries import Adversary, Found, Problem, TextSample
-from lit_modules.adversaries.noise import sample_seeds
 from lit_modules.base import labels_of
 from tests.unit.attacks.lexicon import write_tagger
 from text import Batch, Text

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from lit_modules.adversaries.noise import normal, sample_seeds, uniform
+from layers.noise import normal, sample_seeds, uniform
 
 
 def seeds(count: int, epoch: int = 0) -> torch.Tensor:

@@ -34,12 +34,37 @@ def normal(seeds: Tensor, x: Tensor, *, draw: int = 0) -> Tensor:
     return (2**0.5 * torch.erfinv(2 * _between_0_and_1(seeds, x, draw) - 1)).to(x.dtype)
 
 
+def logistic_pairs(seeds: Tensor, length: int, *, heads: int = 1, draw: int = 0) -> Tensor:
+    """Independent numbers of a standard logistic distribution, one for each pair of tokens.
+
+    Args:
+        seeds: `[B]` int64.
+        length: N, at most 65,536.
+        heads: H.
+        draw: which of several draws of one seed.
+
+    Returns:
+        `[B, H, N, N]` float32.
+    """
+    places = torch.arange(length, device=seeds.device)
+    # The place of a number depends neither on the padding nor on the number of heads.
+    place = (places.view(-1, 1) << 16) + places + 1
+    head = torch.arange(heads, device=seeds.device).view(1, -1, 1, 1)
+    start = _mixed(seeds + _wrapped(_GOLDEN * (draw + 1))).view(-1, 1, 1, 1)
+    drawn = _uniform(start + (head << 33), place)
+    return drawn.logit_()
+
+
 def _between_0_and_1(seeds: Tensor, x: Tensor, draw: int) -> Tensor:
     """`[B, N, d]` float32, odd multiples of 2^-25."""
     _, length, width = x.shape
     # The place of a number does not depend on how far the text is padded.
     place = torch.arange(1, length * width + 1, device=x.device).view(1, length, width)
     start = _mixed(seeds.to(x.device) + _wrapped(_GOLDEN * (draw + 1))).view(-1, 1, 1)
+    return _uniform(start, place)
+
+
+def _uniform(start: Tensor, place: Tensor) -> Tensor:
     high = _shifted(_mixed(start + _GOLDEN * place), 64 - _BITS)
     return (high.to(torch.float32) + 0.5) * 2.0**-_BITS
 

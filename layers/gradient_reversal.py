@@ -1,0 +1,52 @@
+"""The gradient reversal layer: the identity, whose gradient has the other sign.
+
+Source: Ganin and Lempitsky, "Unsupervised Domain Adaptation by Backpropagation", 2015, section 3.
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def reverse_gradient(x: Tensor, coefficient: float = 1.0) -> Tensor:
+    """The same numbers; what flows back is multiplied by `-coefficient`.
+
+    What comes before it maximises what comes behind it minimises, in one backward pass.
+
+    Args:
+        x: any shape.
+        coefficient: finite, at least 0.
+
+    Raises:
+        ValueError: another coefficient.
+    """
+    if not 0 <= coefficient < math.inf:
+        msg = f"got {coefficient=}, expected a finite number of at least 0"
+        raise ValueError(msg)
+    reversed_: Tensor = _Reversal.apply(x, coefficient)  # type: ignore[no-untyped-call] # of torch
+    return reversed_
+
+
+def reversal_coefficient(progress: float, *, steepness: float = 10.0) -> float:
+    """Their schedule: from 0 at the beginning of training to nearly 1 (section 3.1 there).
+
+    Args:
+        progress: share of the training that is over, from 0 to 1.
+        steepness: gamma; 10 in the paper.
+    """
+    return 2 / (1 + math.exp(-steepness * min(max(progress, 0.0), 1.0))) - 1
+
+
+class _Reversal(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, coefficient: float) -> Tensor:
+        """The same numbers."""
+        ctx.coefficient = coefficient
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *outputs: Tensor) -> Any:
+        """The gradient, reversed."""
+        return -ctx.coefficient * outputs[0], None
