@@ -64,6 +64,19 @@ class Encoding(NamedTuple):
     truncated: bool = False
 
 
+class WordEncoding(NamedTuple):
+    """One sentence of given words as token ids.
+
+    Attributes:
+        encoding: its tokens.
+        starts: position of the first token of each word, in order; words that were cut off at the
+            end have none.
+    """
+
+    encoding: Encoding
+    starts: tuple[int, ...]
+
+
 class Span(NamedTuple):
     """Where a token stands in its input.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import tokenizers
 
-from text.batch import Encoding, Span, Text
+from text.batch import Encoding, Span, Text, WordEncoding, Words
 from text.hub import hub_reachable
 from text.tokenizer import Tokenizer
 
@@ -53,6 +53,7 @@ class PretrainedTokenizer(Tokenizer):
         self.vocab_size = 1 + max(max(ids, default=0), pad_id, unk_id)
         self.encode(["a", ("a", "b")])  # what contradicts itself shows only when it is used
         self._whole: tokenizers.Tokenizer | None = None
+        self._words: tokenizers.Tokenizer | None = None
 
     @classmethod
     def from_pretrained(cls, name_or_path: str, *, max_length: int = 128) -> "PretrainedTokenizer":
@@ -116,6 +117,43 @@ class PretrainedTokenizer(Tokenizer):
             for coded in batch
         ]
 
+    def encode_words(self, sentences: Sequence[Words]) -> list[WordEncoding]:
+        """See `Tokenizer.encode_words`; a word that names a special token is text like any other.
+
+        Words are encoded apart and put together here: from the ids of a whole sentence it could
+        not be told whether a word without token has vanished or was cut off.
+        """
+        with _panics_told():
+            if self._words is None:
+                self._words = _whole(_words_apart(self._definition))
+            coded = self._backend.encode("a")
+            different = list({word: None for sentence in sentences for word in sentence.words})
+            found = self._words.encode_batch(
+                [[word] for word in different], is_pretokenized=True, add_special_tokens=False
+            )
+        pieces = {
+            word: one.ids or [self.unk_id] for word, one in zip(different, found, strict=True)
+        }
+        own = [i for i, special in enumerate(coded.special_tokens_mask) if not special]
+        first, last = own[0], own[-1] + 1
+        room = self.max_length - len(coded.ids) + last - first
+        worded = []
+        for sentence in sentences:
+            ids, starts = coded.ids[:first], []
+            for word in sentence.words:
+                starts.append(len(ids))
+                ids.extend(pieces[word])
+            length = min(len(ids), first + room)
+            types = [coded.type_ids[first]] * (length - first)
+            encoding = Encoding(
+                ids[:length] + coded.ids[last:],
+                coded.type_ids[:first] + types + coded.type_ids[last:],
+                len(ids) > length,
+            )
+            kept = tuple(start for start in starts if start < length)
+            worded.append(WordEncoding(encoding, kept))
+        return worded
+
     @property
     def special_ids(self) -> frozenset[int]:
         """Ids that stand for no text: padding, unknown, the template's, the mask."""
@@ -155,10 +193,7 @@ class PretrainedTokenizer(Tokenizer):
         """
         with _panics_told():
             if self._whole is None:
-                self._whole = tokenizers.Tokenizer.from_str(self._definition)
-                self._whole.no_padding()
-                self._whole.no_truncation()
-                self._whole.encode_special_tokens = True
+                self._whole = _whole(self._definition)
             coded = self._whole.encode_batch_fast(list(texts), add_special_tokens=False)
         return [one.ids for one in coded]
 
@@ -192,6 +227,31 @@ class PretrainedTokenizer(Tokenizer):
             pad_id=state["pad_id"],
             unk_id=state["unk_id"],
         )
+
+
+def _whole(definition: str) -> tokenizers.Tokenizer:
+    """A tokenizer that cuts nothing, and to which the name of a special token is text."""
+    backend = tokenizers.Tokenizer.from_str(definition)
+    backend.no_padding()
+    backend.no_truncation()
+    backend.encode_special_tokens = True
+    return backend
+
+
+def _words_apart(definition: str) -> str:
+    """A definition to which each given word is one behind a space.
+
+    Byte-level and SentencePiece vocabularies know a word by the space before it; within a sentence
+    only its first word would have none.
+    """
+    parts = json.loads(definition)
+    before = parts.get("pre_tokenizer") or {}
+    for step in before.get("pretokenizers", [before]):
+        if step.get("type") == "ByteLevel":
+            step["add_prefix_space"] = True
+        elif step.get("type") == "Metaspace":
+            step["prepend_scheme"] = "always"
+    return json.dumps(parts)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from text.batch import Encoding, Span, Text
+from text.batch import Encoding, Span, Text, WordEncoding, Words
 
 
 class Tokenizer(ABC):
@@ -23,6 +23,22 @@ class Tokenizer(ABC):
     @abstractmethod
     def encode(self, texts: Sequence[Text]) -> list[Encoding]:
         """Encode texts, pairs or both; a text without a single token becomes the unknown token."""
+
+    def encode_words(self, sentences: Sequence[Words]) -> list[WordEncoding]:
+        """Encode sentences whose words are given, and say where each word begins.
+
+        A word without a single token becomes the unknown token: each word that is not cut off has a
+        place of its own.
+
+        Raises:
+            ValueError: this tokenizer splits texts into words of its own.
+        """
+        msg = (
+            f"got {len(sentences)} sentences of given words for {type(self).__name__}, which "
+            "splits texts into words of its own, expected a PretrainedTokenizer: tag with the "
+            "tokenizer of a pretrained backbone"
+        )
+        raise ValueError(msg)
 
     @abstractmethod
     def spans(self, texts: Sequence[Text]) -> list[list[Span]]:
