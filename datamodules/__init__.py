@@ -1,35 +1,74 @@
-"""One LightningDataModule per corpus, and one for a user's own files."""
+"""One LightningDataModule per corpus, and those for a user's own files."""
 
 from datamodules.ag_news import AGNews
+from datamodules.anli import ANLI
 from datamodules.base import TextDataModule
 from datamodules.corpus import Corpus
+from datamodules.dream import DREAM
 from datamodules.examples import Example
+from datamodules.hellaswag import HellaSwag
+from datamodules.mnli import MNLI
+from datamodules.mrpc import MRPC
+from datamodules.paws_qqp import PAWSQQP
+from datamodules.qnli import QNLI
 from datamodules.qqp import QQP
 from datamodules.readers import DataError
 from datamodules.reviews import Reviews
+from datamodules.rte import RTE
 from datamodules.running_text import RunningText
 from datamodules.sampler import BucketBatchSampler
 from datamodules.snli import SNLI
 from datamodules.sst2 import SST2
+from datamodules.stsb import STSB
 from datamodules.text_files import TextFiles
+from datamodules.wnut17 import WNUT17
 from datamodules.yelp import YelpPolarity
 
 CORPORA: dict[str, type[Corpus]] = {
     cls.__name__: cls
-    for cls in (SST2, Reviews, AGNews, SNLI, QQP, YelpPolarity, TextFiles, RunningText)
+    for cls in (
+        SST2,
+        Reviews,
+        AGNews,
+        SNLI,
+        MNLI,
+        QNLI,
+        ANLI,
+        RTE,
+        QQP,
+        PAWSQQP,
+        MRPC,
+        STSB,
+        WNUT17,
+        DREAM,
+        HellaSwag,
+        YelpPolarity,
+        TextFiles,
+        RunningText,
+    )
 }
 """Every corpus, by the name that command lines give."""
 
 __all__ = [
+    "ANLI",
     "CORPORA",
+    "DREAM",
+    "MNLI",
+    "MRPC",
+    "PAWSQQP",
+    "QNLI",
     "QQP",
+    "RTE",
     "SNLI",
     "SST2",
+    "STSB",
+    "WNUT17",
     "AGNews",
     "BucketBatchSampler",
     "Corpus",
     "DataError",
     "Example",
+    "HellaSwag",
     "Reviews",
     "RunningText",
     "TextDataModule",

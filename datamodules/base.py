@@ -2,22 +2,30 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from torch.utils.data import DataLoader
 
-from datamodules import hub
-from datamodules.corpus import Corpus
-from datamodules.examples import EncodedTexts, Example, fingerprint, to_examples
+from datamodules.encoded import EncodedTexts
+from datamodules.examples import (
+    Example,
+    Label,
+    checked,
+    fingerprint,
+    label_index,
+    target,
+    to_examples,
+)
 from datamodules.loaders import FixedBatches, make_loader
-from datamodules.readers import DataError, find_file, read_rows
+from datamodules.readers import DataError
 from datamodules.sampler import BucketBatchSampler, permutation
-from text import Batch, TaskName, Text, Tokenizer
+from datamodules.splits import Split, Splits
+from text import Batch, Choices, Sample, TaskName, Text, Tokenizer, Words
+
+__all__ = ["Split", "TextDataModule"]
 
 log = logging.getLogger(__name__)
 
-Split = Literal["train", "validation", "test"]
 _NEEDED: dict[str, tuple[Split, ...]] = {
     "fit": ("train", "validation"),
     "validate": ("validation",),
@@ -26,16 +34,12 @@ _NEEDED: dict[str, tuple[Split, ...]] = {
 }
 
 
-def hub_split_names(*, test: Split = "test") -> dict[Split, Split]:
-    """Which split is read for which: the hub's `test`, or another one where it has no labels."""
-    return {"train": "train", "validation": "validation", "test": test}
-
-
-class TextDataModule(Corpus):
+class TextDataModule(Splits):
     """A corpus of texts with labels; subclasses say which.
 
     A split is read from `DIR/<corpus>/<split>.<jsonl|tsv|csv|parquet>[.gz]`; where there is no such
-    file, the `datasets` library fetches it from the hub.
+    file, the `datasets` library fetches it from the hub. Corpora in other formats or in several
+    files for a split say so by `endings`, `_parts` and `_rows`.
 
     Args:
         data_dir: folder DIR that holds a folder of the corpus's name with a file for each split;
@@ -50,24 +54,14 @@ class TextDataModule(Corpus):
         limit_train: train on this many texts only, chosen by the seed; all if not given.
     """
 
-    corpus: str
-    """Name in results, and of the folder on disk."""
     task: TaskName = "classification"
     """What is asked of a text."""
     target_range: tuple[float, float] = (0.0, 1.0)
     """Least and greatest target, where the task is regression."""
     classes: ClassVar[tuple[str, ...]]
     """Class names, by the index that stands for them in files and results."""
-    text_columns: tuple[str, ...] = ("text",)
-    label_column: str = "label"
-    hub_id: ClassVar[str | None] = None
-    hub_config: ClassVar[str | None] = None
-    hub_splits: ClassVar[Mapping[Split, Split]] = hub_split_names()
-    """Which split is read for which of ours, where there is no file of that name."""
     holdout: ClassVar[float] = 0.0
     """Share of the training rows that validate, in corpora without validation rows of their own."""
-    quoted: bool | None = None
-    """See `read_rows`."""
     drop_unlabelled: ClassVar[bool] = False
     """Whether rows without label are no part of the corpus."""
 
@@ -117,6 +111,20 @@ class TextDataModule(Corpus):
         """Whether texts are pairs."""
         return len(self.text_columns) == 2
 
+    def _parse(self, values: Mapping[str, Any]) -> tuple[Sample, Label | None]:
+        """The sample and the label that a row holds.
+
+        Raises:
+            ValueError: it holds none.
+        """
+        texts = [checked(values[column], column) for column in self.text_columns]
+        value = values[self.label_column]
+        if self.task == "regression":
+            label: Label | None = target(value, self.target_range)
+        else:
+            label = label_index(value, self.class_names)
+        return (texts[0] if len(texts) == 1 else (texts[0], texts[1])), label
+
     # From files to examples
 
     def prepare_data(self) -> None:
@@ -128,8 +136,9 @@ class TextDataModule(Corpus):
         for split in splits:
             held_out = split == "validation" and self._holds_out()
             source = "train" if held_out else self._source(split)
-            if self._file(source) is None:
-                self._from_hub(source, cached=False)
+            for part in self._parts(source):
+                if self._file(part) is None:
+                    self._from_hub(part, cached=False)
 
     def setup(self, stage: str | None = None) -> None:
         for split in self._splits(stage):
@@ -167,58 +176,25 @@ class TextDataModule(Corpus):
         """Whether validation rows have to be taken from the training rows."""
         return self.holdout > 0 and self._file("validation") is None
 
-    def _file(self, split: Split) -> Path | None:
-        if self.data_dir is None:
-            return None
-        folder = Path(self.data_dir)
-        if not folder.is_dir():
-            msg = (
-                f"got data_dir {folder}, which is no folder, expected one with {self.corpus}/ in it"
-            )
-            raise DataError(msg)
-        return find_file(folder / self.corpus, split)
-
-    def _source(self, split: Split) -> Split:
-        """The split that is read for this one."""
-        return split if self._file(split) is not None else self.hub_splits[split]
-
-    def _from_hub(self, split: Split, *, cached: bool) -> Any:
-        looked = (
-            "no --data.data_dir was given"
-            if self.data_dir is None
-            else f"{Path(self.data_dir, self.corpus, split)}.<jsonl|tsv|csv|parquet>[.gz] is absent"
-        )
-        ways = f"put it into a folder DIR as {self.corpus}/{split}.tsv and pass --data.data_dir DIR"
-        if self.hub_id is None:
-            msg = f"{self.corpus}: got no {split} split: {looked}; {ways}"
-            raise DataError(msg)
-        try:
-            return hub.load(self.hub_id, self.hub_config, split, cached=cached)
-        except DataError as error:
-            msg = (
-                f"{self.corpus}: got no {split} split: {looked}, and the hub dataset {self.hub_id} "
-                f"could not be loaded ({error}). Either {ways}, or run once where the hub can be "
-                "reached so that the local cache keeps it"
-            )
-            raise DataError(msg) from error
-
     def _read(self, split: Split) -> list[Example]:
-        columns = (*self.text_columns, self.label_column)
-        source = self._source(split)
-        path = self._file(source)
+        parts = self._parts(self._source(split))
+        examples = [one for part in parts for one in self._read_part(part, split)]
+        return [example._replace(sample_id=i) for i, example in enumerate(examples)]
+
+    def _read_part(self, part: str, split: Split) -> list[Example]:
+        path = self._file(part)
         if path is not None:
-            rows, place = read_rows(path, columns, quoted=self.quoted), str(path)
+            rows, place = self._rows(path), str(path)
         else:
-            rows = hub.rows(self._from_hub(source, cached=True), columns)
-            place = f"hub dataset {self.hub_id}, split {source}"
-        if source != split:
+            rows = self._hub_rows(self._from_hub(part, cached=True))
+            place = f"hub dataset {self.hub_id}, split {self._hub_name(part)}"
+        if not part.startswith(split):
             log.warning("%s: no labelled %s split, %s is used for it", self.corpus, split, place)
         return to_examples(
             rows,
             place,
-            text_columns=self.text_columns,
+            parse=self._parse,
             label_column=self.label_column,
-            class_names=self.class_names,
             on_bad_row=self.on_bad_row,
             unlabelled="drop" if self.drop_unlabelled else "keep" if split == "test" else "bad",
         )
@@ -236,7 +212,13 @@ class TextDataModule(Corpus):
 
     def train_texts(self) -> Iterator[Text]:
         """The texts that a vocabulary is built from."""
-        return (example.text for example in self.examples("train"))
+        for example in self.examples("train"):
+            if isinstance(example.text, Words):
+                yield " ".join(example.text.words)
+            elif isinstance(example.text, Choices):
+                yield from example.text.pairs
+            else:
+                yield example.text
 
     # From examples to batches
 
@@ -248,16 +230,19 @@ class TextDataModule(Corpus):
         tokenizer, encoded = self._encoded.get(split, (None, None))
         if encoded is None or tokenizer is not self.tokenizer:
             examples = self.examples(split)
-            encoded = EncodedTexts(examples, self.tokenizer, pairs=self.pairs)
+            choices = len(self.class_names) if self.task == "choice" else 1
+            encoded = EncodedTexts(examples, self.tokenizer, pairs=self.pairs, choices=choices)
             self._encoded[split] = (self.tokenizer, encoded)
             if encoded.truncated:
+                untagged = f": {encoded.words_cut} words of {encoded.words} have no tag any more"
                 log.warning(
-                    "%s: %d of %d %s texts cut to %d tokens",
+                    "%s: %d of %d %s texts cut to %d tokens%s",
                     self.corpus,
                     encoded.truncated,
                     len(encoded),
                     split,
                     self.tokenizer.max_length,
+                    untagged if encoded.words_cut else "",
                 )
         return encoded
 

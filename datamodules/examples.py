@@ -1,36 +1,36 @@
-"""From rows to labelled examples, and from examples to token ids in flat arrays."""
+"""From rows to labelled examples."""
 
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
-from torch.utils.data import Dataset
 
 from datamodules.files import brief
 from datamodules.readers import DataError, Row
-from text import Batch, Encoding, Text, Tokenizer, collate
+from text import Sample
 
 log = logging.getLogger(__name__)
 
 _SHOWN = 5
 """Bad rows named in one message; the rest is counted."""
 
+Label = int | float | tuple[int, ...]
+"""A class or a choice by its index, a target, or the index of a tag for each word."""
+
 
 class Example(NamedTuple):
-    """One text of a corpus.
+    """One sample of a corpus.
 
     Attributes:
-        text: a string, or a pair.
-        label: class index, or None where the corpus gives none.
+        text: a string, a pair, the words of a sentence, or a context with choices.
+        label: by task (see `Label`); None where the corpus gives none.
         sample_id: its position in the split.
     """
 
-    text: Text
-    label: int | None
+    text: Sample
+    label: Label | None
     sample_id: int
 
 
@@ -58,6 +58,45 @@ def label_index(value: Any, class_names: Sequence[str]) -> int | None:
     raise ValueError(msg)
 
 
+def target(value: Any, target_range: tuple[float, float]) -> float | None:
+    """The target of a regression as it stands in a file: a number, or the digits of one.
+
+    Returns:
+        The number; None for an empty field or null, which mark a row without target.
+
+    Raises:
+        ValueError: no number, not a finite one, or one out of `target_range`.
+    """
+    low, high = target_range
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    try:
+        # What Python takes for a number beyond that is a slip in a file: True, and "1_000".
+        sound = not isinstance(value, bool) and "_" not in str(value)
+        number = float(value) if sound and isinstance(value, int | float | str) else math.nan
+    except (ValueError, OverflowError):
+        number = math.nan
+    if not low <= number <= high:
+        msg = f"got target {brief(value)}, expected a number from {low:g} to {high:g}"
+        raise ValueError(msg)
+    return number
+
+
+def checked(value: Any, column: str) -> str:
+    """A text that is one.
+
+    Raises:
+        ValueError: it is something else, or empty.
+    """
+    if not isinstance(value, str):
+        msg = f"column {column!r} holds {type(value).__name__}, expected text"
+        raise ValueError(msg)
+    if not value.strip():
+        msg = f"empty text in column {column!r}"
+        raise ValueError(msg)
+    return value
+
+
 def fingerprint(examples: Iterable[Example]) -> str:
     """Digest of texts and labels in their order: the same wherever the rows were read from."""
     digest = hashlib.sha256()
@@ -71,9 +110,8 @@ def to_examples(
     rows: Iterable[Row],
     source: str,
     *,
-    text_columns: Sequence[str],
+    parse: Callable[[Mapping[str, Any]], tuple[Sample, Label | None]],
     label_column: str,
-    class_names: Sequence[str],
     on_bad_row: Literal["stop", "skip"],
     unlabelled: Literal["bad", "keep", "drop"],
 ) -> list[Example]:
@@ -82,9 +120,8 @@ def to_examples(
     Args:
         rows: as read.
         source: the file (or hub split) named in messages.
-        text_columns: one column, or two for pairs.
-        label_column: the column of the label.
-        class_names: see `label_index`.
+        parse: makes a sample and its label of the values of a row; a ValueError says why it cannot.
+        label_column: the column of the label, named in messages.
         on_bad_row: raise, or leave bad rows out and say how many.
         unlabelled: what a row without label is: a bad row, kept with None, or left out because the
             corpus is defined without such rows (counted in a message).
@@ -99,21 +136,19 @@ def to_examples(
         try:
             if row.problem is not None:
                 raise ValueError(row.problem)
-            texts = [_checked(row.values[column], column) for column in text_columns]
-            label = label_index(row.values[label_column], class_names)
+            sample, label = parse(row.values)
             if label is None and unlabelled == "bad":
                 msg = f"no label in column {label_column!r}"
                 raise ValueError(msg)
         except ValueError as error:
             bad += 1
             if bad <= _SHOWN:
-                problems.append(f"{source}, line {row.line}: {error}")
+                problems.append(f"{source}, {row.place}: {error}")
             continue
         if label is None and unlabelled == "drop":
             dropped += 1
             continue
-        text: Text = texts[0] if len(texts) == 1 else (texts[0], texts[1])
-        examples.append(Example(text, label, len(examples)))
+        examples.append(Example(sample, label, len(examples)))
     if dropped:
         log.info("%s: %d rows without label left out", source, dropped)
     if bad:
@@ -131,73 +166,3 @@ def to_examples(
         msg = f"{source}: got no usable row, expected at least one"
         raise DataError(msg)
     return examples
-
-
-def _checked(value: Any, column: str) -> str:
-    if not isinstance(value, str):
-        msg = f"column {column!r} holds {type(value).__name__}, expected text"
-        raise ValueError(msg)
-    if not value.strip():
-        msg = f"empty text in column {column!r}"
-        raise ValueError(msg)
-    return value
-
-
-class EncodedTexts(Dataset[Batch]):
-    """The encoded texts of a split; an index is the list of the samples of one batch.
-
-    Token ids lie in one flat array: a tenth of the memory of Python lists, and workers share it
-    instead of copying it.
-
-    Args:
-        examples: at least one.
-        tokenizer: encodes them, all at once but in chunks.
-        pairs: whether batches carry segment ids.
-    """
-
-    _CHUNK = 4096
-
-    def __init__(self, examples: Sequence[Example], tokenizer: Tokenizer, *, pairs: bool) -> None:
-        ids: list[NDArray[np.int32]] = []
-        segments: list[NDArray[np.int8]] = []
-        lengths: list[int] = []
-        self.truncated = 0
-        for start in range(0, len(examples), self._CHUNK):
-            coded = tokenizer.encode([e.text for e in examples[start : start + self._CHUNK]])
-            lengths.extend(len(encoding.input_ids) for encoding in coded)
-            self.truncated += sum(encoding.truncated for encoding in coded)
-            ids.append(np.array([i for e in coded for i in e.input_ids], dtype=np.int32))
-            if pairs:
-                segments.append(np.array([i for e in coded for i in e.segment_ids], dtype=np.int8))
-        self.lengths = np.array(lengths, dtype=np.int64)
-        self.pairs = pairs
-        self._pad_id = tokenizer.pad_id
-        self._ids = np.concatenate(ids)
-        self._segments = np.concatenate(segments) if pairs else None
-        self._ends = np.cumsum(self.lengths)
-        self._sample_ids = np.array([example.sample_id for example in examples], dtype=np.int64)
-        labels = [example.label for example in examples]
-        self._labels = None if None in labels else np.array(labels, dtype=np.int64)
-
-    @property
-    def labelled(self) -> bool:
-        """Whether every text has a label."""
-        return self._labels is not None
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def __getitem__(self, index: Sequence[int]) -> Batch:
-        """The batch of these samples, padded to the longest."""
-        encodings = []
-        for i in index:
-            span = slice(self._ends[i] - self.lengths[i], self._ends[i])
-            part = [] if self._segments is None else self._segments[span].tolist()
-            encodings.append(Encoding(self._ids[span].tolist(), part))
-        return collate(
-            encodings,
-            pad_id=self._pad_id,
-            sample_ids=self._sample_ids[index].tolist(),
-            labels=None if self._labels is None else self._labels[index].tolist(),
-            pairs=self.pairs,
-        )

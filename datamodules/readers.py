@@ -5,6 +5,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -33,21 +34,34 @@ class Row(NamedTuple):
         line: the line of the file where it begins (Parquet: the row), counted from 1.
         values: the columns asked for.
         problem: what is wrong with it; then `values` is empty.
+        entry: its number in a JSON document, counted from 1; None in other files.
     """
 
     line: int
     values: Mapping[str, Any]
     problem: str | None = None
+    entry: int | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it stands in its file, for messages."""
+        entry = "" if self.entry is None else f"entry {self.entry}, "
+        return f"{entry}line {self.line}"
 
 
-def find_file(folder: Path, stem: str) -> Path | None:
-    """The file `folder/stem` with one of the known endings, if there is one.
+def find_file(folder: Path, stem: str, endings: Sequence[str] = ENDINGS) -> Path | None:
+    """The file `folder/stem` with one of the endings, if there is one.
+
+    Args:
+        folder: where it may be.
+        stem: its name before the ending.
+        endings: those that it may have; `.gz` may follow each.
 
     Raises:
         DataError: there are several, and nobody has said which one is meant, or it is no regular
             file.
     """
-    names = [stem + ending + pack for ending in ENDINGS for pack in ("", ".gz")]
+    names = [stem + ending + pack for ending in endings for pack in ("", ".gz")]
     kinds = {folder / name: kind_of(folder / name) for name in names}
     found = [path for path, kind in kinds.items() if kind is not None]
     for path in found:
@@ -102,12 +116,20 @@ def read_rows(
             for row in rows:
                 line = row.line
                 yield row
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        msg = f"{path}, after line {line}: the gzip file is broken or cut off ({error})"
-        raise DataError(msg) from error
+    except BROKEN_GZIP as error:
+        raise cut_off(path, line, error) from error
 
 
-def _decode(raw: bytes) -> str:
+BROKEN_GZIP = (gzip.BadGzipFile, EOFError, zlib.error)
+"""What reading raises where a packed file is none, or ends too early."""
+
+
+def cut_off(path: Path, line: int, error: BaseException) -> DataError:
+    """The error for such a file, which was good up to a line."""
+    return DataError(f"{path}, after line {line}: the gzip file is broken or cut off ({error})")
+
+
+def decode(raw: bytes) -> str:
     """One line without its end; the message of a failure is fit for the user."""
     try:
         text = raw.decode("utf-8")
@@ -139,7 +161,7 @@ def _plain(
         msg = f"{path}: got an empty file, expected a header line with the columns {list(columns)}"
         raise DataError(msg)
     try:
-        header = _decode(first[1]).split(delimiter)
+        header = decode(first[1]).split(delimiter)
     except ValueError as error:
         msg = f"{path}, line 1: {error}"
         raise DataError(msg) from error
@@ -148,7 +170,7 @@ def _plain(
         if not raw:
             continue
         try:
-            fields = _decode(raw).split(delimiter)
+            fields = decode(raw).split(delimiter)
         except ValueError as error:
             yield Row(number, {}, str(error))
             continue
@@ -175,7 +197,7 @@ def _quoted(
             if not fields:
                 continue
             for field in fields:
-                _decode(field.encode("utf-8", "surrogateescape"))
+                decode(field.encode("utf-8", "surrogateescape"))
             if header is not None and len(fields) != len(header):
                 msg = f"got {len(fields)} fields, expected {len(header)}"
                 raise ValueError(msg)
@@ -202,7 +224,7 @@ def _json_lines(numbered: Iterable[tuple[int, bytes]], columns: Sequence[str]) -
         if not raw.strip():
             continue
         try:
-            value = json.loads(_decode(raw))
+            value = json.loads(decode(raw))
         except (ValueError, RecursionError) as error:
             broken = "broken encoding" in str(error)
             yield Row(number, {}, str(error) if broken else f"not a JSON value ({error})")
@@ -222,13 +244,30 @@ def _sound(line: int, values: dict[str, Any]) -> Row:
     try:
         for column, value in values.items():
             if isinstance(value, bytes):
-                values[column] = _decode(value)
-            elif isinstance(value, str):
-                # Half a surrogate pair cannot be written, and no pretrained tokenizer takes it.
-                _decode(value.encode("utf-8", "surrogatepass"))
+                values[column] = decode(value)
+            else:
+                sound(value)
     except ValueError as error:
         return Row(line, {}, str(error))
     return Row(line, values)
+
+
+def sound(value: Any) -> None:
+    """Check the strings of a JSON value, however deep.
+
+    Raises:
+        ValueError: one holds half a surrogate pair, which cannot be written and which no pretrained
+            tokenizer takes, or a NUL character.
+    """
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            decode(value.encode("utf-8", "surrogatepass"))
+        elif isinstance(value, list | tuple):
+            waiting.extend(value)
+        elif isinstance(value, dict):
+            waiting.extend(chain(value, value.values()))
 
 
 def _parquet(path: Path, file: BinaryIO, columns: Sequence[str]) -> Iterator[Row]:

@@ -2,7 +2,8 @@
 
 from typing import ClassVar
 
-from datamodules.base import TextDataModule, hub_split_names
+from datamodules.base import TextDataModule
+from datamodules.splits import hub_split_names
 
 
 class SST2(TextDataModule):

@@ -81,7 +81,7 @@ class TextFiles(TextDataModule):
             (text_column,) if text_pair_column is None else (text_column, text_pair_column)
         )
         self.label_column = label_column
-        self._paths: dict[Split, str | None] = {
+        self._paths: dict[str, str | None] = {
             "train": train,
             "validation": validation,
             "test": test,
@@ -99,12 +99,12 @@ class TextFiles(TextDataModule):
             return splits
         return tuple(split for split in splits if self._paths[split] or split == "validation")
 
-    def _file(self, split: Split) -> Path | None:
-        given = self._paths[split]
+    def _file(self, part: str) -> Path | None:
+        given = self._paths[part]
         return None if given is None else Path(self.data_dir or "", given)
 
-    def _from_hub(self, split: Split, *, cached: bool) -> Any:
-        msg = f"got no {split} file, expected one: pass `--data.{split} FILE`"
+    def _from_hub(self, part: str, *, cached: bool) -> Any:
+        msg = f"got no {part} file, expected one: pass `--data.{part} FILE`"
         raise DataError(msg)
 
     def _find_classes(self) -> list[str]:

@@ -1,0 +1,76 @@
+"""ANLI: inference on pairs that were written to mislead models, in three rounds."""
+
+from typing import ClassVar, Literal
+
+from datamodules.base import Split, TextDataModule
+
+_ROUNDS = (1, 2, 3)
+
+
+class ANLI(TextDataModule):
+    """Adversarial NLI (Nie et al. 2020): the pairs of some of its rounds, one after the other.
+
+    Rounds 1, 2 and 3 have 16,946, 45,460 and 100,459 pairs to train, and 1,000, 1,000 and 1,200
+    each to validate and to test.
+
+    Args:
+        rounds: those that are read, for all splits; all three if not given.
+        tested: the split that is tested on; `validation` is for folders that hold no test files,
+            and is to be reported beside a figure.
+        data_dir: folder DIR with `anli/<split>_r<round>.<jsonl|tsv|csv|parquet>[.gz]`; everything
+            comes from the hub if not given.
+        batch_size: training texts per batch and process.
+        eval_batch_size: texts per batch and process in validation, test and prediction.
+        num_workers: processes that assemble batches; texts are encoded before, so 0 is fast.
+        pin_memory: keep batches in page-locked memory, which speeds up copies to a GPU.
+        on_bad_row: rows that cannot be used (broken encoding, missing field, empty text, unknown
+            label): `stop` the run naming them, or `skip` them and report how many.
+        seed: of the order of training batches; that of `seed_everything` if not given.
+        limit_train: train on this many texts only, chosen by the seed; all if not given.
+    """
+
+    corpus = "anli"
+    classes: ClassVar[tuple[str, ...]] = ("entailment", "neutral", "contradiction")
+    text_columns = ("premise", "hypothesis")
+    hub_id = "facebook/anli"
+
+    def __init__(
+        self,
+        *,
+        rounds: list[int] | None = None,
+        tested: Literal["test", "validation"] = "test",
+        data_dir: str | None = None,
+        batch_size: int = 32,
+        eval_batch_size: int = 128,
+        num_workers: int = 0,
+        pin_memory: bool = False,
+        on_bad_row: Literal["stop", "skip"] = "stop",
+        seed: int | None = None,
+        limit_train: int | None = None,
+    ) -> None:
+        super().__init__(
+            data_dir=data_dir,
+            batch_size=batch_size,
+            eval_batch_size=eval_batch_size,
+            num_workers=num_workers,
+            pin_memory=pin_memory,
+            on_bad_row=on_bad_row,
+            seed=seed,
+            limit_train=limit_train,
+        )
+        self.rounds = list(_ROUNDS if rounds is None else rounds)
+        chosen = set(self.rounds)
+        if not chosen or len(chosen) < len(self.rounds) or not chosen <= set(_ROUNDS):
+            msg = f"got {rounds=}, expected some of 1, 2 and 3, each once"
+            raise ValueError(msg)
+        if tested not in ("test", "validation"):
+            msg = f"got {tested=}, expected 'test' or 'validation'"
+            raise ValueError(msg)
+        self.tested = tested
+
+    def _parts(self, split: Split) -> tuple[str, ...]:
+        name = self.tested if split == "test" else split
+        return tuple(f"{name}_r{number}" for number in self.rounds)
+
+    def _hub_name(self, part: str) -> str:
+        return part.replace("validation", "dev")

@@ -1,0 +1,22 @@
+"""PAWS-QQP: paraphrases among pairs of questions that share nearly all of their words."""
+
+from typing import ClassVar
+
+from datamodules.base import TextDataModule
+from datamodules.splits import hub_split_names
+
+
+class PAWSQQP(TextDataModule):
+    """Paraphrase Adversaries from Word Scrambling, on Quora's questions (Zhang et al. 2019).
+
+    11,988 pairs to train and 677 to validate and test. They may not be passed on: the authors give
+    a program that makes them from a copy of QQP, so that there is no hub dataset. Its
+    `train.tsv` and `dev_and_test.tsv` become `paws_qqp/train.tsv` and `paws_qqp/validation.tsv`.
+    Without a `test` file the validation pairs are tested on.
+    """
+
+    corpus = "paws_qqp"
+    classes: ClassVar[tuple[str, ...]] = ("different", "paraphrase")
+    text_columns = ("sentence1", "sentence2")
+    hub_splits = hub_split_names(test="validation")
+    origin = "made from QQP as https://github.com/google-research-datasets/paws tells"

@@ -1,0 +1,21 @@
+"""QNLI: whether a sentence answers a question."""
+
+from typing import ClassVar
+
+from datamodules.base import TextDataModule
+from datamodules.splits import hub_split_names
+
+
+class QNLI(TextDataModule):
+    """Question Natural Language Inference, made from SQuAD for GLUE (Wang et al. 2019).
+
+    104,743 pairs to train, 5,463 to validate. GLUE and the hub publish the test pairs without
+    labels: where there is no labelled `test` file on disk, the validation pairs are tested on.
+    """
+
+    corpus = "qnli"
+    classes: ClassVar[tuple[str, ...]] = ("entailment", "not_entailment")
+    text_columns = ("question", "sentence")
+    hub_id = "nyu-mll/glue"
+    hub_config = "qnli"
+    hub_splits = hub_split_names(test="validation")

@@ -1,0 +1,30 @@
+"""STS-B: how much two sentences mean the same, as a number."""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from datamodules.base import TextDataModule
+from datamodules.readers import Row
+from datamodules.splits import hub_split_names
+
+
+class STSB(TextDataModule):
+    """Semantic Textual Similarity Benchmark (Cer et al. 2017): a mean score of annotators, 0 to 5.
+
+    5,749 pairs to train, 1,500 to validate, 1,379 to test. GLUE and the hub publish the test pairs
+    without scores: where there is no `test` file on disk, the validation pairs are tested on.
+    """
+
+    corpus = "stsb"
+    task = "regression"
+    target_range = (0.0, 5.0)
+    classes: ClassVar[tuple[str, ...]] = ()
+    text_columns = ("sentence1", "sentence2")
+    label_column = "score"
+    hub_id = "nyu-mll/glue"
+    hub_config = "stsb"
+    hub_splits = hub_split_names(test="validation")
+
+    def _hub_rows(self, dataset: Any) -> Iterator[Row]:
+        # GLUE calls everything a label.
+        return super()._hub_rows(dataset.rename_column("label", self.label_column))
