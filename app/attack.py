@@ -17,6 +17,7 @@ from app.attack_report import example_table, report
 from app.attack_settings import SIX, AttackSettings, Planned, plan
 from app.distributed import gather
 from app.interrupt import Stopped, interruption
+from app.join import labelled_texts, require_classification
 from app.records import Records
 from app.run_directory import RunDirectory
 from app.session import digest, session
@@ -80,6 +81,7 @@ class AttackEvaluator(StandIn):
     def test_step(self, batch: Any, batch_idx: int) -> None:
         """Attack all samples of this process."""
         del batch, batch_idx
+        require_classification(self.classifier, "attack")
         started = time.monotonic()
         data = self.trainer.datamodule  # type: ignore[attr-defined] # set by a connector
         if not isinstance(data, WholeSplit):
@@ -136,9 +138,8 @@ class AttackEvaluator(StandIn):
             )
             raise ValueError(msg)
         return [
-            Sample(sample_id=one.sample_id, text=one.text, label=one.label)
-            for one in chosen
-            if one.label is not None
+            Sample(sample_id=sample_id, text=text, label=label)
+            for sample_id, text, label in labelled_texts(chosen)
         ]
 
     def _engine(self, columns: Sequence[str]) -> Engine:

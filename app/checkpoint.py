@@ -17,8 +17,11 @@ from typing_extensions import override
 from app import atomic
 from app.distributed import dry
 from app.interrupt import Stopped, interruption
-from lit_modules import read_checkpoint
+from lit_modules import Classifier, read_checkpoint
 from lit_modules.sealed import SealingWriter
+
+USUAL = "val/accuracy"
+"""What is monitored unless something else is said; see `CheckpointSettings`."""
 
 
 @dataclass(frozen=True)
@@ -27,13 +30,15 @@ class CheckpointSettings:
 
     Args:
         monitor: logged validation metric by which `best.ckpt` is chosen, for example
-            `val/accuracy`, `val/loss` or `val/radius_correct`; null: those of the last epoch.
+            `val/accuracy`, `val/loss` or `val/radius_correct`; null: those of the last epoch. For
+            tasks without accuracy, the default stands for their own figure (`val/spearman`,
+            `val/f1`).
         mode: whether the largest (`max`) or the smallest (`min`) value of `monitor` is best.
         allow_world_change: let a run go on with another number of processes. Its batches stay the
             same if `--data.batch_size` keeps the product of the two; its random numbers do not.
     """
 
-    monitor: str | None = "val/accuracy"
+    monitor: str | None = USUAL
     mode: Literal["min", "max"] = "max"
     allow_world_change: bool = False
 
@@ -56,6 +61,15 @@ class BestCheckpoint(ModelCheckpoint):
             # Numbered versions (best-v1) would leave two files of which only one is the best.
             enable_version_counter=False,
         )
+
+    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        """Take the task's own figure, where nobody has chosen one.
+
+        The module has been joined to its corpus before.
+        """
+        if self.monitor == USUAL and isinstance(pl_module, Classifier):
+            self.monitor = f"val/{pl_module.task.headline}"
+        super().setup(trainer, pl_module, stage)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Look for the metric after the first validation, before hours of training.

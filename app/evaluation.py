@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
+from app.join import require_classification
 from app.records import Record, Records
 from app.stand_in import StandIn
 from certify import Certificates, Certifier
@@ -16,7 +17,7 @@ from datamodules import TextDataModule
 from datamodules.examples import fingerprint
 from layers.attention.bounds import Bound
 from lit_modules import Classifier
-from text import Batch
+from text import IGNORED, Batch
 
 
 class CertifyEvaluator(StandIn):
@@ -60,6 +61,7 @@ class CertifyEvaluator(StandIn):
 
     def on_test_start(self) -> None:
         """Measure the weights once, and find what a former sitting has certified."""
+        require_classification(self.classifier, "certify")
         corpus, about = self.trainer.datamodule, None  # type: ignore[attr-defined] # set by a connector
         if self.about is not None and isinstance(corpus, TextDataModule):
             about = {**self.about, "samples": fingerprint(corpus.examples("test"))}
@@ -134,6 +136,11 @@ def summary(records: list[Record], radii: list[float]) -> dict[str, float]:
     }
 
 
+def words_of(batch: Batch) -> Tensor:
+    """`[B, N]` bool: the tokens that carry the tags of words; all where nobody has said which."""
+    return batch.mask if batch.labels is None else batch.labels != IGNORED
+
+
 class PredictionWriter(pl.Callback):
     """Records what a predict run returns, one line per sample.
 
@@ -160,21 +167,18 @@ class PredictionWriter(pl.Callback):
     ) -> None:
         """Record the predictions of one batch."""
         names = pl_module.class_names if isinstance(pl_module, Classifier) else None
-        columns = zip(
-            torch.as_tensor(outputs["sample_ids"]).tolist(),
-            outputs["prediction"].tolist(),
-            outputs["logits"].double().tolist(),
-            strict=True,
-        )
-        self.records.add(
-            {
-                "sample_id": sample_id,
-                "prediction": prediction,
-                "class": names[prediction] if names else str(prediction),
-                "logits": logits,
-            }
-            for sample_id, prediction, logits in columns
-        )
+        sample_ids = torch.as_tensor(outputs["sample_ids"]).tolist()
+        predictions, logits = outputs["prediction"], outputs["logits"].double()
+        if isinstance(pl_module, Classifier) and pl_module.task.name == "tagging":
+            words = words_of(batch)
+            predictions = [row[where] for row, where in zip(predictions, words, strict=True)]
+            logits = [row[where] for row, where in zip(logits, words, strict=True)]
+        for sample_id, answer, row in zip(sample_ids, predictions, logits, strict=True):
+            record: Record = {"sample_id": sample_id, "prediction": answer.tolist()}
+            if names:
+                listed = [names[i] for i in answer.view(-1).tolist()]
+                record["class"] = listed if answer.dim() else listed[0]
+            self.records.add([record | {"logits": row.tolist()}])
 
     def on_predict_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Bring the predictions together."""

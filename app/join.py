@@ -1,14 +1,15 @@
 """Where a corpus and a module meet."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 import pytorch_lightning as pl
 
 from app.stand_in import StandIn, WholeSplit
-from datamodules import Corpus, RunningText, TextDataModule
+from datamodules import Corpus, Example, RunningText, TextDataModule
 from lit_modules import AdversarialTraining, Classifier, TextModule
 from lit_modules.adversaries import TextSample
+from text import Choices, Text, Words
 
 
 class JoinCorpus(pl.Callback):
@@ -49,7 +50,7 @@ def join(module: TextModule, corpus: Corpus) -> None:
         raise ValueError(msg)
     tokenizer = module.tokenizer or module.build_tokenizer(corpus.train_texts())
     if isinstance(module, Classifier) and isinstance(corpus, TextDataModule):
-        module.attach(tokenizer, list(corpus.class_names), pairs=corpus.pairs)
+        module.attach(tokenizer, list(corpus.class_names), pairs=corpus.pairs, task=corpus.task)
         if isinstance(module, AdversarialTraining):
             module.attach_samples(partial(training_samples, corpus), corpus.text_columns)
     else:
@@ -66,7 +67,23 @@ def join(module: TextModule, corpus: Corpus) -> None:
 def training_samples(corpus: TextDataModule) -> Mapping[int, TextSample]:
     """The labelled training texts of a corpus that is set up, by their ids."""
     return {
-        one.sample_id: TextSample(one.text, one.label)
-        for one in corpus.examples("train")
-        if one.label is not None
+        sample_id: TextSample(text, label)
+        for sample_id, text, label in labelled_texts(corpus.examples("train"))
     }
+
+
+def labelled_texts(examples: Iterable[Example]) -> Iterator[tuple[int, Text, int]]:
+    """Sample, text and class of what has a class: texts and pairs."""
+    for one in examples:
+        if isinstance(one.label, int) and not isinstance(one.text, Words | Choices):
+            yield one.sample_id, one.text, one.label
+
+
+def require_classification(classifier: Classifier, command: str) -> None:
+    """Raise ValueError unless a model, joined to its corpus, gives classes to texts or pairs."""
+    if classifier.task.name != "classification":
+        msg = (
+            f"got a model for {classifier.task.name}, expected one that gives a class to a text "
+            f"or a pair: that is all that `{command}` is about"
+        )
+        raise ValueError(msg)

@@ -22,6 +22,7 @@ from app.run_directory import RunDirectory
 from app.session import digest, session
 from app.version import line
 from attacks import PGD, Outcome
+from datamodules import TextDataModule
 from layers.attention.bounds import Bound
 from lit_modules import Classifier, TextModule
 
@@ -161,8 +162,10 @@ class RobustTrainer(pl.Trainer):
                 step_size=pgd_step_size,
                 restarts=pgd_restarts,
             )
-            model.test_attack = attack if pgd_epsilon > 0 else None
-        attacked = isinstance(model, Classifier) and pgd_epsilon > 0
+            # A perturbation of a text changes its class; the other tasks have none.
+            wanted = pgd_epsilon > 0 and _task(datamodule) == "classification"
+            model.test_attack = attack if wanted else None
+        attacked = isinstance(model, Classifier) and model.test_attack is not None
         with self._recording(AttackWriter, "pgd.jsonl", wanted=attacked):
             return self._evaluate(
                 "test",
@@ -297,7 +300,8 @@ class RobustTrainer(pl.Trainer):
             radii: the R of the metrics `certify/accuracy@R`, the share of the texts that are
                 classified rightly with a radius of more than R.
         """
-        stages = tuple(s for s in self.stages if s != "certify" or isinstance(model, Classifier))
+        certified = isinstance(model, Classifier) and _task(datamodule) == "classification"
+        stages = tuple(s for s in self.stages if s != "certify" or certified)
         if "certify" in stages:
             self._require_full_precision()
         if "fit" in stages:
@@ -392,3 +396,8 @@ def require_classifier(model: pl.LightningModule, what: str) -> None:
             "runs/NAME/backbone"
         )
         raise ValueError(msg)
+
+
+def _task(datamodule: object) -> str:
+    """What a corpus asks of its texts."""
+    return datamodule.task if isinstance(datamodule, TextDataModule) else "classification"

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 Pooling = Literal["first", "mean"]
 POOLINGS: tuple[Pooling, ...] = ("first", "mean")
+Reading = Literal["text", "token", "choice"]
+"""What the numbers of a head belong to."""
 
 
 class Backbone(nn.Module):
@@ -91,6 +93,9 @@ class BackboneClassifier(nn.Module):
         num_classes: number of classes C.
         pooling: what of the last layer the head sees: the `first` token, or the `mean` over all.
         dropout: before the projection, while training.
+        reading: `text`: logits `[B, C]` of each text; `token`: `[B, N, C]` of each token, by the
+            projection alone, as BERT tags; `choice`: one number for each row, and the C rows of a
+            sample are its logits `[B, C]`.
     """
 
     def __init__(
@@ -100,24 +105,33 @@ class BackboneClassifier(nn.Module):
         *,
         pooling: Pooling = "first",
         dropout: float = 0.1,
+        reading: Reading = "text",
     ) -> None:
         super().__init__()
-        self.backbone, self.pooling = backbone, pooling
-        self.classifier = nn.Linear(backbone.width, backbone.width)
-        self.projection = nn.Linear(backbone.width, num_classes)
+        self.backbone, self.pooling, self.reading = backbone, pooling, reading
+        self.num_classes = num_classes
+        layers = []
+        if reading != "token":
+            self.classifier = nn.Linear(backbone.width, backbone.width)
+            layers.append(self.classifier)
+        self.projection = nn.Linear(backbone.width, 1 if reading == "choice" else num_classes)
+        layers.append(self.projection)
         self.dropout = nn.Dropout(dropout)
         std = getattr(backbone.encoder.config, "initializer_range", 0.02)
-        for layer in (self.classifier, self.projection):
+        for layer in layers:
             nn.init.normal_(layer.weight, std=std)
             nn.init.zeros_(layer.bias)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """`[B, N, e]` embedded tokens and mask `[B, N]` to logits `[B, C]`."""
+        """`[R, N, e]` embedded tokens and mask `[R, N]` to logits, see `reading`."""
         hidden: Tensor = self.backbone(x, mask)
+        if self.reading == "token":
+            tags: Tensor = self.projection(self.dropout(hidden))
+            return tags
         if self.pooling == "first":
             pooled = hidden[:, 0]
         else:
             real = mask.unsqueeze(-1).to(hidden.dtype)
             pooled = (hidden * real).sum(dim=1) / real.sum(dim=1)
         logits: Tensor = self.projection(self.dropout(self.classifier(pooled).tanh()))
-        return logits
+        return logits.view(-1, self.num_classes) if self.reading == "choice" else logits

@@ -18,6 +18,14 @@ def sample_seeds(sample_ids: Tensor, *, seed: int, epoch: int) -> Tensor:
     return _mixed(sample_ids + _mixed(torch.full_like(sample_ids, (seed << 24) + epoch)))
 
 
+def row_seeds(seeds: Tensor, rows: int) -> Tensor:
+    """`[B * rows]`: one for each row of samples that have several; with one row, the same."""
+    if rows == 1:
+        return seeds
+    number = torch.arange(rows, device=seeds.device).repeat(len(seeds))
+    return _mixed(seeds.repeat_interleave(rows) + _GOLDEN * (number + 1))
+
+
 def uniform(seeds: Tensor, x: Tensor, *, draw: int = 0) -> Tensor:
     """Independent numbers, uniform in (-1, 1).
 
@@ -65,15 +73,25 @@ def _between_0_and_1(seeds: Tensor, x: Tensor, draw: int) -> Tensor:
 
 
 def _uniform(start: Tensor, place: Tensor) -> Tensor:
-    high = _shifted(_mixed(start + _GOLDEN * place), 64 - _BITS)
-    return (high.to(torch.float32) + 0.5) * 2.0**-_BITS
+    # In one place of memory from here on: on a CPU a fresh array costs more than the arithmetic.
+    state = start + _GOLDEN * place
+    mixed = _mixed(state, room=torch.empty_like(state))
+    high = mixed.bitwise_right_shift_(64 - _BITS).bitwise_and_((1 << _BITS) - 1)
+    return high.to(torch.float32).add_(0.5).mul_(2.0**-_BITS)
 
 
-def _mixed(x: Tensor) -> Tensor:
-    """The finaliser of SplitMix64 (Steele, Lea, Flood, 2014); int64 wraps around."""
-    x = (x ^ _shifted(x, 30)) * _FIRST
-    x = (x ^ _shifted(x, 27)) * _SECOND
-    return x ^ _shifted(x, 31)
+def _mixed(x: Tensor, room: Tensor | None = None) -> Tensor:
+    """The finaliser of SplitMix64 (Steele, Lea, Flood, 2014); int64 wraps around.
+
+    Args:
+        x: numbers; with `room`, they are overwritten.
+        room: for as many numbers.
+    """
+    if room is None:
+        x, room = x.clone(), torch.empty_like(x)
+    x.bitwise_xor_(_shifted(x, 30, room)).mul_(_FIRST)
+    x.bitwise_xor_(_shifted(x, 27, room)).mul_(_SECOND)
+    return x.bitwise_xor_(_shifted(x, 31, room))
 
 
 def _wrapped(number: int) -> int:
@@ -81,6 +99,7 @@ def _wrapped(number: int) -> int:
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def _shifted(x: Tensor, bits: int) -> Tensor:
+def _shifted(x: Tensor, bits: int, room: Tensor) -> Tensor:
     """To the right, with zeros coming in: torch's own shift brings in the sign."""
-    return (x >> bits) & ((1 << (64 - bits)) - 1)
+    torch.bitwise_right_shift(x, bits, out=room)
+    return room.bitwise_and_((1 << (64 - bits)) - 1)

@@ -2,6 +2,7 @@
 
 from lit_modules.adversarial import AdversarialTraining
 from lit_modules.adversaries import Adversary
+from lit_modules.asa import ASA
 from lit_modules.base import Classifier
 from lit_modules.checkpoint import (
     METHODS,
@@ -13,6 +14,7 @@ from lit_modules.checkpoint import (
     load_module,
     read_checkpoint,
 )
+from lit_modules.fine_tuning import FineTuning
 from lit_modules.masked_lm import MaskedLM
 from lit_modules.olsa import OLSA
 from lit_modules.text_classifier import TextClassifier
@@ -21,12 +23,14 @@ from lit_modules.unibert import UniBERT
 from lit_modules.unitary_distillation import UnitaryDistillation
 
 __all__ = [
+    "ASA",
     "METHODS",
     "OLSA",
     "AdversarialTraining",
     "Adversary",
     "CheckpointError",
     "Classifier",
+    "FineTuning",
     "MaskedLM",
     "TextClassifier",
     "TextModule",

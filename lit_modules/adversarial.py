@@ -14,16 +14,16 @@ from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from typing_extensions import override
 
-from layers.noise import sample_seeds
+from layers.noise import row_seeds, sample_seeds
 from lit_modules.adversaries import ADVERSARIES, Adversary, Found, Problem, TextSample
 from lit_modules.averaged import AveragedWeights
 from lit_modules.base import Classifier, labels_of
 from lit_modules.means import SampleMeans
 from lit_modules.nested import CODE, named, settings_of
-from lit_modules.processes import batch_weight, global_means
+from lit_modules.processes import global_means
 from lit_modules.schedule import Decay
 from lit_modules.text_module import CHECKPOINT_KEY, checkpoint_content
-from text import Batch, Text, Tokenizer
+from text import Batch, TaskName, Text, Tokenizer
 
 
 class AdversarialTraining(Classifier):
@@ -89,6 +89,12 @@ class AdversarialTraining(Classifier):
             msg = "got AdversarialTraining in AdversarialTraining, expected a plain classifier"
             raise ValueError(msg)
         if classifier is not None:
+            if type(classifier).training_step is not Classifier.training_step:
+                msg = (
+                    f"got {type(classifier).__name__}, which has a training step of its own, "
+                    "expected a plain classifier; FineTuning is the one of its kind"
+                )
+                raise ValueError(msg)
             self.adopt(classifier, settings_of(classifier))
         if init_from is not None:
             self._read(init_from)
@@ -110,7 +116,7 @@ class AdversarialTraining(Classifier):
                 "with embed(), or an adversary on texts: TextAdversary, EpochTextAdversary"
             )
             raise ValueError(msg)
-        self.classifier = classifier
+        self.classifier, self.tasks = classifier, classifier.tasks
         self.hparams["classifier"] = named(classifier, settings)
         names = classifier.metric_names
         self.metric_names = names
@@ -208,12 +214,27 @@ class AdversarialTraining(Classifier):
         return self.classifier.build_tokenizer([*known, *self.adversary.more_texts(known)])
 
     def attach(
-        self, tokenizer: Tokenizer, class_names: Sequence[str], *, pairs: bool = False
+        self,
+        tokenizer: Tokenizer,
+        class_names: Sequence[str],
+        *,
+        pairs: bool = False,
+        task: TaskName = "classification",
     ) -> None:
+        if task not in self.adversary.tasks:
+            msg = (
+                f"got {type(self.adversary).__name__} on a corpus for {task}, expected one for "
+                f"{' or '.join(self.adversary.tasks)}, or another adversary (FreeLB, SMART)"
+            )
+            raise ValueError(msg)
         for one in (self._origin, self.classifier):
             if one is not None:
-                one.attach(tokenizer, class_names, pairs=pairs)
-        super().attach(tokenizer, class_names, pairs=pairs)
+                one.attach(tokenizer, class_names, pairs=pairs, task=task)
+        super().attach(tokenizer, class_names, pairs=pairs, task=task)
+
+    @property
+    def method(self) -> str:
+        return self.classifier.method
 
     def restore_text(self, checkpoint: dict[str, Any]) -> None:
         self._origin = self._unreadable = None
@@ -310,6 +331,7 @@ class AdversarialTraining(Classifier):
     def problem(self, batch: Batch, *, logs: bool = True) -> Problem:
         """A batch as the adversary sees it."""
         seeds = sample_seeds(batch.sample_ids, seed=self.run_seed, epoch=self.current_epoch)
+        seeds = row_seeds(seeds, batch.choices)
         scaler = getattr(self.trainer.precision_plugin, "scaler", None)
         return Problem(
             classifier=self.classifier,
@@ -329,7 +351,7 @@ class AdversarialTraining(Classifier):
         problem = self.problem(batch, logs=self.logs_this_step())
         found = self.adversary.step(problem)
         self._attacking += problem.attacking
-        weight = batch_weight(self.trainer, batch_idx)
+        weight = self.classifier.step_weight(batch, batch_idx)
         self.log_found(found, batch, weight)
         return weight * found.loss
 
@@ -339,7 +361,7 @@ class AdversarialTraining(Classifier):
         Args:
             found: what the adversary made of the batch.
             batch: the batch.
-            weight: `batch_weight` of the batch.
+            weight: `step_weight` of the batch.
         """
         shown = {"train/loss": found.loss.detach()}
         if self.logs_this_step():

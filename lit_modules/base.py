@@ -7,14 +7,15 @@ from typing import Any
 import torch
 from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
 from torch import Tensor, nn
-from torch.nn import functional
 
 from attacks import PGD
 from lit_modules.means import SampleMeans
 from lit_modules.processes import batch_weight
 from lit_modules.schedule import Decay
+from lit_modules.scores import Scores
+from lit_modules.tasks import TASKS, Task
 from lit_modules.text_module import CHECKPOINT_KEY, TextModule, checkpoint_content
-from text import Batch, Text, Tokenizer, WordTokenizer, collate, length_batches
+from text import Batch, TaskName, Text, Tokenizer, WordTokenizer, collate, length_batches
 
 
 class Classifier(TextModule):
@@ -28,6 +29,9 @@ class Classifier(TextModule):
 
     network: nn.Module
     """From tokens `[B, N, d]` and mask `[B, N]` to logits `[B, C]`; built by `configure_model`."""
+
+    tasks: Sequence[TaskName] = ("classification",)
+    """What the method can be trained for."""
 
     def __init__(
         self,
@@ -56,12 +60,15 @@ class Classifier(TextModule):
         super().__init__(optimizer=optimizer, lr_scheduler=lr_scheduler, warmup=warmup, decay=decay)
         self.class_names: list[str] | None = None
         self.pairs = False
+        self.task: Task = TASKS["classification"]
         self.max_length, self.min_count, self.max_vocab_size = max_length, min_count, max_vocab_size
         self.test_attack: PGD | None = None
         """Run by every test step if set; the strength of an attack is no property of the model."""
         self.metric_names = ("loss", "accuracy", *extra_metrics)
         names = (*self.metric_names, "pgd_accuracy")
         self.val_means, self.test_means = SampleMeans(names), SampleMeans(names)
+        self.val_scores = Scores(self.task.name, ())
+        self.test_scores = Scores(self.task.name, ())
 
     # Texts and classes
 
@@ -75,36 +82,64 @@ class Classifier(TextModule):
         )
 
     def attach(
-        self, tokenizer: Tokenizer, class_names: Sequence[str], *, pairs: bool = False
+        self,
+        tokenizer: Tokenizer,
+        class_names: Sequence[str],
+        *,
+        pairs: bool = False,
+        task: TaskName = "classification",
     ) -> None:
-        """Fix the vocabulary and the classes; before `configure_model`, once.
+        """Fix the vocabulary, the task and its classes; before `configure_model`, once.
 
         Args:
             tokenizer: turns texts into ids.
-            class_names: name of each class, in label order; at least two.
+            class_names: name of each class, in label order, at least two; the tags of a tagging,
+                the choices of a multiple choice; none of a regression.
             pairs: whether inputs are pairs of texts.
+            task: what is asked of a text.
 
         Raises:
-            ValueError: fewer than two classes, or another vocabulary or other classes than those
-                attached before.
+            ValueError: fewer than two classes, a task that the method cannot do, or another
+                vocabulary, task or other classes than those attached before.
         """
         names = list(class_names)
-        if len(names) < 2:
-            msg = f"got classes {names}, expected at least two"
-            raise ValueError(msg)
-        if self.class_names is not None and (self.class_names, self.pairs) != (names, pairs):
+        if task not in self.tasks:
             msg = (
-                f"got a corpus with classes {names} (pairs: {pairs}), expected the model's "
-                f"{self.class_names} (pairs: {self.pairs}): use a corpus of the same task"
+                f"got a corpus for {task}, expected one for {' or '.join(self.tasks)}, which is "
+                f"what {self.method} does; FineTuning and ASA do the other tasks"
+            )
+            raise ValueError(msg)
+        TASKS[task].check(names)
+        known = None if self.class_names is None else (self.task.name, self.class_names, self.pairs)
+        if known is not None and known != (task, names, pairs):
+            msg = (
+                f"got a corpus with classes {names} (pairs: {pairs}, {task}), expected the model's "
+                f"{known[1]} (pairs: {known[2]}, {known[0]}): use a corpus of the same task"
             )
             raise ValueError(msg)
         self.attach_tokenizer(tokenizer)
-        self.class_names, self.pairs = names, pairs
+        if known is None:
+            self.class_names, self.pairs, self.task = names, pairs, TASKS[task]
+            if task != "classification":
+                values = ("loss",) if task == "regression" else ("loss", "accuracy")
+                self.metric_names = values
+                self.val_means, self.test_means = SampleMeans(values), SampleMeans(values)
+            self.val_scores, self.test_scores = Scores(task, names), Scores(task, names)
+
+    @property
+    def method(self) -> str:
+        """Its name."""
+        return type(self).__name__
 
     def restore_text(self, checkpoint: dict[str, Any]) -> None:
         super().restore_text(checkpoint)
         content = checkpoint_content(checkpoint)
-        self.attach(self.require_tokenizer(), content["class_names"], pairs=content["pairs"])
+        self.attach(
+            self.require_tokenizer(),
+            content["class_names"],
+            pairs=content["pairs"],
+            task=content.get("task", "classification"),
+        )
 
     def require_text(self) -> tuple[Tokenizer, list[str]]:
         """The tokenizer and the class names; raises RuntimeError if there are none yet."""
@@ -119,7 +154,11 @@ class Classifier(TextModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         _, class_names = self.require_text()
         super().on_save_checkpoint(checkpoint)
-        checkpoint[CHECKPOINT_KEY] |= {"class_names": class_names, "pairs": self.pairs}
+        checkpoint[CHECKPOINT_KEY] |= {
+            "class_names": class_names,
+            "pairs": self.pairs,
+            "task": self.task.name,
+        }
 
     @property
     def plain(self) -> "Classifier":
@@ -129,13 +168,19 @@ class Classifier(TextModule):
     # The classifier contract
 
     def embed(self, batch: Batch) -> Tensor:
-        """`[B, N, d]`: the space in which perturbations and certificates live."""
+        """`[R, N, d]`: the space in which perturbations and certificates live.
+
+        R is B, but for multiple choice, where each sample has a row for each choice.
+        """
         # Part of the contract that only a method can fill in; the base class is never built.
         msg = f"got {type(self).__name__} without embed(), expected every method to define it"
         raise NotImplementedError(msg)
 
     def classify(self, x: Tensor, mask: Tensor) -> Tensor:
-        """`[B, N, d]` embedded tokens and mask `[B, N]` to logits `[B, C]`."""
+        """`[R, N, d]` embedded tokens and mask `[R, N]` to logits.
+
+        They are `[B, C]`; of a regression `[B, 1]`, of a tagging `[B, N, C]`.
+        """
         logits: Tensor = self.network(x, mask)
         return logits
 
@@ -154,8 +199,14 @@ class Classifier(TextModule):
             batch_size: texts per forward pass; texts of like length go together.
         """
         tokenizer, class_names = self.require_text()
+        if self.task.name not in ("classification", "regression"):
+            msg = (
+                f"got a model for {self.task.name}, expected one that answers to a text or a pair; "
+                "`predict` answers to a corpus"
+            )
+            raise ValueError(msg)
         if not texts:
-            return torch.empty(0, len(class_names), device=self.device)
+            return torch.empty(0, self.task.outputs(class_names), device=self.device)
         encodings = tokenizer.encode(texts)
         batches = length_batches([len(encoding.input_ids) for encoding in encodings], batch_size)
         parts = []
@@ -175,12 +226,24 @@ class Classifier(TextModule):
     # Steps
 
     def forward(self, batch: Batch) -> Tensor:
-        """Logits `[B, C]` of a batch."""
+        """Logits of a batch, see `classify`."""
         return self.classify(self.embed(batch), batch.mask)
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The training objective, a scalar; cross-entropy unless overridden."""
-        return functional.cross_entropy(logits, labels)
+        """The training objective, a scalar; that of the task unless overridden."""
+        return self.task.loss(logits, labels)
+
+    def step_weight(self, batch: Batch, batch_idx: int) -> float:
+        """What a mean over this process's batch counts in the mean over all processes.
+
+        See `batch_weight`. A mean over words is weighted by their number.
+        """
+        weight = batch_weight(self.trainer, batch_idx)
+        if self.task.name != "tagging" or self.trainer.world_size == 1:
+            return weight
+        units = float(weight > 0) * self.task.units(labels_of(batch)).sum()
+        total = torch.as_tensor(self.trainer.strategy.reduce(units, reduce_op="sum"))
+        return float(self.trainer.world_size * units / total.clamp_min(1))
 
     def training_values(self, batch: Batch) -> dict[str, Tensor]:
         """Scalars that a method logs while training, by their whole names; none unless overridden.
@@ -193,22 +256,29 @@ class Classifier(TextModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         logits, labels = self(batch), labels_of(batch)
         loss = self.loss(logits, labels)
+        weight = self.step_weight(batch, batch_idx)
         shown = {"train/loss": loss.detach()}
         if self.logs_this_step():
-            shown["train/accuracy"] = (logits.argmax(dim=1) == labels).to(loss.dtype).mean()
+            shown |= self.answers(logits, labels)
             shown |= self.training_values(batch)
-        self.log_step(shown, batch_idx, size=len(batch))
-        return batch_weight(self.trainer, batch_idx) * loss
+        self.log_step(shown, weight, size=len(batch))
+        return weight * loss
+
+    def answers(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        """How good they are while training, by the names that are logged."""
+        values = self.task.values(logits.detach(), labels)
+        return {f"train/{name}": v.mean() for name, v in values.items() if name != "loss"}
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        self.accumulate(self.val_means, self.evaluate(batch), batch_idx)
+        values, answered = self._evaluated(batch)
+        self.accumulate(self.val_means, values, batch_idx, self.val_scores, answered)
 
     def test_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor] | None:
-        values = self.evaluate(batch)
+        values, answered = self._evaluated(batch)
         attacked = self.attack(self.test_attack, batch) if self.test_attack is not None else None
         if attacked is not None:
             values["pgd_accuracy"] = attacked["survived"].float()
-        self.accumulate(self.test_means, values, batch_idx)
+        self.accumulate(self.test_means, values, batch_idx, self.test_scores, answered)
         return attacked
 
     def attack(self, attack: PGD, batch: Batch) -> dict[str, Tensor]:
@@ -251,19 +321,20 @@ class Classifier(TextModule):
         return {
             "sample_ids": batch.sample_ids,
             "logits": logits,
-            "prediction": logits.argmax(dim=1),
+            "prediction": self.task.prediction(logits),
         }
 
     # Evaluation
 
     def evaluate(self, batch: Batch) -> dict[str, Tensor]:
-        """Values `[B]` of each sample, whose means over a split become its metrics."""
+        """Values of each sample (or word), whose means over a split become its metrics."""
+        return self._evaluated(batch)[0]
+
+    def _evaluated(self, batch: Batch) -> tuple[dict[str, Tensor], tuple[Tensor, Tensor]]:
+        """The values; and the predictions with their labels, for figures that are no means."""
         logits, labels = self(batch), labels_of(batch)
-        return {
-            "loss": functional.cross_entropy(logits, labels, reduction="none"),
-            "accuracy": (logits.argmax(dim=1) == labels).float(),
-            **self.extra_values(logits, labels),
-        }
+        values = self.task.values(logits, labels) | self.extra_values(logits, labels)
+        return values, (self.task.prediction(logits), labels)
 
     def extra_values(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
         """Values `[B]` for the extra metrics; none unless overridden."""
@@ -283,11 +354,12 @@ class Classifier(TextModule):
                 parameter.requires_grad_(True)
 
     def on_validation_epoch_end(self) -> None:
-        self.log_means("val", self.val_means.take(self.metric_names))
+        self.log_means("val", self.val_means.take(self.metric_names) | self.val_scores.take())
 
     def on_test_epoch_end(self) -> None:
         attacked = () if self.test_attack is None else ("pgd_accuracy",)
-        self.log_means("test", self.test_means.take((*self.metric_names, *attacked)))
+        means = self.test_means.take((*self.metric_names, *attacked))
+        self.log_means("test", means | self.test_scores.take())
 
 
 def labels_of(batch: Batch) -> Tensor:

@@ -9,7 +9,9 @@ from typing import Any
 import torch
 
 from lit_modules.adversarial import AdversarialTraining
+from lit_modules.asa import ASA
 from lit_modules.base import Classifier
+from lit_modules.fine_tuning import FineTuning
 from lit_modules.masked_lm import MaskedLM
 from lit_modules.olsa import OLSA
 from lit_modules.plausible import check_archive, check_content, without_weights
@@ -27,6 +29,8 @@ METHODS: dict[str, type[TextModule]] = {
         OLSA,
         TextClassifier,
         UniBERT,
+        FineTuning,
+        ASA,
         AdversarialTraining,
         MaskedLM,
         UnitaryDistillation,

@@ -7,12 +7,13 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 
 from lit_modules.means import SampleMeans
 from lit_modules.processes import batch_weight, global_means
 from lit_modules.schedule import Decay, learning_rate_factor
+from lit_modules.scores import Scores
 from text import Text, Tokenizer, tokenizer_from_state
 
 CHECKPOINT_KEY = "steadfast"
@@ -108,8 +109,17 @@ class TextModule(pl.LightningModule):
 
     # Training
 
+    def parameter_groups(self) -> list[nn.Parameter] | list[dict[str, Any]]:
+        """What the optimiser is given: the trainable parameters, or groups of them.
+
+        A group's `lr_factor` multiplies its learning rate.
+        """
+        return [p for p in self.parameters() if p.requires_grad]
+
     def configure_optimizers(self) -> OptimizerLRScheduler:
-        optimizer = self.optimizer([p for p in self.parameters() if p.requires_grad])
+        optimizer = self.optimizer(self.parameter_groups())
+        for group in optimizer.param_groups:
+            group["lr"] = group["lr"] * group.pop("lr_factor", 1.0)
         if self.lr_scheduler is not None:
             scheduler = self.lr_scheduler(optimizer)
             if isinstance(scheduler, ReduceLROnPlateau):
@@ -140,30 +150,47 @@ class TextModule(pl.LightningModule):
         every: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined] # set by a connector
         return every > 0 and (self.trainer.global_step + 1) % every == 0
 
-    def log_step(self, shown: dict[str, Tensor], batch_idx: int, *, size: int) -> None:
+    def log_step(self, shown: dict[str, Tensor], weight: float, *, size: int) -> None:
         """Log training metrics of a step: means over all processes where they are written.
 
         At other steps the values are this process's own: asking the others would slow all down.
 
         Args:
             shown: by name, means over this process's samples.
-            batch_idx: which batch of the epoch.
-            size: samples in it.
+            weight: of this process's means in those over all, see `batch_weight`.
+            size: samples in the batch.
         """
         if self.logs_this_step():
-            shown = global_means(self.trainer, shown, batch_weight(self.trainer, batch_idx))
+            shown = global_means(self.trainer, shown, weight)
         for name, value in shown.items():
             self.log(name, value, batch_size=size, prog_bar=name == "train/loss")
 
-    def accumulate(self, means: SampleMeans, values: dict[str, Tensor], batch_idx: int) -> None:
-        """Add the values of a batch of an evaluation, unless it only stands in for one."""
+    def accumulate(
+        self,
+        means: SampleMeans,
+        values: dict[str, Tensor],
+        batch_idx: int,
+        scores: Scores | None = None,
+        answered: tuple[Tensor, Tensor] | None = None,
+    ) -> None:
+        """Add what is found of a batch of an evaluation, unless it only stands in for one.
+
+        Args:
+            means: of the split.
+            values: of samples or words.
+            batch_idx: which batch.
+            scores: of the split.
+            answered: predictions and labels, for `scores`.
+        """
         if batch_weight(self.trainer, batch_idx) > 0:
             means.update(values)
+            if scores is not None and answered is not None:
+                scores.update(*answered)
 
     def log_means(self, stage: str, means: dict[str, Tensor]) -> None:
         """Log the metrics of a split."""
         for name, mean in means.items():
-            self.log(f"{stage}/{name}", mean, prog_bar=name == "accuracy")
+            self.log(f"{stage}/{name}", mean, prog_bar=name in ("accuracy", "spearman", "f1"))
 
 
 def checkpoint_content(checkpoint: dict[str, Any]) -> dict[str, Any]:

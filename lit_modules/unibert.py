@@ -4,7 +4,6 @@ Source: Chang and Wang, "Unitary Multi-Margin BERT for Robust Natural Language P
 deviate, and what the method is worth, is in docs/methods/unibert.md.
 """
 
-from collections.abc import Iterable
 from typing import Any, Literal
 
 import pytorch_lightning as pl
@@ -13,20 +12,18 @@ from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
 from torch import Tensor
 from torch.nn import functional
 
-from layers.backbones import POOLINGS, Backbone, BackboneClassifier, Pooling
+from layers.backbones import Pooling
 from layers.weight_names import unitary_weights as find_weights
-from lit_modules.base import Classifier
-from lit_modules.encoder_source import EncoderSource
+from lit_modules.fine_tuning import FineTuning
 from lit_modules.multi_margin import FORMS, MarginForm, multi_margin_loss
 from lit_modules.schedule import Decay
 from lit_modules.unitary_projection import Unitary, projection_of
-from text import Batch, Text, Tokenizer
 
 
-class UniBERT(Classifier):
+class UniBERT(FineTuning):
     """Fine-tunes an encoder of `transformers`; plain BERT with `unitary` none and cross-entropy."""
 
-    network: BackboneClassifier
+    tasks = ("classification",)
 
     def __init__(
         self,
@@ -79,29 +76,28 @@ class UniBERT(Classifier):
             decay: shape of its way back to zero after that.
         """
         super().__init__(
+            backbone=backbone,
+            architecture=architecture,
+            vocab_size=vocab_size,
+            pooling=pooling,
+            dropout=dropout,
+            backbone_dropout=backbone_dropout,
             max_length=max_length,
             optimizer=optimizer,
             lr_scheduler=lr_scheduler,
             warmup=warmup,
             decay=decay,
         )
-        self.source = EncoderSource(backbone, architecture, vocab_size=vocab_size)
-        choices = [loss in ("multi_margin", "cross_entropy"), margin_form in FORMS]
-        choices += [pooling in POOLINGS, margin > 0]
+        choices = [loss in ("multi_margin", "cross_entropy"), margin_form in FORMS, margin > 0]
         if not all(choices):
             msg = (
-                f"got {loss=}, {margin=}, {margin_form=}, {pooling=}, expected multi_margin or "
-                "cross_entropy, a positive margin, sum or mean, first or mean"
+                f"got {loss=}, {margin=}, {margin_form=}, expected multi_margin or cross_entropy, "
+                "a positive margin, sum or mean"
             )
-            raise ValueError(msg)
-        if not 0 <= dropout < 1 or not 0 <= (backbone_dropout or 0.0) < 1:
-            msg = f"got {dropout=}, {backbone_dropout=}, expected rates of 0 to below 1"
             raise ValueError(msg)
         self.save_hyperparameters(ignore=["optimizer", "lr_scheduler"])
         # Not read from hparams: a subclass built by the command line has its own arguments there.
         self.objective, self.margin, self.margin_form = loss, margin, margin_form
-        self.pooling: Pooling = pooling
-        self.dropout, self.backbone_dropout = dropout, backbone_dropout
         self.projection = projection_of(
             unitary,
             unitary_weights,
@@ -109,20 +105,10 @@ class UniBERT(Classifier):
             gradual_steps=unitary_gradual_steps,
         )
 
-    def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
-        return self.source.build_tokenizer(texts, max_length=self.max_length)
-
     def configure_model(self) -> None:
-        if hasattr(self, "network"):
-            return
-        tokenizer, class_names = self.require_text()
-        backbone = Backbone(self.source.encoder(tokenizer))
-        if self.backbone_dropout is not None:
-            backbone.set_dropout(self.backbone_dropout)
-        self.network = BackboneClassifier(
-            backbone, len(class_names), pooling=self.pooling, dropout=self.dropout
-        )
-        if self.projection is not None:
+        built = hasattr(self, "network")
+        super().configure_model()
+        if self.projection is not None and not built:
             # A wrong pattern is found now, before there is a run with it among its settings.
             find_weights(self, self.projection.patterns)
 
@@ -130,25 +116,7 @@ class UniBERT(Classifier):
         """The projection belongs to the method: nobody has to remember it."""
         return [] if self.projection is None else [self.projection]
 
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        super().on_save_checkpoint(checkpoint)
-        self.source.save(checkpoint, self.network.backbone.architecture)
-
-    def restore_text(self, checkpoint: dict[str, Any]) -> None:
-        super().restore_text(checkpoint)
-        self.source.restore(checkpoint)
-
-    def embed(self, batch: Batch) -> Tensor:
-        """`[B, N, e]`: word embeddings (and those of segments, for pairs)."""
-        if not hasattr(self, "network"):
-            msg = "got a model without layers, expected configure_model() before its first use"
-            raise RuntimeError(msg)
-        return self.network.backbone.embed(batch.input_ids, batch.segment_ids)
-
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         if self.objective == "cross_entropy":
             return functional.cross_entropy(logits, labels)
         return multi_margin_loss(logits, labels, margin=self.margin, form=self.margin_form)
-
-    def activations(self, batch: Batch) -> list[Tensor]:
-        return self.network.backbone.hidden_states(self.embed(batch), batch.mask)

@@ -158,8 +158,9 @@ class UnitaryDistillation(MaskedLM):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         values = {name: value.mean() for name, value in self.compare(batch).items()}
         shown = {f"train/{name}": value.detach() for name, value in values.items()}
-        self.log_step(shown, batch_idx, size=len(batch))
-        return batch_weight(self.trainer, batch_idx) * values["loss"]
+        weight = batch_weight(self.trainer, batch_idx)
+        self.log_step(shown, weight, size=len(batch))
+        return weight * values["loss"]
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         self.accumulate(self.val_means, self.compare(batch), batch_idx)

@@ -5,15 +5,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from lit_modules.averaged import AveragedWeights
 from lit_modules.base import Classifier
-from text import Batch, Text
+from text import Batch, TaskName, Text
 
 if TYPE_CHECKING:
     from lit_modules.adversarial import AdversarialTraining
@@ -70,6 +69,8 @@ class Adversary:
 
     embeds = True
     """Whether it perturbs what `embed` returns."""
+    tasks: tuple[TaskName, ...] = get_args(TaskName)
+    """What it can train for."""
     average_decay: Sequence[float] = ()
     """Decay of a moving average of the weights, in the first tenth of the steps and after it."""
 
@@ -121,8 +122,8 @@ class Problem:
     Attributes:
         classifier: in training mode.
         batch: with labels.
-        labels: `[B]`.
-        seeds: `[B]` int64 for noise, see `noise`: other ones in each epoch.
+        labels: as the task has them.
+        seeds: `[R]` int64 for noise, one for each row of the batch: other ones in each epoch.
         logs: whether values of this step are logged; others need not be computed.
         epoch: of the run, the first is 0.
         seed: of the run.
@@ -156,7 +157,7 @@ class Problem:
             return self.classifier.embed(self.batch)
 
     def classify(self, x: Tensor) -> Tensor:
-        """Logits `[B, C]` of tokens `[B, N, d]`.
+        """Logits (`[B, C]`, or as the task has them) of tokens `[R, N, d]`.
 
         Dropout drops the same in all passes over a batch: two of them differ by their perturbation
         alone (as in FreeLB's inner steps, Zhu et al., 2020, section 3.3).
@@ -167,6 +168,11 @@ class Problem:
     def loss(self, logits: Tensor) -> Tensor:
         """The classifier's own training objective, a scalar."""
         return self.classifier.loss(logits, self.labels)
+
+    def divergence(self, first: Tensor, second: Tensor, *, symmetric: bool = False) -> Tensor:
+        """How far the second logits are from the first: a mean over the batch, see `Task`."""
+        task = self.classifier.task
+        return task.divergence(first, second, self.labels, symmetric=symmetric)
 
     def parameters(self) -> list[nn.Parameter]:
         """What is trained."""
@@ -214,16 +220,20 @@ class Problem:
             return Found(loss, {}, {})
         clean = self.clean_logits() if clean is None else clean.detach()
         adversarial = adversarial.detach()
-        right = clean.argmax(dim=1) == self.labels
-        flipped = right & (adversarial.argmax(dim=1) != self.labels)
+        task = self.classifier.task
         with torch.no_grad():
+            means = {name: v.mean() for name, v in task.values(clean, self.labels).items()}
             shown = {
                 "clean_loss": self.loss(clean),
                 "adversarial_loss": self.loss(adversarial),
-                "accuracy": right.float().mean(),
+                **{name: mean for name, mean in means.items() if name != "loss"},
                 **{name: value.detach() for name, value in values.items()},
             }
-        success = (flipped.float().mean(), right.float().mean())
+            right = task.right(clean, self.labels)
+            still = task.right(adversarial, self.labels)
+        if right is None or still is None:
+            return Found(loss, shown, {})
+        success = ((right & ~still).float().mean(), right.float().mean())
         return Found(loss, shown, {"attack_success": success})
 
     def averaged_logits(self) -> Tensor | None:
@@ -274,19 +284,3 @@ def undisturbed(module: nn.Module, device: torch.device) -> Iterator[None]:
         if torch.is_autocast_enabled(device.type):
             # Weights that were cast without a graph would be used again, without gradients.
             torch.clear_autocast_cache()
-
-
-def divergence(first: Tensor, second: Tensor) -> Tensor:
-    """`[B]` Kullback-Leibler divergence KL(p || q) of softmax outputs.
-
-    Args:
-        first: logits `[B, C]` of p.
-        second: logits `[B, C]` of q.
-    """
-    p, q = functional.log_softmax(first, dim=1), functional.log_softmax(second, dim=1)
-    return (p.exp() * (p - q)).sum(dim=1)
-
-
-def symmetric_divergence(first: Tensor, second: Tensor) -> Tensor:
-    """`[B]` KL(p || q) + KL(q || p), the loss of SMART (Jiang et al., 2020, section 3.1)."""
-    return divergence(first, second) + divergence(second, first)

@@ -10,6 +10,7 @@ from attacks.pgd import Norm, frobenius, into_ball, objective, steepest
 from layers.noise import uniform
 from lit_modules.adversaries.base import Adversary, Found, Problem
 from lit_modules.adversaries.prepared import Gradients
+from text import TaskName
 
 InnerLoss = Literal["training", "margin"]
 
@@ -53,6 +54,8 @@ class PGDAdversary(Adversary):
         self.epsilon, self.norm, self.steps, self.step_size = epsilon, norm, steps, step_size
         self.random_start, self.inner_loss = random_start, inner_loss
         self.clean_weight = clean_weight
+        if inner_loss == "margin":  # which is one between classes
+            self.tasks: tuple[TaskName, ...] = ("classification", "choice")
 
     def step(self, problem: Problem) -> Found:
         """See `Adversary`; steps + 1 passes forward and back, one more with a clean loss.

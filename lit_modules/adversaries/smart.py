@@ -10,12 +10,8 @@ from torch.nn import functional
 
 from attacks.pgd import Norm, frobenius, into_ball
 from layers.noise import normal
-from lit_modules.adversaries.base import (
-    Adversary,
-    Found,
-    Problem,
-    symmetric_divergence,
-)
+from lit_modules.adversaries.base import Adversary, Found, Problem
+from text import TaskName
 
 _RELEASED_EPSILON = 1e-6
 """What the released code adds to the largest entry that it divides by."""
@@ -81,6 +77,8 @@ class SMART(Adversary):
         self.epsilon, self.norm, self.steps, self.step_size = epsilon, norm, steps, step_size
         self.noise, self.weight, self.bregman = noise, weight, bregman
         self.average_decay, self.released = decay, released
+        if released:  # the formula of its inner step is one of classes
+            self.tasks: tuple[TaskName, ...] = ("classification", "choice")
 
     @property
     def averages(self) -> bool:
@@ -95,12 +93,12 @@ class SMART(Adversary):
         if self.released:
             smooth = _both_detached(clean, adversarial).mean()
         else:
-            smooth = symmetric_divergence(clean, adversarial).mean()
+            smooth = problem.divergence(clean, adversarial, symmetric=True)
         loss = problem.loss(clean) + self.weight * smooth
         values = {"smoothness": smooth}
         averaged = problem.averaged_logits()
         if averaged is not None:
-            proximal = symmetric_divergence(clean, averaged).mean()
+            proximal = problem.divergence(clean, averaged, symmetric=True)
             loss = loss + self.bregman * proximal
             values["proximal"] = proximal
         return problem.found(loss, clean=clean, adversarial=adversarial, values=values)
@@ -124,7 +122,7 @@ class SMART(Adversary):
             if self.released:
                 value = _released_divergence(logits, clean).sum()
             else:
-                value = symmetric_divergence(clean, logits).mean()
+                value = problem.divergence(clean, logits, symmetric=True)
             (gradient,) = torch.autograd.grad(problem.scale * value, trial)
             gradient = gradient.to(x.dtype) * real
             if self.released:

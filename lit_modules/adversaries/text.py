@@ -46,6 +46,7 @@ class TextAdversary(Adversary):
     """
 
     embeds = False
+    tasks = ("classification",)
 
     def __init__(
         self,

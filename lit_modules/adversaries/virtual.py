@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attacks.pgd import Norm, frobenius, steepest
 from layers.noise import normal
-from lit_modules.adversaries.base import Adversary, Found, Problem, divergence
+from lit_modules.adversaries.base import Adversary, Found, Problem
 
 
 class VirtualAdversary(Adversary):
@@ -54,7 +54,7 @@ class VirtualAdversary(Adversary):
         with problem.attacked():
             delta = self._perturbation(problem, fixed)
         adversarial = problem.classify(problem.embed() + delta)
-        moved = divergence(fixed, adversarial).mean()
+        moved = problem.divergence(fixed, adversarial)
         loss = problem.loss(clean) + self.weight * moved
         values = {"divergence": moved}
         return problem.found(loss, clean=clean, adversarial=adversarial, values=values)
@@ -66,7 +66,7 @@ class VirtualAdversary(Adversary):
         for _ in range(self.steps):
             length = frobenius(direction).clamp_min(torch.finfo(x.dtype).tiny)
             trial = (self.xi * direction / length).requires_grad_()
-            value = divergence(fixed, problem.classify(x + trial)).mean()
+            value = problem.divergence(fixed, problem.classify(x + trial))
             (gradient,) = torch.autograd.grad(problem.scale * value, trial)
             direction = gradient.to(x.dtype) * real
         return (self.epsilon * steepest(direction, self.norm)).detach()

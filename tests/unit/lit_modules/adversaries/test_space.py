@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from attacks.pgd import frobenius
+from layers.divergence import divergence, symmetric_divergence
 from layers.noise import sample_seeds
 from lit_modules import Classifier
 from lit_modules.adversaries import (
@@ -19,7 +20,7 @@ from lit_modules.adversaries import (
     Problem,
     VirtualAdversary,
 )
-from lit_modules.adversaries.base import Adversary, divergence, symmetric_divergence
+from lit_modules.adversaries.base import Adversary
 from tests.unit.lit_modules.builders import METHODS, SINGLE, attached, batch_of
 
 EVERY: dict[str, Adversary] = {

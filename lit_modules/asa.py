@@ -1,0 +1,226 @@
+"""ASA: an encoder that is trained against an adversary which masks its attention.
+
+Source: Wu et al., "Adversarial Self-Attention for Language Understanding", 2023, equations 5 to 9
+and Table 3. Where the released code differs from the paper, and where we differ from both, is in
+docs/methods/asa.md.
+"""
+
+import os
+from typing import Any, NamedTuple
+
+import torch
+from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
+from torch import Tensor, nn
+
+from layers.attention.adversarial import Masks
+from layers.attention.biased import BiasedAttention
+from layers.backbones import Pooling
+from layers.noise import row_seeds, sample_seeds
+from layers.shared_dropout import share_dropout
+from lit_modules.attention_masking import AttentionMasking, Masking, Penalty, Reversal
+from lit_modules.base import labels_of
+from lit_modules.fine_tuning import FineTuning
+from lit_modules.processes import batch_weight
+from lit_modules.schedule import Decay
+from text import Batch
+
+
+class Passes(NamedTuple):
+    """What a training step has computed.
+
+    Attributes:
+        clean: logits without masks.
+        biased: logits with them.
+        masks: what was masked.
+    """
+
+    clean: Tensor
+    biased: Tensor
+    masks: Masks
+
+
+class ASA(FineTuning):
+    """Fine-tunes an encoder against masks of its attention; answers as the plain encoder does.
+
+    Trains on loss + alpha * D + tau * L_c (equation 9): D is how far the prediction under the masks
+    is from the one without, L_c the share of the units that are kept. The adversary, behind a
+    gradient reversal, maximises the last two: it changes the prediction, and masks little.
+    """
+
+    def __init__(
+        self,
+        *,
+        backbone: str | None = None,
+        architecture: dict[str, Any] | None = None,
+        vocab_size: int = 8192,
+        masking: Masking = "adversarial",
+        tau: float = 0.3,
+        alpha: float = 1.0,
+        symmetric: bool = False,
+        penalty: Penalty = "mean",
+        temperature: float = 1.0,
+        noise: bool = True,
+        per_head: bool = False,
+        initial_keep: float = 0.9,
+        reversal: float = 1.0,
+        reversal_schedule: Reversal = "constant",
+        adversary_lr_factor: float = 1.0,
+        share: float = 0.1,
+        schedule: list[float] | None = None,
+        pooling: Pooling = "first",
+        dropout: float = 0.1,
+        backbone_dropout: float | None = None,
+        max_length: int = 128,
+        optimizer: OptimizerCallable = torch.optim.AdamW,
+        lr_scheduler: LRSchedulerCallable | None = None,
+        warmup: float = 0.06,
+        decay: Decay = "linear",
+    ) -> None:
+        """Keep the settings; layers are built once the vocabulary is known.
+
+        Args:
+            backbone: folder or hub name of a pretrained encoder, such as runs/NAME/backbone, which
+                pre-training writes; null begins with random weights.
+            architecture: of an encoder with random weights, in place of backbone: model_type (bert,
+                roberta, albert, distilbert, deberta, ...) and settings of its configuration.
+            vocab_size: word pieces learnt from the training split, for an encoder with random
+                weights.
+            masking: adversarial: learnt, as the method does; or what it is compared with (Table 3):
+                bernoulli, scheduled (Bernoulli with a schedule), magnitude; or none: plain
+                fine-tuning.
+            tau: of the penalty for what the adversary masks; the lower, the more it masks.
+            alpha: of the divergence between the predictions with and without masks.
+            symmetric: KL(p || q) + KL(q || p) in place of KL(p || q), p without masks. The squared
+                difference of a regression is either.
+            penalty: mean: the share of the units that are kept, in all layers; sum: their number,
+                as the paper prints it, which depends on the length of the text.
+            temperature: of the sigmoid whose derivative stands in for that of the masks.
+            noise: draw the masks (logistic noise); else mask what has a negative score.
+            per_head: a mask for each attention head, not one for all.
+            initial_keep: share of the units that are kept before anything is learnt.
+            reversal: coefficient of the gradient reversal.
+            reversal_schedule: constant, or rising from 0 (Ganin and Lempitsky, 2015).
+            adversary_lr_factor: learning rate of the adversary, in that of the encoder.
+            share: of the units that bernoulli and magnitude mask.
+            schedule: for scheduled: shares at equal distances from the beginning to the end of
+                training, such as those that ASA has masked (see docs/methods/asa.md).
+            pooling: what of the last layer is judged: the first token, or the mean; tagging judges
+                each token.
+            dropout: in the head, while training.
+            backbone_dropout: in the encoder, while training; null: as its configuration says.
+            max_length: longest text in tokens; longer ones are cut, and counted.
+            optimizer: optimiser of all trainable parameters.
+            lr_scheduler: scheduler stepped once an epoch, in place of warmup and decay.
+            warmup: share of all steps over which the learning rate rises from zero.
+            decay: shape of its way back to zero after that.
+        """
+        super().__init__(
+            backbone=backbone,
+            architecture=architecture,
+            vocab_size=vocab_size,
+            pooling=pooling,
+            dropout=dropout,
+            backbone_dropout=backbone_dropout,
+            max_length=max_length,
+            optimizer=optimizer,
+            lr_scheduler=lr_scheduler,
+            warmup=warmup,
+            decay=decay,
+        )
+        if not 0 <= alpha < float("inf") or not 0 < adversary_lr_factor < float("inf"):
+            msg = f"got {alpha=}, {adversary_lr_factor=}, expected finite numbers, none negative"
+            raise ValueError(msg)
+        self.masking = AttentionMasking(
+            masking,
+            tau=tau,
+            penalty=penalty,
+            temperature=temperature,
+            noise=noise,
+            per_head=per_head,
+            initial_keep=initial_keep,
+            reversal=reversal,
+            reversal_schedule=reversal_schedule,
+            share=share,
+            schedule=schedule,
+        )
+        self.alpha, self.symmetric = alpha, symmetric
+        self.adversary_lr_factor = adversary_lr_factor
+
+    def configure_model(self) -> None:
+        if hasattr(self, "network"):
+            return
+        super().configure_model()
+        encoder = self.network.backbone.encoder
+        self.attention = BiasedAttention(encoder)
+        share_dropout(self.network, self.attention.tape)
+        heads: int = encoder.config.num_attention_heads
+        self.masking.build(self.attention, self.network.backbone.width, heads)
+
+    def parameter_groups(self) -> list[nn.Parameter] | list[dict[str, Any]]:
+        learnt = [p for p in self.masking.parameters() if p.requires_grad]
+        if not learnt:
+            return super().parameter_groups()
+        own = [p for p in self.network.parameters() if p.requires_grad]
+        groups: list[dict[str, Any]] = [{"params": own}, {"params": learnt}]
+        groups[1]["lr_factor"] = self.adversary_lr_factor
+        return groups
+
+    # Steps
+
+    @property
+    def progress(self) -> float:
+        """Share of the training that is over; 1 outside a fit."""
+        total = self.total_steps() if self._trainer is not None else 0
+        return min(1.0, self.trainer.global_step / total) if total else 1.0
+
+    def masks(self, batch: Batch, *, draw: bool = True) -> Masks | None:
+        """What is masked in a pass over a batch; None for plain fine-tuning.
+
+        Args:
+            batch: with or without labels.
+            draw: False: without the adversary's noise.
+        """
+        seed = int(os.environ.get("PL_GLOBAL_SEED", "0"))
+        seeds = sample_seeds(batch.sample_ids, seed=seed, epoch=self.current_epoch)
+        progress = self.progress
+        seeds = row_seeds(seeds, batch.choices)
+        return self.masking.masks(batch.mask, seeds, progress=progress, draw=draw)
+
+    def passes(self, batch: Batch, masks: Masks) -> Passes:
+        """Both passes over a batch: tokens are embedded once, and dropout drops the same."""
+        tape = self.attention.tape
+        x = self.embed(batch)
+        try:
+            with tape.recording():
+                clean = self.classify(x, batch.mask)
+            with tape.replaying(), self.attention.masked(masks):
+                biased = self.classify(x, batch.mask)
+        finally:
+            tape.clear()
+        return Passes(clean, biased, masks)
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        masks = self.masks(batch)
+        if masks is None:
+            return super().training_step(batch, batch_idx)
+        labels = labels_of(batch)
+        found = self.passes(batch, masks)
+        task_loss = self.loss(found.clean, labels)
+        moved = self.task.divergence(found.clean, found.biased, labels, symmetric=self.symmetric)
+        weight = self.step_weight(batch, batch_idx)
+        loss = weight * (task_loss + self.alpha * moved)
+        samples = batch_weight(self.trainer, batch_idx)
+        if self.masking.kind == "adversarial":
+            # A mean over samples, also where the task's is one over words.
+            loss = loss + samples * self.masking.penalty(masks)
+        self.masking.note(masks, self.progress)
+        shown = {"train/loss": (task_loss + self.alpha * moved).detach()}
+        if self.logs_this_step():
+            shown |= {"train/task_loss": task_loss.detach(), "train/divergence": moved.detach()}
+            shown |= self.answers(found.clean, labels)
+        self.log_step(shown, weight, size=len(batch))
+        if self.logs_this_step():
+            layers = masks.masked()
+            by_layer = {f"train/masked/layer_{i + 1}": share for i, share in enumerate(layers)}
+            self.log_step({"train/masked": layers.mean(), **by_layer}, samples, size=len(batch))
+        return loss

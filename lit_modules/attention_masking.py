@@ -1,0 +1,180 @@
+"""How the attention of an encoder is masked while it is trained: the settings, and what they make.
+
+Shared by fine-tuning (`ASA`) and pre-training (`ASAPretraining`). The derivation of the signs is in
+docs/methods/asa.md.
+"""
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from layers.attention.adversarial import AttentionAdversary, Masks, RuleMasks
+from layers.attention.biased import BiasedAttention
+from layers.gradient_reversal import reversal_coefficient
+
+Masking = Literal["adversarial", "bernoulli", "scheduled", "magnitude", "none"]
+Penalty = Literal["mean", "sum"]
+Reversal = Literal["constant", "rising"]
+
+POINTS = 20
+"""Parts of a training for which the share of the masked units is kept."""
+
+
+class AttentionMasking(nn.Module):
+    """Decides what is masked in a pass over a batch, and what that costs the adversary.
+
+    Args:
+        masking: `adversarial` learns it; the others are rules, see `RuleMasks`: `bernoulli` and
+            `magnitude` with one share, `scheduled` Bernoulli with a share for each part of the
+            training; `none` masks nothing.
+        tau: of the penalty.
+        penalty: `mean` over pairs of tokens and layers; or their `sum`, as the paper prints it.
+        temperature: see `AttentionAdversary`; so are noise, per_head and initial_keep.
+        noise: whether masks are drawn.
+        per_head: a mask for each attention head.
+        initial_keep: share of the units kept at the beginning.
+        reversal: coefficient of the gradient reversal, or where it rises to.
+        reversal_schedule: `constant`, or `rising` as in Ganin and Lempitsky (2015).
+        share: that the rules mask.
+        schedule: shares at equal distances from the beginning to the end of training.
+
+    Raises:
+        ValueError: settings that make no sense, named with what was expected.
+    """
+
+    def __init__(
+        self,
+        masking: Masking,
+        *,
+        tau: float,
+        penalty: Penalty,
+        temperature: float,
+        noise: bool,
+        per_head: bool,
+        initial_keep: float,
+        reversal: float,
+        reversal_schedule: Reversal,
+        share: float,
+        schedule: Sequence[float] | None,
+    ) -> None:
+        super().__init__()
+        known = [masking in get_args(Masking), penalty in get_args(Penalty)]
+        known.append(reversal_schedule in get_args(Reversal))
+        if not all(known):
+            msg = (
+                f"got {masking=}, {penalty=}, {reversal_schedule=}, expected one of "
+                f"{', '.join(get_args(Masking))}; mean or sum; constant or rising"
+            )
+            raise ValueError(msg)
+        numbers = (tau, reversal)
+        positive = temperature > 0 and 0 < initial_keep < 1 and min(numbers) >= 0
+        if not positive or not math.isfinite(sum(numbers) + temperature):
+            msg = (
+                f"got {tau=}, {reversal=}, {temperature=}, {initial_keep=}, expected finite "
+                "numbers of at least 0, a positive temperature, and a share between 0 and 1"
+            )
+            raise ValueError(msg)
+        shares = [share] if schedule is None else [share, *schedule]
+        if not all(0 <= one < 1 for one in shares) or (schedule is not None and len(schedule) < 2):
+            msg = (
+                f"got {share=}, schedule={schedule}, expected shares from 0 to below 1, and at "
+                "least two of them in a schedule"
+            )
+            raise ValueError(msg)
+        if (masking == "scheduled") != (schedule is not None):
+            msg = (
+                f"got {masking=} and schedule={schedule}, expected a schedule for masking "
+                "scheduled, and for no other"
+            )
+            raise ValueError(msg)
+        self.kind, self.tau, self.penalty_form = masking, tau, penalty
+        self.temperature, self.noise, self.per_head = temperature, noise, per_head
+        self.initial_keep = initial_keep
+        self.reversal, self.reversal_schedule = reversal, reversal_schedule
+        self.share = share
+        self.schedule = None if schedule is None else [float(one) for one in schedule]
+
+    def build(self, attention: BiasedAttention, width: int, heads: int) -> None:
+        """Make the adversary, if there is one, and the curve of what is masked.
+
+        Args:
+            attention: of the encoder.
+            width: of its hidden states.
+            heads: of its attention.
+        """
+        if self.kind == "none":
+            return
+        if self.kind == "adversarial":
+            self.adversary = AttentionAdversary(
+                width,
+                attention.layers,
+                heads=heads if self.per_head else 1,
+                temperature=self.temperature,
+                noise=self.noise,
+                initial_keep=self.initial_keep,
+            )
+        # Sum and number of the shares masked in each part of the training.
+        self.register_buffer("curve", torch.zeros(2, POINTS))
+
+    curve: Tensor
+
+    @property
+    def masked_over_training(self) -> list[float]:
+        """The share of the units masked in each part of the training that is over."""
+        return [float(part / n) for part, n in self.curve.T if n > 0]
+
+    def masks(
+        self, real: Tensor, seeds: Tensor, *, progress: float = 1.0, draw: bool = True
+    ) -> Masks | None:
+        """For one pass over a batch; None where nothing is ever masked.
+
+        Args:
+            real: `[R, N]` bool, True at real tokens.
+            seeds: `[R]` int64.
+            progress: share of the training that is over.
+            draw: False: without the adversary's noise.
+        """
+        if self.kind == "none":
+            return None
+        if self.kind == "adversarial":
+            rising = self.reversal_schedule == "rising"
+            factor = reversal_coefficient(progress) if rising else 1.0
+            return self.adversary.masks(real, seeds, coefficient=self.reversal * factor, draw=draw)
+        rule: Literal["bernoulli", "magnitude"]
+        rule = "magnitude" if self.kind == "magnitude" else "bernoulli"
+        share = self.share if self.schedule is None else interpolated(self.schedule, progress)
+        return RuleMasks(rule, share, real=real, seeds=seeds)
+
+    def penalty(self, masks: Masks) -> Tensor:
+        """Tau * L_c, a scalar: what the adversary, whose gradients are reversed, keeps high.
+
+        L_c is the share of the units that are kept, a mean over samples and layers; or their
+        number, summed over layers.
+        """
+        kept = torch.stack(masks.kept)
+        if self.penalty_form == "sum":
+            return self.tau * (kept * masks.pairs).sum(dim=0).mean()
+        return self.tau * kept.mean()
+
+    @torch.no_grad()
+    def note(self, masks: Masks, progress: float) -> None:
+        """Add a step to the curve of what is masked."""
+        part = min(int(progress * POINTS), POINTS - 1)
+        self.curve[0, part] += masks.masked().mean()
+        self.curve[1, part] += 1
+
+
+def interpolated(points: Sequence[float], progress: float) -> float:
+    """The value at a share of the way between the first and the last of points at equal distances.
+
+    Args:
+        points: at least two.
+        progress: from 0 to 1.
+    """
+    place = min(max(progress, 0.0), 1.0) * (len(points) - 1)
+    left = min(bisect_right(range(len(points)), place) - 1, len(points) - 2)
+    return points[left] + (place - left) * (points[left + 1] - points[left])

@@ -1,0 +1,108 @@
+"""Figures of a whole split that are no means over samples: F1, rank correlation, entities."""
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor, nn
+from torchmetrics import Metric
+from torchmetrics.classification import BinaryF1Score
+from torchmetrics.regression import PearsonCorrCoef, SpearmanCorrCoef
+
+from text import IGNORED, TaskName
+
+
+class EntityF1(Metric):
+    """F1 of entities, which are right if both their ends and their type are (CoNLL 2003).
+
+    An entity begins with `B-TYPE`, or with an `I-TYPE` that goes on with none of its type, as the
+    task's own script counts (Tjong Kim Sang and De Meulder, 2003).
+
+    Args:
+        tags: name of each tag: `O`, `B-TYPE`, `I-TYPE`.
+    """
+
+    full_state_update = False
+    higher_is_better = True
+
+    right: Tensor
+    found: Tensor
+    there: Tensor
+
+    def __init__(self, tags: Sequence[str]) -> None:
+        super().__init__()
+        self.tags = list(tags)
+        for name in ("right", "found", "there"):
+            self.add_state(name, torch.zeros((), dtype=torch.long), dist_reduce_fx="sum")
+
+    def update(self, predictions: Tensor, labels: Tensor) -> None:
+        """Add sentences.
+
+        Args:
+            predictions: `[B, N]` tags.
+            labels: `[B, N]` tags, `IGNORED` where there is none.
+        """
+        for predicted, label in zip(predictions.tolist(), labels.tolist(), strict=True):
+            words = [(p, t) for p, t in zip(predicted, label, strict=True) if t != IGNORED]
+            found = entities([self.tags[p] for p, _ in words])
+            there = entities([self.tags[t] for _, t in words])
+            self.right += len(found & there)
+            self.found += len(found)
+            self.there += len(there)
+
+    def compute(self) -> Tensor:
+        """2 right / (found + there); 0 where nothing is there and nothing was found."""
+        return 2 * self.right.float() / (self.found + self.there).clamp_min(1)
+
+
+def entities(tags: Iterable[str]) -> set[tuple[str, int, int]]:
+    """Type, first word and the word behind the last of each entity of a sentence."""
+    found: set[tuple[str, int, int]] = set()
+    kind, start, end = "", 0, -1
+    for end, tag in enumerate([*tags, "O"]):
+        mark, _, of = tag.partition("-")
+        goes_on = mark == "I" and of == kind
+        if kind and not goes_on:
+            found.add((kind, start, end))
+            kind = ""
+        if mark in ("B", "I") and not goes_on:
+            kind, start = of, end
+    return found
+
+
+class Scores(nn.Module):
+    """Those of a task, over all samples of a split and all processes; they stand in no checkpoint.
+
+    Args:
+        task: which ones.
+        class_names: of the task.
+    """
+
+    def __init__(self, task: TaskName, class_names: Sequence[str]) -> None:
+        super().__init__()
+        scores: dict[str, Metric] = {}
+        if task == "classification" and len(class_names) == 2:
+            scores["f1"] = BinaryF1Score()
+        elif task == "regression":
+            scores |= {"spearman": SpearmanCorrCoef(), "pearson": PearsonCorrCoef()}
+        elif task == "tagging":
+            scores["f1"] = EntityF1(class_names)
+        self.scores = nn.ModuleDict(scores)
+
+    def update(self, predictions: Tensor, labels: Tensor) -> None:
+        """Add the samples of a batch; no process asks another here."""
+        for score in self._metrics():
+            score.update(predictions, labels)
+
+    def take(self) -> dict[str, Tensor]:
+        """The figures over all processes, which all have to call it; the next epoch starts anew."""
+        taken = {}
+        for name, score in self.scores.items():
+            assert isinstance(score, Metric)  # __init__
+            taken[name] = score.compute().float()
+            # A state made under inference mode could not be updated by a later run without it.
+            with torch.inference_mode(False):
+                score.reset()
+        return taken
+
+    def _metrics(self) -> list[Metric]:
+        return [score for score in self.scores.values() if isinstance(score, Metric)]

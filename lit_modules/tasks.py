@@ -1,0 +1,156 @@
+"""What is asked of a text: its class, a number, a tag for each word, or the right continuation.
+
+A task knows what the numbers of a network mean: their loss, how far two predictions are from each
+other, and by which figures they are judged. All values belong to samples, so that no mean depends
+on how samples are spread over batches and processes.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from layers.divergence import divergence
+from text import IGNORED, TaskName
+
+
+class Task:
+    """Classification, and what the other tasks change of it.
+
+    Attributes:
+        name: of the task.
+        headline: the figure by which the best weights are chosen, where nobody says another.
+    """
+
+    name: TaskName = "classification"
+    headline = "accuracy"
+
+    def check(self, class_names: Sequence[str]) -> None:
+        """Raise ValueError unless these can be the classes."""
+        if len(class_names) < 2:
+            msg = f"got classes {list(class_names)}, expected at least two"
+            raise ValueError(msg)
+
+    def outputs(self, class_names: Sequence[str]) -> int:
+        """How many numbers a network gives for what it looks at: a text, a pair, a token."""
+        return len(class_names)
+
+    def units(self, labels: Tensor) -> Tensor:
+        """`[B]`: what a sample counts in a mean over a batch: 1, or the number of its words."""
+        return torch.ones(len(labels), device=labels.device)
+
+    def losses(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """`[B]`: the loss of each sample, a sum over its units."""
+        return functional.cross_entropy(logits, labels, reduction="none")
+
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The mean over all units of a batch, a scalar."""
+        return self.losses(logits, labels).sum() / self.units(labels).sum().clamp_min(1)
+
+    def divergences(self, first: Tensor, second: Tensor, labels: Tensor) -> Tensor:
+        """`[B]`: how far the second prediction is from the first, a sum over units.
+
+        The Kullback-Leibler divergence KL(p || q); for numbers the squared difference.
+
+        Args:
+            first: logits, of p.
+            second: logits, of q.
+            labels: of the batch; they say which tokens count.
+        """
+        del labels
+        return divergence(first, second)
+
+    def divergence(
+        self, first: Tensor, second: Tensor, labels: Tensor, *, symmetric: bool = False
+    ) -> Tensor:
+        """The mean over all units of a batch, a scalar; symmetric: KL(p || q) + KL(q || p)."""
+        values = self.divergences(first, second, labels)
+        if symmetric and self.name != "regression":
+            values = values + self.divergences(second, first, labels)
+        return values.sum() / self.units(labels).sum().clamp_min(1)
+
+    def prediction(self, logits: Tensor) -> Tensor:
+        """What is answered."""
+        return logits.argmax(dim=-1)
+
+    def values(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        """Values of samples or their units, whose means over a split become its metrics."""
+        return {
+            "loss": self.losses(logits, labels),
+            "accuracy": (self.prediction(logits) == labels).float(),
+        }
+
+    def right(self, logits: Tensor, labels: Tensor) -> Tensor | None:
+        """`[B]` bool: whether a sample is answered rightly; None where that is no question."""
+        return self.prediction(logits) == labels
+
+
+class Choice(Task):
+    """Multiple choice: the classes are the choices."""
+
+    name = "choice"
+
+
+class Regression(Task):
+    """A number; the network gives one, and the loss is the squared difference."""
+
+    name = "regression"
+    headline = "spearman"
+
+    def check(self, class_names: Sequence[str]) -> None:
+        if class_names:
+            msg = f"got classes {list(class_names)} for a regression, expected none"
+            raise ValueError(msg)
+
+    def outputs(self, class_names: Sequence[str]) -> int:
+        return 1
+
+    def losses(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return (logits.squeeze(-1).float() - labels).square()
+
+    def divergences(self, first: Tensor, second: Tensor, labels: Tensor) -> Tensor:
+        del labels
+        return (first - second).squeeze(-1).float().square()
+
+    def prediction(self, logits: Tensor) -> Tensor:
+        return logits.squeeze(-1)
+
+    def values(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        return {"loss": self.losses(logits, labels)}
+
+    def right(self, logits: Tensor, labels: Tensor) -> Tensor | None:
+        return None
+
+
+class Tagging(Task):
+    """A tag at the first token of each word; the other tokens do not count."""
+
+    name = "tagging"
+    headline = "f1"
+
+    def units(self, labels: Tensor) -> Tensor:
+        return (labels != IGNORED).sum(dim=1).float()
+
+    def losses(self, logits: Tensor, labels: Tensor) -> Tensor:
+        each = functional.cross_entropy(
+            logits.transpose(1, 2), labels, reduction="none", ignore_index=IGNORED
+        )
+        return each.sum(dim=1)
+
+    def divergences(self, first: Tensor, second: Tensor, labels: Tensor) -> Tensor:
+        return divergence(first, second).masked_fill(labels == IGNORED, 0.0).sum(dim=1)
+
+    def values(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        words = labels != IGNORED
+        logits, labels = logits[words], labels[words]
+        return super().values(logits, labels)
+
+    def right(self, logits: Tensor, labels: Tensor) -> Tensor | None:
+        return ((self.prediction(logits) == labels) | (labels == IGNORED)).all(dim=1)
+
+
+TASKS: dict[TaskName, Task] = {
+    task.name: task for task in (Task(), Choice(), Regression(), Tagging())
+}
+"""Every task, by its name."""
