@@ -113,8 +113,9 @@ class Classifier(TextModule):
         known = None if self.class_names is None else (self.task.name, self.class_names, self.pairs)
         if known is not None and known != (task, names, pairs):
             msg = (
-                f"got a corpus with classes {names} (pairs: {pairs}, {task}), expected the model's "
-                f"{known[1]} (pairs: {known[2]}, {known[0]}): use a corpus of the same task"
+                f"got a corpus with classes {names} (pairs: {pairs}) for {task}, expected the "
+                f"model's {known[1]} (pairs: {known[2]}) for {known[0]}: use a corpus of the same "
+                "task"
             )
             raise ValueError(msg)
         self.attach_tokenizer(tokenizer)
