@@ -20,6 +20,7 @@ from datamodules.sampler import BucketBatchSampler
 from datamodules.snli import SNLI
 from datamodules.sst2 import SST2
 from datamodules.stsb import STSB
+from datamodules.tagged_files import TaggedFiles
 from datamodules.text_files import TextFiles
 from datamodules.wnut17 import WNUT17
 from datamodules.yelp import YelpPolarity
@@ -44,6 +45,7 @@ CORPORA: dict[str, type[Corpus]] = {
         HellaSwag,
         YelpPolarity,
         TextFiles,
+        TaggedFiles,
         RunningText,
     )
 }
@@ -71,6 +73,7 @@ __all__ = [
     "HellaSwag",
     "Reviews",
     "RunningText",
+    "TaggedFiles",
     "TextDataModule",
     "TextFiles",
     "YelpPolarity",

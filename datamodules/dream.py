@@ -24,7 +24,7 @@ class DREAM(MultipleChoice):
     text_columns = ("dialogue", "choice")
     label_column = "answer"
     endings: ClassVar[tuple[str, ...]] = (".json",)
-    origin = "https://github.com/nlpdata/dream"
+    origin = "the official files are at https://github.com/nlpdata/dream"
 
     def _rows(self, path: Path) -> Iterator[Row]:
         for row in read_entries(path):

@@ -19,4 +19,4 @@ class PAWSQQP(TextDataModule):
     classes: ClassVar[tuple[str, ...]] = ("different", "paraphrase")
     text_columns = ("sentence1", "sentence2")
     hub_splits = hub_split_names(test="validation")
-    origin = "made from QQP as https://github.com/google-research-datasets/paws tells"
+    origin = "https://github.com/google-research-datasets/paws tells how to make it from QQP"

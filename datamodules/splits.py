@@ -30,7 +30,7 @@ class Splits(Corpus):
     endings: ClassVar[tuple[str, ...]] = ENDINGS
     """What its files may be; `.gz` may follow."""
     origin: ClassVar[str | None] = None
-    """Where the official files are, of a corpus that is not on the hub."""
+    """How to get the files of a corpus that is not on the hub, for a message."""
     hub_id: ClassVar[str | None] = None
     hub_config: ClassVar[str | None] = None
     hub_splits: ClassVar[Mapping[Split, Split]] = hub_split_names()
@@ -99,8 +99,8 @@ class Splits(Corpus):
             f"put it into a folder DIR as {self.corpus}/{part}{usual} and pass --data.data_dir DIR"
         )
         if self.hub_id is None:
-            where = "" if self.origin is None else f" (the official files: {self.origin})"
-            msg = f"{self.corpus}: got no {part} split: {looked}; {ways}{where}"
+            origin = "" if self.origin is None else f" ({self.origin})"
+            msg = f"{self.corpus}: got no {part} split: {looked}; {ways}{origin}"
             raise DataError(msg)
         try:
             return hub.load(self.hub_id, self.hub_config, self._hub_name(part), cached=cached)

@@ -1,16 +1,12 @@
 """A user's own files."""
 
-from pathlib import Path
-from typing import Any, ClassVar, Literal
+import math
+from typing import Literal
 
-from datamodules.base import Split, TextDataModule
-from datamodules.readers import DataError, read_rows
-
-_CLASSES = 1000
-"""More labels than this are texts."""
+from datamodules.user_files import UserFiles, check_classes
 
 
-class TextFiles(TextDataModule):
+class TextFiles(UserFiles):
     """Texts, or pairs of texts, from TSV, CSV, JSON Lines or Parquet files with named columns.
 
     A file's ending says what it is (`.tsv`, `.csv`, `.jsonl`, the three also with `.gz` behind it,
@@ -24,9 +20,11 @@ class TextFiles(TextDataModule):
         test: file to test and to predict on; to predict, its labels may be empty.
         text_column: column of the text.
         text_pair_column: column of the second text of each pair, where texts are pairs.
-        label_column: column of the label.
+        label_column: column of the label, or of the target.
+        task: `classification`, or `regression` of a number.
         classes: class names as they stand in the files, or, where the files hold 0, 1, ..., what
             these mean; the distinct labels of `train`, sorted, if not given.
+        target_range: least and greatest target, for regression.
         name: of the corpus, in results.
         data_dir: folder in which relative file names are looked up; the current one if not given.
         batch_size: training texts per batch and process.
@@ -39,9 +37,6 @@ class TextFiles(TextDataModule):
         limit_train: train on this many texts only, chosen by the seed; all if not given.
     """
 
-    classes: ClassVar[tuple[str, ...]] = ()
-    holdout = 0.1
-
     def __init__(
         self,
         *,
@@ -51,7 +46,9 @@ class TextFiles(TextDataModule):
         text_column: str = "text",
         text_pair_column: str | None = None,
         label_column: str = "label",
+        task: Literal["classification", "regression"] = "classification",
         classes: list[str] | None = None,
+        target_range: list[float] | None = None,
         name: str = "text_files",
         data_dir: str | None = None,
         batch_size: int = 32,
@@ -72,59 +69,30 @@ class TextFiles(TextDataModule):
             seed=seed,
             limit_train=limit_train,
         )
-        if classes is not None and (len(classes) < 2 or len(set(classes)) < len(classes)):
-            msg = f"got classes {classes}, expected at least two different ones"
+        if task not in ("classification", "regression"):
+            msg = f"got {task=}, expected 'classification' or 'regression'"
             raise ValueError(msg)
+        if task == "regression" or target_range is not None:
+            self.target_range = _range(task, target_range)
+        if task == "regression" and classes is not None:
+            msg = f"got {classes=} for regression, which has none: leave them out"
+            raise ValueError(msg)
+        self.task = task
         self.corpus = name
-        self.class_names = [] if classes is None else list(classes)
+        self.class_names = check_classes(classes)
         self.text_columns = (
             (text_column,) if text_pair_column is None else (text_column, text_pair_column)
         )
         self.label_column = label_column
-        self._paths: dict[str, str | None] = {
-            "train": train,
-            "validation": validation,
-            "test": test,
-        }
+        self.paths = {"train": train, "validation": validation, "test": test}
 
-    def setup(self, stage: str | None = None) -> None:
-        if not self.class_names:
-            self.class_names = self._find_classes()
-        super().setup(stage)
 
-    def _splits(self, stage: str | None) -> tuple[Split, ...]:
-        # Without a stage (outside a Trainer): whatever files there are.
-        splits = super()._splits(stage)
-        if stage is not None or len(splits) < 3:
-            return splits
-        return tuple(split for split in splits if self._paths[split] or split == "validation")
-
-    def _file(self, part: str) -> Path | None:
-        given = self._paths[part]
-        return None if given is None else Path(self.data_dir or "", given)
-
-    def _from_hub(self, part: str, *, cached: bool) -> Any:
-        msg = f"got no {part} file, expected one: pass `--data.{part} FILE`"
-        raise DataError(msg)
-
-    def _find_classes(self) -> list[str]:
-        path = self._file("train")
-        if path is None:
-            msg = "got neither classes nor a training file, expected `--data.classes` to name them"
-            raise DataError(msg)
-        rows = read_rows(path, (self.label_column,))
-        found: set[str] = set()
-        for row in rows:
-            if row.problem is None:
-                found |= {str(row.values[self.label_column]).strip()} - {"", "None"}
-            if len(found) > _CLASSES:
-                break
-        if not 2 <= len(found) <= _CLASSES:
-            count = f"more than {_CLASSES:,}" if len(found) > _CLASSES else len(found)
-            msg = (
-                f"{path}: got {count} distinct labels in column {self.label_column!r}, "
-                f"expected 2 to {_CLASSES:,}: is it the right column? (`--data.label_column`)"
-            )
-            raise DataError(msg)
-        numbers = all(label.removeprefix("-").isdecimal() for label in found)
-        return sorted(found, key=int) if numbers else sorted(found)
+def _range(task: str, given: list[float] | None) -> tuple[float, float]:
+    sound = given is not None and len(given) == 2 and all(map(math.isfinite, given))
+    if task != "regression" or given is None or not sound or given[0] >= given[1]:
+        msg = (
+            f"got target_range {given} for {task}, expected the least and the greatest target of a "
+            "regression: pass `--data.task regression --data.target_range '[0, 5]'`"
+        )
+        raise ValueError(msg)
+    return given[0], given[1]

@@ -16,4 +16,4 @@ class WNUT17(TaggedSentences):
     classes: ClassVar[tuple[str, ...]] = bio_tags(
         ("corporation", "creative-work", "group", "location", "person", "product")
     )
-    origin = "https://github.com/leondz/emerging_entities_17"
+    origin = "the official files are at https://github.com/leondz/emerging_entities_17"

@@ -2,11 +2,13 @@
 
 from collections import Counter
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 import datamodules
-from datamodules import DataError, TextDataModule, TextFiles
+from datamodules import DataError, Example, TextDataModule, TextFiles
+from datamodules.splits import Split
 from text import WordTokenizer
 
 CORPORA = [
@@ -15,6 +17,10 @@ CORPORA = [
     ("AGNews", "ag_news", ("text",), 4),
     ("SNLI", "snli", ("premise", "hypothesis"), 3),
     ("QQP", "qqp", ("question1", "question2"), 2),
+    ("QNLI", "qnli", ("question", "sentence"), 2),
+    ("RTE", "rte", ("sentence1", "sentence2"), 2),
+    ("MRPC", "mrpc", ("sentence1", "sentence2"), 2),
+    ("PAWSQQP", "paws_qqp", ("sentence1", "sentence2"), 2),
 ]
 
 
@@ -55,6 +61,77 @@ def test_unlabelled_pairs_of_snli_are_counted(
     assert "1 rows without label left out" in caplog.text
 
 
+def put_pairs(folder: Path, *parts: str, rows: int = 2) -> None:
+    """A file for each part of a corpus of premises, hypotheses and three classes."""
+    folder.mkdir(exist_ok=True)
+    for part in parts:
+        lines = [f"{part} {i}\tb\t{i % 3}" for i in range(rows)]
+        (folder / f"{part}.tsv").write_text("\n".join(["premise\thypothesis\tlabel", *lines, ""]))
+
+
+def premises(module: TextDataModule, split: Split) -> list[str]:
+    return [str(example.text[0]) for example in module.examples(split)]
+
+
+def test_mnli_is_tested_on_either_validation_split(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    put_pairs(tmp_path / "mnli", "train", "validation_matched", "validation_mismatched", "test")
+    choices: tuple[Literal["matched", "mismatched"], ...] = ("matched", "mismatched")
+    for tested in choices:
+        module = datamodules.MNLI(tested=tested, data_dir=str(tmp_path))
+        module.setup()
+        assert premises(module, "train") == ["train 0", "train 1"]
+        assert premises(module, "validation") == ["validation_matched 0", "validation_matched 1"]
+        assert premises(module, "test") == [f"validation_{tested} 0", f"validation_{tested} 1"]
+        assert "mnli: no labelled test split" in caplog.text
+    with pytest.raises(ValueError, match="expected 'matched' or 'mismatched'"):
+        datamodules.MNLI(tested="both")  # type: ignore[arg-type] # what a user may write
+
+
+def test_rounds_of_anli_follow_each_other(tmp_path: Path) -> None:
+    splits = ("train", "validation", "test")
+    put_pairs(tmp_path / "anli", *(f"{split}_r{i}" for split in splits for i in (1, 2, 3)))
+    module = datamodules.ANLI(rounds=[3, 1], data_dir=str(tmp_path))
+    module.setup()
+    assert premises(module, "test") == ["test_r3 0", "test_r3 1", "test_r1 0", "test_r1 1"]
+    assert [example.sample_id for example in module.examples("train")] == [0, 1, 2, 3]
+    validated = datamodules.ANLI(tested="validation", data_dir=str(tmp_path))
+    validated.setup("test")
+    assert premises(validated, "test")[::2] == [f"validation_r{i} 0" for i in (1, 2, 3)]
+    for rounds in ([], [1, 1], [4]):
+        with pytest.raises(ValueError, match="expected some of 1, 2 and 3"):
+            datamodules.ANLI(rounds=rounds)
+    with pytest.raises(ValueError, match="expected 'test' or 'validation'"):
+        datamodules.ANLI(tested="train")  # type: ignore[arg-type] # what a user may write
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "way"),
+    [
+        ("PAWSQQP", "paws_qqp/train.tsv", "google-research-datasets/paws"),
+        ("WNUT17", "wnut17/train.conll", "leondz/emerging_entities_17"),
+        ("DREAM", "dream/train.json", "nlpdata/dream"),
+    ],
+)
+def test_corpora_without_a_hub_dataset_say_where_they_are(
+    tmp_path: Path, name: str, file: str, way: str
+) -> None:
+    module: TextDataModule = getattr(datamodules, name)(data_dir=str(tmp_path))
+    with pytest.raises(DataError, match=rf"put it into a folder DIR as {file}.*{way}"):
+        module.prepare_data()
+
+
+@pytest.mark.parametrize("label", ["entailment", "0"])
+def test_a_label_is_a_name_or_an_index(tmp_path: Path, label: str) -> None:
+    (tmp_path / "qnli").mkdir()
+    content = f"index\tquestion\tsentence\tlabel\n0\twho?\tme\t{label}\n"
+    (tmp_path / "qnli" / "validation.tsv").write_text(content)
+    module = datamodules.QNLI(data_dir=str(tmp_path))
+    module.setup("test")  # there is neither a test nor a training file
+    assert module.examples("test") == [Example(("who?", "me"), 0, 0)]
+
+
 @pytest.mark.data
 @pytest.mark.parametrize(
     ("name", "stage", "sizes"),
@@ -66,6 +143,14 @@ def test_unlabelled_pairs_of_snli_are_counted(
         ("AGNews", "test", {"test": 7600}),
         ("SNLI", "validate", {"validation": 9842}),
         ("SNLI", "test", {"test": 9824}),
+        ("QNLI", "test", {"test": 5463}),
+        ("ANLI", "validate", {"validation": 3198}),
+        ("RTE", "fit", {"train": 2490, "validation": 277}),
+        ("MRPC", "fit", {"train": 3668, "validation": 408}),
+        ("MRPC", "test", {"test": 1725}),
+        ("DREAM", "fit", {"train": 6116, "validation": 2040}),
+        ("DREAM", "test", {"test": 2041}),
+        ("HellaSwag", "fit", {"train": 8042, "validation": 2000}),
     ],
 )
 def test_real_files(data_dir: Path, name: str, stage: str, sizes: dict[str, int]) -> None:
@@ -74,6 +159,30 @@ def test_real_files(data_dir: Path, name: str, stage: str, sizes: dict[str, int]
     assert {split: len(examples) for split, examples in module._examples.items()} == sizes
     for examples in module._examples.values():
         assert set(Counter(e.label for e in examples)) == set(range(module.num_classes))
+
+
+@pytest.mark.data
+def test_real_scores(data_dir: Path) -> None:
+    module = datamodules.STSB(data_dir=str(data_dir))
+    module.setup()
+    sizes = [len(module.examples(split)) for split in ("train", "validation", "test")]
+    assert sizes == [5749, 1500, 1379]
+    scores = {example.label for example in module.examples("train")}
+    assert {0.0, 5.0} <= scores
+    assert all(isinstance(score, float) for score in scores)
+
+
+@pytest.mark.data
+def test_real_tags(data_dir: Path) -> None:
+    module = datamodules.WNUT17(data_dir=str(data_dir))
+    module.setup()
+    sizes = [len(module.examples(split)) for split in ("train", "validation", "test")]
+    assert sizes == [3394, 1009, 1287]
+    counts: Counter[str] = Counter()
+    for example in module.examples("test"):
+        assert isinstance(example.label, tuple)
+        counts.update(module.class_names[tag] for tag in example.label)
+    assert (counts["O"], counts["B-person"], counts["I-creative-work"]) == (21_654, 429, 218)
 
 
 @pytest.mark.data

@@ -133,7 +133,7 @@ def test_other_rows_are_refused(
 ) -> None:
     data = corpus()
     first = data.examples(split)[0]
-    data.examples(split)[0] = first._replace(label=1 - (first.label or 0))
+    data.examples(split)[0] = first._replace(label=0 if first.label else 1)
     with pytest.raises(ValueError, match=rf"\(changed: {split} rows\)"):
         run(tmp_path, data, str(whole[0] / "epoch=1.ckpt"))
 
