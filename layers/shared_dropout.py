@@ -71,11 +71,18 @@ class DropoutTape:
                 raise RuntimeError(msg)
             self._next += 1
             return known.to(like.dtype)
-        # The random numbers that a plain dropout of this shape would draw.
-        drawn = functional.dropout(torch.ones_like(like, requires_grad=False), rate)
+        drawn = _drawn(like, rate)
         if self.mode == "record":
             self._factors.append(drawn)
         return drawn
+
+
+def _drawn(like: Tensor, rate: float) -> Tensor:
+    """The random numbers that a plain dropout of this shape would draw, as factors."""
+    if like.device.type == "cpu" and rate < 1:
+        # As torch does there; its own function, given ones, goes over them twice more.
+        return torch.empty_like(like, requires_grad=False).bernoulli_(1 - rate).div_(1 - rate)
+    return functional.dropout(torch.ones_like(like, requires_grad=False), rate)
 
 
 class SharedDropout(nn.Dropout):

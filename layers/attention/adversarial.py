@@ -1,60 +1,20 @@
-"""Which attention units are masked: by an adversary that learns it, or by rules to compare with.
+"""Which attention units are masked: by an adversary that learns it.
 
-Source: Wu et al., "Adversarial Self-Attention for Language Understanding", 2023: sections
-"Adversarial Self-Attention Mechanism" and "VS. Naive Masking". What differs, and why, is in
-docs/methods/asa.md.
+Source: Wu et al., "Adversarial Self-Attention for Language Understanding", 2023: section
+"Adversarial Self-Attention Mechanism". What differs, and why, is in docs/methods/asa.md.
 """
 
 import math
-from collections.abc import Callable
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from layers.attention.masking_rules import RuleMasks
+from layers.attention.masks import Masks, Probabilities, straight
 from layers.gradient_reversal import reverse_gradient
 from layers.noise import logistic_pairs
 
-Probabilities = Callable[[], Tensor]
-"""The attention weights `[B, H, N, N]` of a layer with nothing masked, for those who ask."""
-
-
-class Masks:
-    """The masks of one pass over a batch, and how much they mask.
-
-    Args:
-        real: `[B, N]` bool, True at real tokens.
-    """
-
-    def __init__(self, real: Tensor) -> None:
-        self.real = real
-        self.valid = real.unsqueeze(-1) & real.unsqueeze(-2)
-        self.pairs = self.valid.sum(dim=(1, 2))
-        self.kept: list[Tensor] = []
-        """By layer: `[B]` the share of the pairs of real tokens that are kept; with a gradient for
-        what chose them."""
-
-    def __call__(self, layer: int, hidden: Tensor, probabilities: Probabilities) -> Tensor:
-        """`[B, 1 or H, N, N]` in float: 1 for what is kept, in each row at least one real key.
-
-        Args:
-            layer: counted from 0.
-            hidden: `[B, N, d]`, what the layer is given.
-            probabilities: see `Probabilities`.
-        """
-        keep = self.choose(layer, hidden, probabilities)
-        counted = keep.mean(dim=1) if keep.shape[1] > 1 else keep.squeeze(1)
-        self.kept.append((counted * self.valid).sum(dim=(1, 2)) / self.pairs)
-        return keep
-
-    def choose(self, layer: int, hidden: Tensor, probabilities: Probabilities) -> Tensor:
-        """What `__call__` returns."""
-        # Part of the contract that only a way to choose can fill in; the base class counts.
-        raise NotImplementedError
-
-    def masked(self) -> Tensor:
-        """`[L]`: the share of the units masked in each layer, a mean over the samples."""
-        return torch.stack([1 - kept.detach().mean() for kept in self.kept])
+__all__ = ["AdversarialMasks", "AttentionAdversary", "Masks", "Probabilities", "RuleMasks"]
 
 
 class AttentionAdversary(nn.Module):
@@ -86,7 +46,7 @@ class AttentionAdversary(nn.Module):
         std: float = 0.02,
     ) -> None:
         super().__init__()
-        if width % heads != 0 or not temperature > 0 or not 0 < initial_keep < 1:
+        if heads < 1 or width % heads != 0 or not temperature > 0 or not 0 < initial_keep < 1:
             msg = (
                 f"got {heads=} for a width of {width}, {temperature=}, {initial_keep=}, expected "
                 "heads that share the width, a positive temperature, and a share between 0 and 1"
@@ -146,26 +106,13 @@ class AdversarialMasks(Masks):
         adversary = self.adversary
         odds = adversary.scores(layer, hidden.detach())
         if self.draw:
-            odds = odds + logistic_pairs(
-                self.seeds, odds.shape[-1], heads=adversary.heads, draw=layer
-            )
+            length = hidden.shape[1]
+            odds = odds + logistic_pairs(self.seeds, length, heads=adversary.heads, draw=layer)
         soft = (odds / adversary.temperature).sigmoid()
         hard = straight(odds.detach(), self.real).to(soft.dtype)
         # The numbers of the step, the derivative of the sigmoid: exactly 0 and 1.
         keep = _Straight.apply(hard, soft)  # type: ignore[no-untyped-call] # of torch
         return reverse_gradient(keep, self.coefficient)
-
-
-def straight(odds: Tensor, real: Tensor) -> Tensor:
-    """`[B, H, N, N]` bool: positive odds, and the greatest of each row among the real keys.
-
-    Args:
-        odds: `[B, H, N, N]`.
-        real: `[B, N]` bool.
-    """
-    lowest = torch.finfo(odds.dtype).min
-    best = odds.masked_fill(~real[:, None, None, :], lowest).amax(dim=-1, keepdim=True)
-    return (odds > 0) | (odds == best)
 
 
 class _Straight(torch.autograd.Function):
@@ -182,57 +129,3 @@ class _Straight(torch.autograd.Function):
         """The gradient, for the second argument."""
         del ctx
         return None, outputs[0]
-
-
-Rule = Literal["bernoulli", "magnitude"]
-
-
-class RuleMasks(Masks):
-    """Masks that nobody has learnt (Table 3 of the paper).
-
-    Args:
-        rule: `bernoulli` masks each unit with the same probability; `magnitude` the share of the
-            units of each sample that have the greatest attention weights, a mean over the heads.
-        share: that is masked, from 0 to below 1, by layer or for all of them.
-        real: `[B, N]` bool, True at real tokens.
-        seeds: `[B]` int64, of the choice.
-    """
-
-    def __init__(
-        self, rule: Rule, share: float | list[float], *, real: Tensor, seeds: Tensor
-    ) -> None:
-        super().__init__(real)
-        self.rule, self.share, self.seeds = rule, share, seeds
-
-    def choose(self, layer: int, hidden: Tensor, probabilities: Probabilities) -> Tensor:
-        """By the rule; nothing here has a gradient."""
-        share = self.share[layer] if isinstance(self.share, list) else self.share
-        with torch.no_grad():
-            if self.rule == "bernoulli":
-                length = hidden.shape[1]
-                odds = logistic_pairs(self.seeds, length, draw=layer)
-                # The most probable unit of a row is kept whatever was drawn.
-                kept = straight(odds + _log_odds(1 - share), self.real)
-            else:
-                weights = probabilities().mean(dim=1, keepdim=True).float()
-                kept = straight(_smallest(weights, self.valid, self.pairs, share), self.real)
-        return kept.to(hidden.dtype if hidden.dtype != torch.float16 else torch.float32)
-
-
-def _log_odds(share: float) -> float:
-    if share <= 0:
-        return -math.inf
-    return math.inf if share >= 1 else math.log(share / (1 - share))
-
-
-def _smallest(weights: Tensor, valid: Tensor, pairs: Tensor, share: float) -> Tensor:
-    """Odds `[B, 1, N, N]` that are positive for all but this share of the largest weights."""
-    flat = weights.masked_fill(~valid.unsqueeze(1), -1.0).flatten(1)
-    count = (share * pairs).round().long()
-    order = flat.argsort(dim=1, descending=True, stable=True)
-    rank = torch.empty_like(order).scatter_(
-        1, order, torch.arange(order.shape[1], device=order.device).expand_as(order)
-    )
-    # Within a row that would be masked whole, the smallest weight stays: it has the greatest odds.
-    odds = torch.where(rank < count.unsqueeze(1), -flat - 1, 1 - flat)
-    return odds.view_as(weights)

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from layers.attention.adversarial import Masks
-from layers.attention.masked import attention_scores, masked_attention, renormalised
+from layers.attention.masked import attention_weights, masked_attention
+from layers.attention.masks import Masks
+from layers.attention.registry import ENTRY, IMPLEMENTATION, register
+from layers.attention.renormalised import renormalised
 from layers.shared_dropout import DropoutTape, share_dropout
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-IMPLEMENTATION = "steadfast"
-"""The name of our attention function in the library's registry."""
 BIASABLE = (
     "bert",
     "roberta",
@@ -33,7 +32,6 @@ BIASABLE = (
 _OWN_SOFTMAX = ("deberta", "deberta-v2")
 """Kinds that do not ask the registry; the dropout of their attention weights is where we enter."""
 _LAYER = re.compile(r"SelfAttention$|^AlbertAttention$")
-_ENTRY = "_steadfast_attention"
 
 
 class BiasedAttention:
@@ -46,16 +44,22 @@ class BiasedAttention:
             tape, and its attention function becomes ours.
 
     Raises:
-        ValueError: of another kind.
+        ValueError: of another kind, a decoder, or one whose attention is biased already.
     """
 
     def __init__(self, encoder: "PreTrainedModel") -> None:
         kind = str(encoder.config.model_type)
         modules = [m for m in encoder.modules() if _LAYER.search(type(m).__name__)]
-        if kind not in BIASABLE or not modules:
+        if kind not in BIASABLE or not modules or getattr(encoder.config, "is_decoder", False):
             msg = (
                 f"got a backbone of the kind {kind!r}, whose attention cannot be biased, expected "
-                f"one of {', '.join(BIASABLE)}"
+                f"an encoder, one of {', '.join(BIASABLE)}"
+            )
+            raise ValueError(msg)
+        if any(hasattr(module, ENTRY) for module in modules):
+            msg = (
+                f"got a {kind} whose attention is biased already, expected one as it was built: "
+                "keep the first BiasedAttention, or build or load the encoder anew"
             )
             raise ValueError(msg)
         self.tape = DropoutTape()
@@ -69,11 +73,14 @@ class BiasedAttention:
             for module in modules:
                 module.dropout.register_forward_pre_hook(self._reweighted)  # type: ignore[union-attr] # theirs
         else:
-            _register()
+            register()
             encoder.set_attn_implementation(IMPLEMENTATION)
+        for part in encoder.modules():
+            if hasattr(part, "get_input_embeddings"):  # an encoder, or one under a head
+                part.register_forward_pre_hook(self._begin)
         for module in modules:
             module.register_forward_pre_hook(self._enter, with_kwargs=True)
-            setattr(module, _ENTRY, self)
+            setattr(module, ENTRY, self)
 
     # For users
 
@@ -88,21 +95,37 @@ class BiasedAttention:
     def watched(self) -> Iterator[list[Tensor]]:
         """A list that is filled with the attention weights `[B, H, N, N]` of each layer."""
         maps: list[Tensor] = []
-        inside = self._masks
         with self._passing():
-            self._maps, self._masks = maps, inside
+            self._maps = maps
             yield maps
 
     @contextmanager
     def _passing(self) -> Iterator[None]:
         before = self._masks, self._maps
-        self._calls = 0
         try:
             yield
         finally:
             (self._masks, self._maps), self._hidden = before, None
 
     # In the encoder
+
+    @property
+    def _active(self) -> bool:
+        return self._masks is not None or self._maps is not None or self.tape.mode != "off"
+
+    def _begin(self, encoder: nn.Module, args: tuple[Any, ...]) -> None:
+        """Before each pass."""
+        del args
+        self._calls = 0
+        if not self._active or not encoder.training:
+            return
+        if any(getattr(part, "gradient_checkpointing", False) for part in encoder.modules()):
+            msg = (
+                "got an encoder that computes its layers again in the backward pass, when masks "
+                "and recorded dropout are gone, expected one that does not: call "
+                "gradient_checkpointing_disable() on it"
+            )
+            raise ValueError(msg)
 
     def _enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         del module
@@ -114,9 +137,9 @@ class BiasedAttention:
         if self._masks is None:
             return None
         assert self._hidden is not None  # _enter
+        # Counted, not read off the module: one may be there for all layers, as ALBERT's.
         layer, self._calls = self._calls, self._calls + 1
-        # One layer may be there for several, as ALBERT's; a second pass begins anew.
-        keep = self._masks(layer % self.layers, self._hidden, probabilities)
+        keep = self._masks(layer, self._hidden, probabilities)
         self._hidden = None
         return keep
 
@@ -130,28 +153,23 @@ class BiasedAttention:
         scaling: float,
         dropout: float,
     ) -> Tensor | None:
-        """`[B, H, N, d]`, or None where nothing is masked, watched or recorded."""
-        recorded = self.tape.mode != "off" and dropout > 0
-        if self._masks is None and self._maps is None and self.tape.mode == "off":
+        """`[B, H, N, d]`, or None where nothing is masked or recorded."""
+        if not self._active:
             return None
 
-        def probabilities() -> Tensor:
+        def weights(keep: Tensor | None = None) -> Tensor:
             with torch.no_grad():
-                return attention_scores(query, key, bias, scaling).softmax(dim=-1)
+                return attention_weights(query, key, bias=bias, scaling=scaling, keep=keep)
 
-        keep = self.keep(probabilities)
+        keep = self.keep(weights)
         if self._maps is not None:
-            weights = probabilities()
-            self._maps.append(weights if keep is None else renormalised(weights, keep.detach()))
+            self._maps.append(weights(keep))
+            if keep is None and self.tape.mode == "off":
+                return None  # who only looks changes nothing, not even the last bit
         factors = None
         if dropout > 0:
-            shape = (*query.shape[:-1], key.shape[-2])
-            like = query.new_empty((1,)).expand(shape)
-            factors = (
-                self.tape.factors(like, dropout)
-                if recorded
-                else DropoutTape().factors(like, dropout)
-            )
+            like = query.new_empty((1,)).expand(*query.shape[:-1], key.shape[-2])
+            factors = self.tape.factors(like, dropout)
         return masked_attention(
             query, key, value, bias=bias, scaling=scaling, keep=keep, dropout=factors
         )
@@ -166,37 +184,3 @@ class BiasedAttention:
         if self._maps is not None:
             self._maps.append(weights.detach())
         return None if keep is None else (weights,)
-
-
-def _register() -> None:
-    """Make our attention known to the library, and the mask function that goes with it."""
-    from transformers import AttentionInterface, AttentionMaskInterface
-    from transformers.masking_utils import sdpa_mask
-
-    AttentionInterface.register(IMPLEMENTATION, _attention)
-    # Without it, padding would silently not be masked.
-    AttentionMaskInterface.register(IMPLEMENTATION, sdpa_mask)
-
-
-def _attention(  # noqa: PLR0917 (the interface of the library)
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    scaling: float | None = None,
-    dropout: float = 0.0,
-    **others: Any,  # of the library's interface
-) -> tuple[Tensor, None]:
-    """What the library calls in each layer."""
-    del others
-    entry: BiasedAttention | None = getattr(module, _ENTRY, None)
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    out = None
-    if entry is not None:
-        out = entry.attend(query, key, value, attention_mask, scaling=scale, dropout=dropout)
-    if out is None:
-        out = functional.scaled_dot_product_attention(
-            query, key, value, attn_mask=attention_mask, dropout_p=dropout, scale=scale
-        )
-    return out.transpose(1, 2).contiguous(), None

@@ -28,7 +28,8 @@ def masked_attention(
         query: `[B, H, N, d]`.
         key: `[B, H, N, d]`.
         value: `[B, H, N, d]`.
-        bias: broadcast to `[B, H, N, N]`: bool, False at padding; or added to the scores.
+        bias: broadcast to `[B, H, N, N]`: bool, False at padding; or added to the scores. It gets
+            no gradient.
         scaling: of the products of queries and keys.
         keep: `[B, 1, N, N]` or `[B, H, N, N]`, 1 for units that are kept and 0 for others; at
             least one of the real keys in each row. None keeps all.
@@ -43,19 +44,54 @@ def masked_attention(
     return out
 
 
-def attention_scores(query: Tensor, key: Tensor, bias: Tensor | None, scaling: float) -> Tensor:
-    """`[B, H, N, N]` scores before the softmax, at least float32."""
+def attention_weights(
+    query: Tensor,
+    key: Tensor,
+    *,
+    bias: Tensor | None,
+    scaling: float,
+    keep: Tensor | None = None,
+) -> Tensor:
+    """`[B, H, N, N]` weights before dropout, at least float32; the arguments as above."""
+    return _normalised(_biased(_scores(query, key, scaling), bias, keep))[0]
+
+
+def _scores(query: Tensor, key: Tensor, scaling: float) -> Tensor:
     scores = (query * scaling) @ key.transpose(-1, -2)
-    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    if bias is None:
-        return scores
-    if bias.dtype == torch.bool:
-        return scores.masked_fill_(~bias, torch.finfo(scores.dtype).min)
-    return scores.add_(bias.to(scores.dtype))
+    return scores.to(torch.promote_types(scores.dtype, torch.float32))
+
+
+def _biased(scores: Tensor, bias: Tensor | None, keep: Tensor | None = None) -> Tensor:
+    """Scores with the lowest number at padding and at what is masked, in the same memory.
+
+    It is added, in an array that is small where the heads share it: comparing and filling in the
+    scores themselves takes as long as a product of matrices.
+    """
+    lowest = torch.finfo(scores.dtype).min
+    if bias is not None and bias.dtype == torch.bool:
+        bias = torch.zeros_like(bias, dtype=scores.dtype).masked_fill_(~bias, lowest)
+    if bias is not None:
+        scores.add_(bias)
+    if keep is not None:
+        scores.add_(torch.zeros_like(keep, dtype=scores.dtype).masked_fill_(keep == 0, lowest))
+    # Two that meet, as what is masked and padding, are minus infinity: its weight is 0 as well.
+    return scores
+
+
+def _normalised(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """The softmax, in the same memory where that pays, and the log of each row's sum `[.., 1]`."""
+    greatest = scores.amax(dim=-1, keepdim=True)
+    if scores.is_cuda:  # one kernel, and fresh memory costs nothing
+        weights = scores.softmax(dim=-1)
+        return weights, greatest - weights.amax(dim=-1, keepdim=True).log()
+    # On a CPU a fresh array of this size costs more than all the arithmetic on it.
+    weights = scores.sub_(greatest).exp_()
+    total = weights.sum(dim=-1, keepdim=True)
+    return weights.div_(total), greatest + total.log()
 
 
 class _MaskedAttention(torch.autograd.Function):
-    """One pass over the scores each way, and two of their size in memory."""
+    """One pass over the scores each way; two arrays of their size stay in memory."""
 
     @staticmethod
     def forward(  # noqa: PLR0917 (torch passes them by position)
@@ -69,96 +105,45 @@ class _MaskedAttention(torch.autograd.Function):
         scaling: float,
     ) -> Tensor:
         """The output."""
-        scores = attention_scores(query, key, bias, scaling)
-        weights = _weights(scores, keep)
-        used = weights if keep is None else weights * keep
-        used = used if dropout is None else used * dropout
-        out = used.to(value.dtype) @ value
+        scores = _scores(query, key, scaling)
+        chosen = keep if ctx.needs_input_grad[3] else None
+        if chosen is None:
+            weights, _ = _normalised(_biased(scores, bias, keep))
+            dropped = weights if dropout is None else weights * dropout
+        else:
+            scores = _biased(scores, bias)
+            # Not in place: the scores of what is masked are needed once more.
+            masked = torch.zeros_like(chosen, dtype=scores.dtype)
+            masked.masked_fill_(chosen == 0, torch.finfo(scores.dtype).min)
+            used, total = _normalised(scores + masked)
+            alone = scores.sub_(total).sigmoid_().mul_(1 - chosen)
+            weights = alone.add_(used)
+            dropped = used if dropout is None else used.mul_(dropout)
+        dropped = dropped.to(value.dtype)
+        out = dropped @ value
         ctx.scaling = scaling
-        ctx.save_for_backward(query, key, value, keep, dropout, weights, out)
+        ctx.save_for_backward(query, key, value, chosen, dropout, weights, dropped, out)
         return out
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *outputs: Tensor) -> Any:
         """The gradients of queries, keys, values and what is kept."""
-        query, key, value, keep, dropout, weights, out = ctx.saved_tensors
+        query, key, value, keep, dropout, weights, dropped, out = ctx.saved_tensors
         gradient = outputs[0]
-        used = weights if keep is None else weights * keep
-        dropped = used if dropout is None else used * dropout
-        of_value = dropped.to(value.dtype).transpose(-1, -2) @ gradient
+        of_value = dropped.transpose(-1, -2) @ gradient
         change = (gradient @ value.transpose(-1, -2)).to(weights.dtype)
         if dropout is not None:
             change.mul_(dropout)
         # A row's weights times its changes is its output times the gradient of that.
-        change.sub_((gradient * out).sum(dim=-1, keepdim=True))
+        change.sub_((gradient.to(weights.dtype) * out).sum(dim=-1, keepdim=True))
         change.mul_(weights)
         of_keep = None
         if keep is not None:
-            if ctx.needs_input_grad[3]:
-                of_keep = change.sum(dim=1, keepdim=True) if keep.shape[1] == 1 else change.clone()
-                of_keep = of_keep.to(keep.dtype)
+            of_keep = change.sum(dim=1, keepdim=True) if keep.shape[1] == 1 else change.clone()
+            of_keep = of_keep.to(keep.dtype)
             change.mul_(keep)
         change = change.to(query.dtype)
         of_query = (change @ key).mul_(ctx.scaling)
         of_key = (change.transpose(-1, -2) @ query).mul_(ctx.scaling)
         return of_query, of_key, of_value, of_keep, None, None, None
-
-
-def _weights(scores: Tensor, keep: Tensor | None) -> Tensor:
-    """Attention weights of the units kept; of each other one, what it would be if kept as well."""
-    if keep is None:
-        return scores.softmax(dim=-1)
-    masked = keep == 0
-    left = scores.masked_fill(masked, torch.finfo(scores.dtype).min)
-    weights = left.softmax(dim=-1)
-    # log of the sum over units kept: at the greatest score, the weight is e^(score - sum).
-    total = left.amax(dim=-1, keepdim=True) - weights.amax(dim=-1, keepdim=True).log()
-    return torch.where(masked, scores.sub_(total).sigmoid_(), weights)
-
-
-def renormalised(probabilities: Tensor, keep: Tensor) -> Tensor:
-    """Attention weights of the units kept, from those of all; gradients as `masked_attention`.
-
-    For encoders whose scores cannot be reached. Where all that is left of a row has vanished beside
-    what is masked, the units kept share it equally.
-
-    Args:
-        probabilities: `[B, H, N, N]`, after the softmax and before dropout.
-        keep: as above.
-
-    Returns:
-        `[B, H, N, N]`.
-    """
-    out: Tensor = _Renormalised.apply(probabilities, keep)  # type: ignore[no-untyped-call] # of torch
-    return out
-
-
-class _Renormalised(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, probabilities: Tensor, keep: Tensor) -> Tensor:
-        """The weights."""
-        kept = probabilities * keep
-        total = kept.sum(dim=-1, keepdim=True)
-        lost = total < torch.finfo(total.dtype).tiny
-        equal = keep / keep.sum(dim=-1, keepdim=True)
-        # A row of which nothing is masked stays as it is, to the last bit.
-        total = total.masked_fill(lost | (keep == 1).all(dim=-1, keepdim=True), 1.0)
-        weights = torch.where(lost, equal.to(kept.dtype), kept / total)
-        ctx.save_for_backward(probabilities, keep, total, weights)
-        return weights
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, *outputs: Tensor) -> Any:
-        """The gradients of the weights of all, and of what is kept."""
-        probabilities, keep, total, weights = ctx.saved_tensors
-        change = outputs[0] - (outputs[0] * weights).sum(dim=-1, keepdim=True)
-        of_probabilities = keep * change / total
-        if not ctx.needs_input_grad[1]:
-            return of_probabilities, None
-        alone = probabilities / (total + (1 - keep) * probabilities)
-        of_keep = (alone * change).to(keep.dtype)
-        if keep.shape[1] == 1:
-            of_keep = of_keep.sum(dim=1, keepdim=True)
-        return of_probabilities, of_keep
