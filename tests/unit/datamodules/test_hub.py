@@ -58,6 +58,7 @@ def lines(*rows: dict[str, object]) -> bytes:
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
+ANLI_SPLITS = [f"{split}_r{i}" for split in ("train", "dev", "test") for i in (1, 2, 3)]
 REPOSITORIES = {
     "stanfordnlp/sst2": {
         "data/train.jsonl": lines(
@@ -88,12 +89,55 @@ configs:
   - {split: train, path: qqp/train.jsonl}
   - {split: validation, path: qqp/validation.jsonl}
   - {split: test, path: qqp/test.jsonl}
+- config_name: mnli
+  data_files:
+  - {split: train, path: mnli/train.jsonl}
+  - {split: validation_matched, path: mnli/matched.jsonl}
+  - {split: validation_mismatched, path: mnli/mismatched.jsonl}
+- config_name: stsb
+  data_files:
+  - {split: train, path: stsb/train.jsonl}
+  - {split: validation, path: stsb/validation.jsonl}
+  - {split: test, path: stsb/test.jsonl}
 ---
 """,
         "other/train.jsonl": lines({"x": 1}),
         "qqp/train.jsonl": lines({"question1": "a?", "question2": "b?", "label": 0, "idx": 0}),
         "qqp/validation.jsonl": lines({"question1": "c?", "question2": "d?", "label": 1, "idx": 0}),
+        "mnli/train.jsonl": lines({"premise": "a", "hypothesis": "b", "label": 0, "idx": 0}),
+        "mnli/matched.jsonl": lines({"premise": "c", "hypothesis": "d", "label": 1, "idx": 0}),
+        "mnli/mismatched.jsonl": lines({"premise": "e", "hypothesis": "f", "label": 2, "idx": 0}),
+        "stsb/train.jsonl": lines({"sentence1": "a", "sentence2": "b", "label": 2.5, "idx": 0}),
+        "stsb/validation.jsonl": lines(
+            {"sentence1": "c", "sentence2": "d", "label": 5.0, "idx": 0}
+        ),
+        "stsb/test.jsonl": lines({"sentence1": "e", "sentence2": "f", "label": -1.0, "idx": 0}),
         "qqp/test.jsonl": lines({"question1": "e?", "question2": "f?", "label": -1, "idx": 0}),
+    },
+    "facebook/anli": {
+        "README.md": ("""---
+configs:
+- config_name: plain_text
+  data_files:
+""" + "".join(f"  - {{split: {split}, path: data/{split}.jsonl}}\n" for split in ANLI_SPLITS)
+                      + "---\n").encode(),
+        **{
+            f"data/{split}.jsonl": lines(
+                {"uid": "1", "premise": split, "hypothesis": "b", "label": 2, "reason": ""}
+            )
+            for split in ANLI_SPLITS
+        },
+    },
+    "Rowan/hellaswag": {
+        "train.jsonl": lines(
+            {"ind": 1, "ctx": "a man", "endings": ["runs.", "eats.", "is.", "sits."], "label": "3"}
+        ),
+        "validation.jsonl": lines(
+            {"ind": 2, "ctx": "a dog", "endings": ["barks.", "reads.", "is.", "as."], "label": "0"}
+        ),
+        "test.jsonl": lines(
+            {"ind": 3, "ctx": "a cat", "endings": ["a.", "b.", "c.", "d."], "label": ""}
+        ),
     },
     "fancyzhx/ag_news": {
         "train.jsonl": lines(*({"text": f"item {i}", "label": i % 4} for i in range(40))),
@@ -115,6 +159,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def online(home: Path) -> tuple[dict[str, Any], str, list[str]]:
     """What each corpus gives with the hub in reach, the log, and the requests."""
     names = ["SST2", "SNLI", "QQP", "AGNews", "YelpPolarity", "Nowhere"]
+    names += ["MNLI", "STSB", "ANLI", "HellaSwag"]
     with hub(REPOSITORIES) as (endpoint, requests):
         results, log = load(endpoint, home, [(name, None, None) for name in names])
     return dict(zip(names, results, strict=True)), log, requests
@@ -146,6 +191,31 @@ def test_corpora_of_the_hub(online: tuple[dict[str, Any], str, list[str]]) -> No
     # AG News has no validation split: two of forty.
     sizes = {split: len(examples) for split, examples in results["AGNews"].items()}
     assert sizes == {"train": 38, "validation": 2, "test": 1}
+
+
+def test_corpora_in_several_splits_and_of_other_tasks(
+    online: tuple[dict[str, Any], str, list[str]],
+) -> None:
+    results, log, _ = online
+    matched = [[["c", "d"], 1, 0]]
+    assert results["MNLI"] == {
+        "train": [[["a", "b"], 0, 0]],
+        "validation": matched,
+        "test": matched,
+    }
+    assert results["STSB"] == {
+        "train": [[["a", "b"], 2.5, 0]],
+        "validation": [[["c", "d"], 5.0, 0]],
+        "test": [[["c", "d"], 5.0, 0]],
+    }
+    assert results["ANLI"]["validation"] == [[[f"dev_r{i}", "b"], 2, i - 1] for i in (1, 2, 3)]
+    assert results["ANLI"]["test"] == [[[f"test_r{i}", "b"], 2, i - 1] for i in (1, 2, 3)]
+    dog = [[["a dog", ["barks.", "reads.", "is.", "as."]], 0, 0]]
+    assert results["HellaSwag"]["train"] == [[["a man", ["runs.", "eats.", "is.", "sits."]], 3, 0]]
+    assert results["HellaSwag"]["validation"] == results["HellaSwag"]["test"] == dog
+    for corpus in ("mnli", "stsb", "hellaswag"):
+        assert f"{corpus}: no labelled test split" in log
+    assert "anli: no labelled" not in log
 
 
 def test_hub_datasets_that_cannot_be_used(online: tuple[dict[str, Any], str, list[str]]) -> None:
