@@ -1,5 +1,6 @@
 """Figures of a whole split that are no means over samples: F1, rank correlation, entities."""
 
+import warnings
 from collections.abc import Iterable, Sequence
 
 import torch
@@ -83,7 +84,9 @@ class Scores(nn.Module):
         if task == "classification" and len(class_names) == 2:
             scores["f1"] = BinaryF1Score()
         elif task == "regression":
-            scores |= {"spearman": SpearmanCorrCoef(), "pearson": PearsonCorrCoef()}
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Metric `SpearmanCorrcoef` will save all")
+                scores |= {"spearman": SpearmanCorrCoef(), "pearson": PearsonCorrCoef()}
         elif task == "tagging":
             scores["f1"] = EntityF1(class_names)
         self.scores = nn.ModuleDict(scores)
@@ -98,7 +101,10 @@ class Scores(nn.Module):
         taken = {}
         for name, score in self.scores.items():
             assert isinstance(score, Metric)  # __init__
-            taken[name] = score.compute().float()
+            with warnings.catch_warnings():
+                # A process need not have had a batch of its own.
+                warnings.filterwarnings("ignore", "The ``compute`` method of metric")
+                taken[name] = score.compute().float()
             # A state made under inference mode could not be updated by a later run without it.
             with torch.inference_mode(False):
                 score.reset()
