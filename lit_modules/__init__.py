@@ -3,6 +3,7 @@
 from lit_modules.adversarial import AdversarialTraining
 from lit_modules.adversaries import Adversary
 from lit_modules.asa import ASA
+from lit_modules.asa_pretraining import ASAPretraining
 from lit_modules.base import Classifier
 from lit_modules.checkpoint import (
     METHODS,
@@ -26,6 +27,7 @@ __all__ = [
     "ASA",
     "METHODS",
     "OLSA",
+    "ASAPretraining",
     "AdversarialTraining",
     "Adversary",
     "CheckpointError",

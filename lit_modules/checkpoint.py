@@ -10,6 +10,7 @@ import torch
 
 from lit_modules.adversarial import AdversarialTraining
 from lit_modules.asa import ASA
+from lit_modules.asa_pretraining import ASAPretraining
 from lit_modules.base import Classifier
 from lit_modules.fine_tuning import FineTuning
 from lit_modules.masked_lm import MaskedLM
@@ -33,6 +34,7 @@ METHODS: dict[str, type[TextModule]] = {
         ASA,
         AdversarialTraining,
         MaskedLM,
+        ASAPretraining,
         UnitaryDistillation,
     )
 }

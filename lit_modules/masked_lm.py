@@ -6,10 +6,10 @@ and appendix A. The settings of the latter's Table 6 are configs/unibert/pretrai
 
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pytorch_lightning as pl
 import torch
@@ -27,13 +27,7 @@ from lit_modules.processes import batch_weight
 from lit_modules.schedule import Decay
 from lit_modules.text_module import TextModule
 from lit_modules.unitary_projection import Unitary, projection_of
-from text import (
-    Batch,
-    PretrainedTokenizer,
-    Text,
-    Tokenizer,
-    save_tokenizer,
-)
+from text import Batch, PretrainedTokenizer, Text, Tokenizer, save_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -41,6 +35,20 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 METRICS = ("loss", "accuracy")
+
+
+class Hidden(NamedTuple):
+    """A batch with tokens to guess.
+
+    Attributes:
+        batch: whose `input_ids` have masks in them.
+        chosen: `[B, N]` bool, the tokens to guess.
+        words: `[M]`, what they are, in the order of the places.
+    """
+
+    batch: Batch
+    chosen: Tensor
+    words: Tensor
 
 
 class MaskedLM(TextModule):
@@ -120,7 +128,7 @@ class MaskedLM(TextModule):
             backbone, architecture, vocab_size=vocab_size, tokenizer=tokenizer
         )
         self.max_length = max_length
-        self.mask_share, self.masking, self.mask_seed = mask_share, masking, mask_seed
+        self.mask_share, self.token_masking, self.mask_seed = mask_share, masking, mask_seed
         self.projection = projection_of(
             unitary,
             unitary_weights,
@@ -188,16 +196,17 @@ class MaskedLM(TextModule):
         Returns:
             `[M, V]`, in the order of the places.
         """
-        with _only(self.model, chosen):
+        with only(self.model, chosen):
             out = self.model(input_ids=batch.input_ids, attention_mask=batch.mask.long())
         logits: Tensor = out.logits
         return logits
 
-    def guess(self, batch: Batch, *, epoch: int) -> tuple[Tensor, Tensor]:
-        """Hide tokens of a batch and guess them.
+    def hide(self, batch: Batch, *, epoch: int) -> Hidden:
+        """Hide tokens of a batch.
 
-        Returns:
-            `[M]` cross-entropies and `[M]` whether the likeliest word was right.
+        Args:
+            batch: of running text.
+            epoch: another choice for another one; that of validation and test is 0.
         """
         mask_id = self.pieces.mask_id
         assert mask_id is not None  # attach_tokenizer
@@ -213,30 +222,58 @@ class MaskedLM(TextModule):
             epoch=epoch,
         )
         hidden = Batch(masked.input_ids, batch.mask, batch.sample_ids)
-        logits = self(hidden, masked.chosen)
-        words = batch.input_ids[masked.chosen]
-        losses = functional.cross_entropy(logits, words, reduction="none")
-        return losses, (logits.argmax(dim=1) == words).to(losses.dtype)
+        return Hidden(hidden, masked.chosen, batch.input_ids[masked.chosen])
+
+    def guess(self, batch: Batch, *, epoch: int) -> tuple[Tensor, Tensor]:
+        """Hide tokens of a batch and guess them; see `judged`."""
+        hidden = self.hide(batch, epoch=epoch)
+        return judged(self(hidden.batch, hidden.chosen), hidden.words)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        epoch = self.current_epoch + 1 if self.masking == "dynamic" else 1
-        losses, right = self.guess(batch, epoch=epoch)
+        losses, right = self.guess(batch, epoch=self.choice)
+        parts, means = self.over_guesses([losses, right], batch, batch_idx)
+        self.log_guesses(means[0], means[1])
+        return parts[0]
+
+    @property
+    def choice(self) -> int:
+        """The `epoch` whose tokens are hidden in this epoch of training."""
+        return self.current_epoch + 1 if self.token_masking == "dynamic" else 1
+
+    def over_guesses(
+        self, values: Sequence[Tensor], batch: Batch, batch_idx: int
+    ) -> tuple[Tensor, Tensor]:
+        """Means over the guesses of all processes, which all have to call it once in a step.
+
+        Args:
+            values: `[M]` each, of this process's guesses.
+            batch: where they were made.
+            batch_idx: its number.
+
+        Returns:
+            This process's parts of the means, whose average over the processes, which DDP takes, is
+            that over all guesses, 0 without any; and the means, NaN without any.
+        """
         # A stand-in, for a process without samples of its own, counts nothing.
         counts = float(batch_weight(self.trainer, batch_idx) > 0)
-        sums = torch.stack([losses.sum(), right.sum(), losses.new_tensor(float(len(losses)))])
+        number = values[0].new_tensor(float(len(values[0])))
+        sums = torch.stack([*(value.sum() for value in values), number])
         total = self._over_processes(counts * sums.detach())
         self._tokens += int(counts) * batch.input_ids.numel()
         if batch_idx == 0:
-            self._guessed = torch.zeros_like(total[2])
+            self._guessed = torch.zeros_like(total[-1])
         if self._guessed is not None:
-            self._guessed += total[2]
+            self._guessed += total[-1]
+        parts = counts * self.trainer.world_size * sums[:-1] / total[-1].clamp_min(1)
         # Without a single guess no number: 0 would be the loss of right ones only.
-        self.log("train/loss", total[0] / total[2], prog_bar=True)
+        return parts, total[:-1] / total[-1]
+
+    def log_guesses(self, loss: Tensor, accuracy: Tensor) -> None:
+        """Log what is known of a step, and how fast it goes."""
+        self.log("train/loss", loss, prog_bar=True)
         if self.logs_this_step():
-            self.log("train/accuracy", total[1] / total[2])
+            self.log("train/accuracy", accuracy)
             self._log_speed()
-        # DDP averages over processes; the mean is over the chosen tokens of all of them.
-        return counts * self.trainer.world_size * sums[0] / total[2].clamp_min(1)
 
     def on_train_epoch_end(self) -> None:
         # A batch of unknown words teaches nothing, and is let pass; an epoch of them is a mistake.
@@ -290,8 +327,14 @@ class MaskedLM(TextModule):
         self._clock = now, self._tokens
 
 
+def judged(logits: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
+    """`[M]` cross-entropies and `[M]` whether the likeliest word was right, of guesses `[M, V]`."""
+    losses = functional.cross_entropy(logits, words, reduction="none")
+    return losses, (logits.argmax(dim=1) == words).to(losses.dtype)
+
+
 @contextmanager
-def _only(model: "PreTrainedModel", chosen: Tensor) -> Iterator[None]:
+def only(model: "PreTrainedModel", chosen: Tensor) -> Iterator[None]:
     """Let the last layer, whose width is the vocabulary, see the chosen tokens only."""
 
     def pick(_module: Any, inputs: tuple[Tensor, ...]) -> Any:
