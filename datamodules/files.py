@@ -3,6 +3,7 @@
 import gzip
 import os
 import stat
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -12,6 +13,9 @@ LINE_LIMIT = 16 * 2**20
 """Bytes of the longest line, and of the longest text: a novel has 3 million characters."""
 EXPANSION = 50
 """Times that a packed file may grow: gzip makes text 2 to 5 times smaller, zeros 1,000 times."""
+
+BROKEN_GZIP = (gzip.BadGzipFile, EOFError, zlib.error)
+"""What reading raises where a packed file is none, or ends too early."""
 
 ROW = 64
 """Bytes that a row counts besides its own: as objects, short rows take far more than they say."""
@@ -86,6 +90,11 @@ def too_large(path: Path, place: str, limit: int) -> DataError:
         f"of {path.stat().st_size:,}, expected text, which is never packed that tightly: "
         "look at what is in it, and give it unpacked, as .jsonl or .tsv, if that is what you want"
     )
+
+
+def cut_off(path: Path, line: int, error: BaseException) -> DataError:
+    """The error for such a file, which was good up to a line."""
+    return DataError(f"{path}, after line {line}: the gzip file is broken or cut off ({error})")
 
 
 def lines(path: Path, file: BinaryIO, *, packed: bool) -> Iterator[tuple[int, bytes]]:

@@ -1,19 +1,19 @@
 """Rows of TSV, CSV, JSON Lines and Parquet files, gzipped or not, each with its line number."""
 
 import csv
-import gzip
 import json
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from datamodules.files import (
+    BROKEN_GZIP,
     ROW,
     DataError,
     allowance,
     brief,
+    cut_off,
     kind_of,
     lines,
     opened,
@@ -118,15 +118,6 @@ def read_rows(
                 yield row
     except BROKEN_GZIP as error:
         raise cut_off(path, line, error) from error
-
-
-BROKEN_GZIP = (gzip.BadGzipFile, EOFError, zlib.error)
-"""What reading raises where a packed file is none, or ends too early."""
-
-
-def cut_off(path: Path, line: int, error: BaseException) -> DataError:
-    """The error for such a file, which was good up to a line."""
-    return DataError(f"{path}, after line {line}: the gzip file is broken or cut off ({error})")
 
 
 def decode(raw: bytes) -> str:

@@ -6,8 +6,17 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from datamodules.files import LINE_LIMIT, DataError, brief, kind_of, lines, opened
-from datamodules.readers import BROKEN_GZIP, Row, cut_off, decode, sound
+from datamodules.files import (
+    BROKEN_GZIP,
+    LINE_LIMIT,
+    DataError,
+    brief,
+    cut_off,
+    kind_of,
+    lines,
+    opened,
+)
+from datamodules.readers import Row, decode, sound
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()

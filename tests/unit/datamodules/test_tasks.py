@@ -205,6 +205,7 @@ def test_own_tagged_files(tmp_path: Path, tokenizer: PretrainedTokenizer) -> Non
     module.tokenizer = tokenizer
     assert module.class_names == ["O", "B-a", "I-a", "B-b", "I-b"]
     assert module.corpus == "mine"
+    assert set(module._content() or ()) == {"train rows", "validation rows"}
     assert [len(module.examples(s)) for s in ("train", "validation", "test")] == [18, 2, 2]
     assert next(iter(module.train_texts())) == "who walked to town"
     (batch,) = module.predict_dataloader()
