@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor, nn
 
 from layers.attention.masked import attention_weights, masked_attention
@@ -121,9 +120,8 @@ class BiasedAttention:
             return
         if any(getattr(part, "gradient_checkpointing", False) for part in encoder.modules()):
             msg = (
-                "got an encoder that computes its layers again in the backward pass, when masks "
-                "and recorded dropout are gone, expected one that does not: call "
-                "gradient_checkpointing_disable() on it"
+                "got an encoder with gradient checkpointing, which computes its layers again when "
+                "masks and recorded dropout are gone, expected one without: switch it off"
             )
             raise ValueError(msg)
 
@@ -158,8 +156,7 @@ class BiasedAttention:
             return None
 
         def weights(keep: Tensor | None = None) -> Tensor:
-            with torch.no_grad():
-                return attention_weights(query, key, bias=bias, scaling=scaling, keep=keep)
+            return attention_weights(query, key, bias=bias, scaling=scaling, keep=keep)
 
         keep = self.keep(weights)
         if self._maps is not None:

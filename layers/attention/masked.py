@@ -44,6 +44,7 @@ def masked_attention(
     return out
 
 
+@torch.no_grad()
 def attention_weights(
     query: Tensor,
     key: Tensor,
@@ -52,7 +53,7 @@ def attention_weights(
     scaling: float,
     keep: Tensor | None = None,
 ) -> Tensor:
-    """`[B, H, N, N]` weights before dropout, at least float32; the arguments as above."""
+    """`[B, H, N, N]` weights before dropout, in at least float32 and without a gradient."""
     return _normalised(_biased(_scores(query, key, scaling), bias, keep))[0]
 
 

@@ -56,6 +56,6 @@ def straight(odds: Tensor, real: Tensor) -> Tensor:
         odds: `[B, H, N, N]`.
         real: `[B, N]` bool.
     """
-    # Lower than anything, and equal to itself: odds of a row may all be minus infinity.
+    # Not the lowest number: a row of odds that all overflowed to minus infinity is kept.
     odds = odds.masked_fill(~real[:, None, None, :], -math.inf)
     return (odds > 0).logical_or_(odds == odds.amax(dim=-1, keepdim=True))
