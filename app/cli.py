@@ -78,7 +78,8 @@ class RobustCLI(LightningCLI):
             parser_kwargs={
                 "description": "Train, attack and certify text classifiers.",
                 "epilog": "See also doctor --help, which checks the installation and the machine, "
-                "and diagnose --help, which measures a trained model.",
+                "diagnose --help, which measures a trained model, and attention --help, which "
+                "draws what one attends to.",
                 "version": line(),
                 "prog": "steadfast",
             },

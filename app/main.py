@@ -106,7 +106,7 @@ def _at_once(argv: list[str]) -> int | None:
         return doctor.run(argv[1:])
     if argv[:1] == ["resources"]:
         return _plain(argv)
-    if argv[:1] == ["diagnose"]:
+    if argv[:1] in (["diagnose"], ["attention"]):
         return _load(debug="--debug" in argv) or _plain(argv)
     return None
 
@@ -136,6 +136,10 @@ def _plain(argv: list[str]) -> int:
         with warnings.catch_warnings():
             if argv[0] == "resources":
                 from app.resources import main as command
+            elif argv[0] == "attention":
+                from app.attention import main as command
+
+                _quieten()
             else:
                 from app.diagnose import main as command
 
