@@ -38,6 +38,9 @@ def main(argv: Sequence[str]) -> int:
         OSError: no such run, or a file that cannot be written.
     """
     args = _parser().parse_args(argv)
+    if args.draw is not None and not 0 <= args.draw < 2**31:
+        msg = f"got --draw {args.draw}, expected a seed from 0 to {2**31 - 1}"
+        raise ValueError(msg)
     run, checkpoint = _run(Path(args.runs_dir), args.run, args.ckpt_path)
     path = _picture(run, checkpoint, args.out)
     device = _device(args.device)
@@ -53,8 +56,8 @@ def main(argv: Sequence[str]) -> int:
             raise ValueError(msg)
     # Before the first pass, whatever is wrong with the text for either of them.
     samples = [sample_of(model.classifier, args.text, args.text_pair) for model in models]
-    found = [models[0].attend(samples[0])]
-    found += [models[1].attend(sample, found[0].row) for sample in samples[1:]]
+    found = [models[0].attend(samples[0], seed=args.draw)]
+    found += [models[1].attend(sample, found[0].row, seed=args.draw) for sample in samples[1:]]
     if len({len(one.tokens) for one in found}) > 1:
         msg = (
             f"got {args.against}, which reads {len(found[1].tokens)} tokens of the text, and "
@@ -115,6 +118,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help=f"heads to draw of each layer, counted from 1, or {MEAN} for the mean of all "
         f"(default: {MEAN})",
+    )
+    parser.add_argument(
+        "--draw",
+        type=int,
+        metavar="SEED",
+        help="draw the masks with this seed, as while training; by default the adversary masks, "
+        "without noise, what it is likelier to mask than not, which may be nothing",
     )
     parser.add_argument(
         "--against",

@@ -113,7 +113,7 @@ def _columns(model: Attention, *, alone: bool) -> list[_Column]:
     return [
         _Column(model, "plain", f"{name}without the adversary"),
         _Column(model, "attacked", f"{name}with the adversary"),
-        _Column(model, "masked", f"{name}what it masks"),
+        _Column(model, "masked", f"{name}what it masks{', drawn' if model.drawn else ''}"),
     ]
 
 

@@ -54,6 +54,7 @@ class Attention:
         masked: by layer: `[H or 1, N, N]` bool, the units that the adversary masks.
         chances: by layer: `[H or 1, N, N]`, the probability that each is masked while training,
             where masks are drawn; 0 or 1 where they are not.
+        drawn: whether they were drawn here, too.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Attention:
     attacked: Pass | None
     masked: list[Tensor]
     chances: list[Tensor]
+    drawn: bool = False
 
     @property
     def layers(self) -> int:
@@ -151,12 +153,16 @@ class Model:
         )
 
     @torch.no_grad()
-    def attend(self, sample: Sample, row: int | None = None) -> Attention:
-        """Both passes of a sample; nothing in them is random.
+    def attend(
+        self, sample: Sample, row: int | None = None, *, seed: int | None = None
+    ) -> Attention:
+        """Both passes of a sample.
 
         Args:
             sample: see `app.attention_text.sample_of`.
             row: of a multiple choice, the choice to look at; the predicted one by default.
+            seed: draw the masks with it, as while training; None masks without noise what is
+                likelier masked than not.
         """
         reading = read(self.classifier, sample)
         with self.attention.watched() as maps:
@@ -166,7 +172,10 @@ class Model:
         plain = self._pass(maps, logits, reading, row)
         masks = None
         if isinstance(self.classifier, ASA):
-            masks = self.classifier.masks(reading.batch, draw=False)
+            if seed is not None:
+                # What the noise of a sample is made from.
+                reading.batch.sample_ids.fill_(seed)
+            masks = self.classifier.masks(reading.batch, draw=seed is not None)
         attacked: Pass | None = None
         masked: list[Tensor] = []
         chances: list[Tensor] = []
@@ -188,6 +197,7 @@ class Model:
             attacked=attacked,
             masked=masked,
             chances=chances,
+            drawn=seed is not None,
         )
 
     def _pass(self, maps: Sequence[Tensor], logits: Tensor, reading: Reading, row: int) -> Pass:

@@ -34,6 +34,8 @@ def _model(model: Attention, views: Sequence[View]) -> str:
         assert masked is not None  # as there is an adversary
         assert chance is not None
         lines.append(f"  layer {layer:>2}  {masked.mean():.1%} ({chance.mean():.1%})")
+    if not model.drawn and not any(masked.any() for masked in model.masked):
+        lines.append("nothing is likelier masked than not: --draw 0 draws masks as while training")
     for view in views:
         lines += [f"{view.label}: what changed most", *_diversions(model, view)]
     return "\n".join(lines)

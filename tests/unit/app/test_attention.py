@@ -133,6 +133,11 @@ def test_what_is_printed() -> None:
     assert "layer 1, head 2: what changed most" in text
     assert "  film -> [CLS]   0.250 -> 0.000  masked" in text
     assert text.endswith("no adversary: a model trained with one (ASA) shows both sides")
+    quiet = made(WORDS)
+    quiet = replace(quiet, masked=[masked & False for masked in quiet.masked])
+    assert "nothing is likelier masked than not: --draw 0" in report([quiet], [View(1, None)])
+    assert "--draw" not in report([replace(quiet, drawn=True)], [View(1, None)])
+    assert "--draw" not in text
     assert "masked for 50% of the heads" in report([made(WORDS)], [View(1, None)])
     assert report([made(["\x1b[2J"])], [View(2, None)]).count("\x1b") == 0
 
@@ -168,6 +173,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ValueError,
             "got --layers 9 for a.ckpt, expected 1 to 3",
         ),
+        (["--ckpt_path=a.ckpt", "--draw=-1"], ValueError, "got --draw -1, expected a seed"),
         (["--ckpt_path=a.ckpt", "--out=b.png", "--heads=3"], ValueError, "expected 1 to 2"),
         (["--ckpt_path=o.ckpt", "--out=b.png"], ValueError, "got o.ckpt of TextClassifier"),
         (["--ckpt_path=a.ckpt", "--out=b.png", "--against=t.ckpt"], ValueError, "another token"),

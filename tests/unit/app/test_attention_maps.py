@@ -95,6 +95,24 @@ def test_nothing_is_random(tmp_path: Path) -> None:
     assert all(map(torch.equal, first.attacked.maps, second.attacked.maps))
 
 
+def test_masks_that_are_drawn(tmp_path: Path) -> None:
+    saved(tmp_path / "a.ckpt", asa())
+    model = Model(tmp_path / "a.ckpt", device=CPU)
+    sample = sample_of(model.classifier, TEXT, [])
+    quiet, first, again, other = (model.attend(sample, seed=seed) for seed in (None, 1, 1, 2))
+    assert (quiet.drawn, first.drawn) == (False, True)
+    assert all(map(torch.equal, first.masked, again.masked))
+    assert not all(map(torch.equal, first.masked, other.masked))
+    assert not all(map(torch.equal, first.masked, quiet.masked))
+    # The first layer is given the same each time: what is drawn has these chances on average.
+    chance = quiet.chance(1, None)
+    assert chance is not None
+    torch.testing.assert_close(first.chance(1, None), chance)
+    drawn = [model.attend(sample, seed=seed).mask(1, None) for seed in range(40)]
+    share = torch.stack([mask for mask in drawn if mask is not None]).mean()
+    assert float(share) == pytest.approx(float(chance.mean()), abs=0.05)
+
+
 @pytest.mark.parametrize("masking", ["bernoulli", "magnitude"])
 def test_rules_that_mask(tmp_path: Path, masking: str) -> None:
     saved(tmp_path / "a.ckpt", asa(masking=masking, share=0.4))
