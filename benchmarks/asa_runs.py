@@ -1,0 +1,304 @@
+"""The runs behind the tables of docs/methods/asa.md: their names, and how they are made."""
+
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import yaml
+
+import lit_modules
+from app import atomic
+from benchmarks.asa_scores import Metric
+from benchmarks.runs import call, results
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+METHODS = ("plain", "asa", "bernoulli", "scheduled", "magnitude", "freelb", "smart")
+"""In this order, as `scheduled` takes its curve from `asa`."""
+POINTS = 4
+"""Decimal places of the shares in a schedule."""
+_OWN = ("backbone", "architecture", "masking", "schedule", "tau", "optimizer", "lr_scheduler")
+"""Settings of ASA that come by other ways."""
+_NAME = re.compile(r"([a-z0-9_]+)-([a-z]+?)(?:-tau([0-9.]+))?-seed(\d+)")
+
+
+class Task(NamedTuple):
+    """A task.
+
+    Attributes:
+        title: in tables.
+        metric: by which it is judged, as in the paper.
+        shown: what the program calls that.
+    """
+
+    title: str
+    metric: Metric
+    shown: str
+
+
+_ACCURACY: tuple[Metric, str] = ("accuracy", "accuracy")
+TASKS = {
+    "sst2": Task("SST-2", *_ACCURACY),
+    "mnli": Task("MNLI", *_ACCURACY),
+    "qnli": Task("QNLI", *_ACCURACY),
+    "qqp": Task("QQP", "f1", "f1"),
+    "stsb": Task("STS-B", "spearman", "spearman"),
+    "wnut17": Task("WNUT-17", "entity_f1", "f1"),
+    "dream": Task("DREAM", *_ACCURACY),
+    "anli": Task("ANLI", *_ACCURACY),
+    "paws_qqp": Task("PAWS-QQP", *_ACCURACY),
+    "mrpc": Task("MRPC", *_ACCURACY),
+    "hellaswag": Task("HellaSwag", *_ACCURACY),
+}
+"""By the names of their recipes, configs/asa/NAME.yaml."""
+
+
+class Run(NamedTuple):
+    """A run.
+
+    Attributes:
+        task: one of `TASKS`.
+        method: one of `METHODS`.
+        seed: of everything.
+        tau: of a sweep; None for that of the recipe.
+    """
+
+    task: str
+    method: str
+    seed: int
+    tau: float | None = None
+
+    @property
+    def name(self) -> str:
+        """Of its folder."""
+        sweep = "" if self.tau is None else f"-tau{self.tau:g}"
+        return f"{self.task}-{self.method}{sweep}-seed{self.seed}"
+
+    @classmethod
+    def named(cls, name: str) -> Self | None:
+        """The run of a folder; None for a folder of another kind."""
+        match = _NAME.fullmatch(name)
+        if match is None or match[1] not in TASKS or match[2] not in METHODS:
+            return None
+        return cls(match[1], match[2], int(match[4]), None if match[3] is None else float(match[3]))
+
+
+class Changes(NamedTuple):
+    """What a recipe is changed in, for all methods alike.
+
+    Attributes:
+        encoder: folder or hub name of the pretrained encoder; None for that of the recipe.
+        limit_train: training samples; None for all.
+        epochs: None for those of the recipe.
+        settings: of ASA, and of other methods as far as they have them; and `lr`.
+    """
+
+    encoder: str | None = None
+    limit_train: int | None = None
+    epochs: int | None = None
+    settings: Mapping[str, Any] = {}
+
+
+class Folder:
+    """The runs in a folder.
+
+    Args:
+        path: of the folder.
+        data_dir: where corpora lie; None only to look at what is there.
+    """
+
+    def __init__(self, path: Path, data_dir: Path | None = None) -> None:
+        self.path, self.data_dir = path, data_dir
+
+    def runs(self) -> list[Run]:
+        """Those that have been tested."""
+        found = (Run.named(path.name) for path in sorted(self.path.glob("*-seed*")))
+        return [run for run in found if run is not None and "test" in self.results(run)["seconds"]]
+
+    def results(self, run: Run) -> dict[str, dict[str, float]]:
+        """Of a run; see `benchmarks.runs.results`."""
+        return results(self.path / run.name)
+
+    def checkpoint(self, run: Run) -> Path:
+        """What is tested."""
+        return self.path / run.name / "checkpoints/best.ckpt"
+
+    def predictions(self, run: Run) -> Path:
+        """One line for each sample of the test split."""
+        return self.path / run.name / "predictions.jsonl"
+
+    def recipe_path(self, run: Run) -> Path:
+        """What the run is made by."""
+        return self.path / "recipes" / f"{run.name}.yaml"
+
+    def recipe(self, run: Run) -> dict[str, Any]:
+        """What a run has been made by; empty where that is not known."""
+        path = self.recipe_path(run)
+        content: dict[str, Any] = yaml.safe_load(path.read_text()) if path.is_file() else {}
+        return content
+
+    def make(self, run: Run, changes: Changes) -> None:
+        """Train, test and predict, as far as that is not done; what was interrupted goes on.
+
+        Raises:
+            ValueError: the run is there, made by another recipe.
+        """
+        curve = None
+        if run.method == "scheduled":
+            curve = self.curve(Run(run.task, "asa", 0))
+        wanted = recipe(run, changes, curve=curve)
+        done = self.results(run)["seconds"]
+        known = self.recipe(run)
+        if known != wanted and (done or (self.path / run.name / "config.yaml").is_file()):
+            msg = (
+                f"got {_difference(known, wanted)} for run {run.name!r}, expected the settings it "
+                "was made with: repeat them, or choose another --runs_dir"
+            )
+            raise ValueError(msg)
+        path = self.recipe_path(run)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        atomic.write_text(path, yaml.safe_dump(wanted, sort_keys=False))
+        common = ["--runs_dir", str(self.path), "--run", run.name]
+        common += ["--data.data_dir", str(self.data_dir), "--trainer.enable_progress_bar", "false"]
+        if "fit" not in done:
+            call("fit", ["--config", str(path), *common])
+        if "test" not in done:
+            call("test", [*common, "--pgd_epsilon", "0"])
+        if not self.predictions(run).is_file():
+            call("predict", common)
+
+    def curve(self, run: Run) -> list[float]:
+        """The shares that an adversary has masked in the parts of its training.
+
+        Raises:
+            ValueError: it has not been trained.
+        """
+        path = self.checkpoint(run)
+        if "fit" not in self.results(run)["seconds"] or not path.is_file():
+            msg = (
+                f"got no finished run {run.name!r}, expected one, whose masks make the schedule: "
+                "add method asa and seed 0"
+            )
+            raise ValueError(msg)
+        module = lit_modules.load(path)
+        assert isinstance(module, lit_modules.ASA)  # by the name of the run
+        return [round(share, POINTS) for share in module.masking.masked_over_training]
+
+
+def recipe(run: Run, changes: Changes, *, curve: Sequence[float] | None = None) -> dict[str, Any]:
+    """The settings of a run: those of its task, changed for its method.
+
+    Args:
+        run: which one.
+        changes: see there.
+        curve: of `scheduled`.
+
+    Raises:
+        ValueError: a setting that ASA does not have, or that a run has by its method.
+    """
+    content: dict[str, Any] = yaml.safe_load((CONFIGS / f"asa/{run.task}.yaml").read_text())
+    content["seed_everything"] = run.seed
+    settings: dict[str, Any] = content["model"]["init_args"]
+    known = inspect.signature(lit_modules.FineTuning).parameters
+    may = [one for one in inspect.signature(lit_modules.ASA).parameters if one not in _OWN]
+    for name, value in changes.settings.items():
+        if name == "lr":
+            settings["optimizer"]["init_args"]["lr"] = value
+        elif name in may:
+            settings[name] = value
+        else:
+            msg = f"got --set {name}, expected lr or a setting of ASA: {', '.join(may)}"
+            raise ValueError(msg)
+    if changes.encoder is not None:
+        settings["backbone"] = changes.encoder
+    if changes.limit_train is not None:
+        content["data"]["init_args"]["limit_train"] = changes.limit_train
+    if changes.epochs is not None:
+        content["trainer"]["max_epochs"] = changes.epochs
+    plain = {name: value for name, value in settings.items() if name in known}
+    if run.method == "asa":
+        settings |= {} if run.tau is None else {"tau": run.tau}
+    elif run.method == "plain":
+        content["model"] = {"class_path": "FineTuning", "init_args": plain}
+    elif run.method in ("freelb", "smart"):
+        adversary = _adversary(run.method)
+        classifier = {"class_path": "FineTuning", "init_args": plain}
+        settings = {"adversary": adversary, "classifier": classifier}
+        content["model"] = {"class_path": "AdversarialTraining", "init_args": settings}
+    else:
+        settings |= {"masking": run.method} | ({} if curve is None else {"schedule": [*curve]})
+    return content
+
+
+def _adversary(method: str) -> dict[str, Any]:
+    """As shipped, but for FreeLB's lengths, which do not suit the short embeddings of BERT."""
+    path = CONFIGS / f"adversarial/adversaries/{method}.yaml"
+    found: dict[str, Any] = yaml.safe_load(path.read_text())["model"]["init_args"]["adversary"]
+    if method == "freelb":
+        found["init_args"] |= {"step_size": 0.1, "initial_size": 0.3}
+    return found
+
+
+def tau_of(content: Mapping[str, Any]) -> float | None:
+    """That of an ASA recipe; None for other methods."""
+    tau = content.get("model", {}).get("init_args", {}).get("tau")
+    masking = content.get("model", {}).get("init_args", {}).get("masking", "adversarial")
+    return tau if masking == "adversarial" else None
+
+
+def planned(
+    tasks: Sequence[str],
+    methods: Sequence[str],
+    seeds: Sequence[int],
+    *,
+    taus: Sequence[float] = (),
+) -> list[Run]:
+    """The runs of tables: all of a seed before the next, so that an early end leaves tables.
+
+    Args:
+        tasks: some of `TASKS`.
+        methods: some of `METHODS`.
+        seeds: as many as wanted.
+        taus: of a sweep; that of the recipe is the run of method `asa`.
+    """
+    found = []
+    for seed in seeds:
+        for task in tasks:
+            ordered = [method for method in METHODS if method in methods]
+            found += [Run(task, method, seed) for method in ordered]
+            own = tau_of(recipe(Run(task, "asa", seed), Changes()))
+            for tau in taus:
+                run = Run(task, "asa", seed, None if tau == own else tau)
+                found += [] if run in found else [run]
+    return found
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            found |= _leaves(value, f"{prefix}{name}.")
+        else:
+            found[prefix + name] = value
+    return found
+
+
+def _difference(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    before, now = _leaves(known), _leaves(wanted)
+    names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    return ", ".join(f"{name.replace('init_args.', '')} {now.get(name)}" for name in names)
+
+
+def settings_line(content: Mapping[str, Any]) -> str:
+    """What all methods of a task share, in words."""
+    flat = _leaves(content)
+    ends = {name.rsplit(".", 1)[-1]: value for name, value in flat.items()}
+    parts = [
+        f"encoder {Path(str(ends['backbone'])).name}",
+        f"lr {ends['lr']:g}, batch {ends['batch_size']}, {ends['max_epochs']} epochs",
+        f"warm-up {ends['warmup']:g}, {ends['max_length']} tokens",
+    ]
+    shown = {"limit_train": "training samples", "pooling": "pooling"}
+    parts += [f"{title} {ends[name]}" for name, title in shown.items() if name in ends]
+    return ", ".join(parts)
