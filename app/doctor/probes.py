@@ -154,37 +154,34 @@ def tensorboard_facts() -> Facts:
 
 def data_facts(folder: Path) -> Facts:
     """Which splits of which corpora a data directory holds, and whether they can be read."""
-    import datamodules
-    from datamodules.readers import DataError, find_file, read_rows
+    from datamodules import CORPORA, DataError, Reviews, TextDataModule
+    from datamodules.user_files import UserFiles
 
     if not folder.is_dir():
         msg = f"{folder} is no folder, expected one with a folder for each corpus"
         raise FileNotFoundError(msg)
     corpora: Facts = {}
-    for name in datamodules.__all__:
-        kind = getattr(datamodules, name)
-        known = isinstance(kind, type) and issubclass(kind, datamodules.TextDataModule)
-        if not known or kind in (datamodules.TextDataModule, datamodules.TextFiles):
+    origins: dict[str, str | None] = {}
+    for kind in CORPORA.values():
+        # The others have no folder of their own there.
+        if not issubclass(kind, TextDataModule) or issubclass(kind, UserFiles | Reviews):
             continue
-        if kind is datamodules.Reviews or not (folder / kind.corpus).is_dir():
+        if not (folder / kind.corpus).is_dir():
             continue
+        corpus = kind(data_dir=str(folder))
         splits: dict[str, str | None] = {}
-        for split, other in kind.hub_splits.items():
+        for split in kind.hub_splits:
             try:
-                path = find_file(folder / kind.corpus, split)
-                columns = (*kind.text_columns, kind.label_column)
-                if path is not None:
-                    row = next(read_rows(path, columns, quoted=kind.quoted), None)
-                    splits[split] = "no rows" if row is None else row.problem and f"{row.problem}"
-                elif find_file(folder / kind.corpus, other) is not None and other != split:
-                    splits[split] = None
-                elif split != "validation" or kind.holdout == 0:
-                    splits[split] = "absent"
+                problem = corpus.look(split)
             except (DataError, OSError) as error:
-                splits[split] = str(error)
+                problem = str(error)
+            if split != "validation" or problem != "absent" or kind.holdout == 0:
+                splits[split] = problem
         corpora[kind.corpus] = splits
+        if kind.hub_id is None:
+            origins[kind.corpus] = kind.origin
     others = [p.name for p in sorted(folder.iterdir()) if p.is_dir() and p.name not in corpora]
-    return {"corpora": corpora, "others": others}
+    return {"corpora": corpora, "not_on_hub": origins, "others": others}
 
 
 def backbone_facts(folder: Path) -> Facts:

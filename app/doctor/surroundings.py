@@ -4,7 +4,7 @@ import os
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -47,9 +47,29 @@ def check_data(folder: Path | None, facts: Mapping[str, dict[str, Any]]) -> Chec
         advice = "correct or remove these files; docs/data.md says what is expected"
         return Check(name, "FAILED", f"{text}; {'; '.join(broken)}", advice)
     if absent:
-        advice = f"{', '.join(absent)} will be fetched from the hub: add the files to avoid it"
-        return Check(name, "warning", text, advice)
+        return Check(name, "warning", text, _how_to_get(absent, found["not_on_hub"]))
     return Check(name, "ok", text)
+
+
+def _how_to_get(absent: Sequence[str], origins: Mapping[str, str | None]) -> str:
+    """What to do about absent splits.
+
+    Args:
+        absent: their names, `corpus/split`.
+        origins: of corpora that are not on the hub, where their files can be had.
+    """
+    fetched = [name for name in absent if name.split("/")[0] not in origins]
+    advice = []
+    if fetched:
+        advice.append(
+            f"{', '.join(fetched)} will be fetched from the hub: add the files to avoid it"
+        )
+    for corpus, origin in origins.items():
+        missing = [name for name in absent if name.split("/")[0] == corpus]
+        where = f" ({origin})" if origin else ""
+        if missing:
+            advice.append(f"{', '.join(missing)} cannot be fetched: add the files{where}")
+    return "; ".join(advice)
 
 
 def check_backbone(folder: Path, facts: Mapping[str, dict[str, Any]]) -> Check:

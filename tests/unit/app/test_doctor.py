@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from huggingface_hub import constants
 
-from app.doctor import gpus, installation, machine, report, surroundings
+from app.doctor import gpus, installation, machine, probes, report, surroundings
 from app.doctor.report import Check
 
 # Versions
@@ -443,7 +443,8 @@ def test_hub_that_is_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def data(**corpora: dict[str, str | None]) -> dict[str, dict[str, Any]]:
-    return {"data": {"corpora": corpora, "others": ["sst-2"]}}
+    elsewhere = {"dream": "see dream.org", "wnut17": None}
+    return {"data": {"corpora": corpora, "not_on_hub": elsewhere, "others": ["sst-2"]}}
 
 
 @pytest.mark.parametrize(
@@ -451,6 +452,13 @@ def data(**corpora: dict[str, str | None]) -> dict[str, dict[str, Any]]:
     [
         (data(sst2={"train": None, "test": None}), "ok", "d: sst2 (train, test); not used: sst-2"),
         (data(snli={"train": "absent", "test": None}), "warning", "snli/train will be fetched"),
+        (
+            data(dream={"train": "absent"}, snli={"test": "absent"}, wnut17={"test": "absent"}),
+            "warning",
+            " snli/test will be fetched from the hub: add the files to avoid it; dream/train "
+            "cannot be fetched: add the files (see dream.org); wnut17/test cannot be fetched: add "
+            "the files",
+        ),
         (data(snli={"train": "line 1: x", "test": None}), "FAILED", "snli/train: line 1: x"),
         (data(), "warning", "d holds no corpus of ours; not used: sst-2"),
         ({"data": {"error": "FileNotFoundError: d is no folder"}}, "FAILED", "is no folder"),
@@ -461,6 +469,88 @@ def test_data_directory(facts: Any, status: str, text: str) -> None:
     check = surroundings.check_data(Path("d"), facts)
     assert check.status == status
     assert text in f"{check.found} {check.advice}"
+
+
+CORPORA: dict[str, tuple[dict[str, str], dict[str, str | None]]] = {
+    "plain": (
+        {
+            "sst2/train.jsonl": '{"sentence": "a", "label": 1}\n',
+            "sst2/test.csv": "sentence,label\n",
+        },
+        {"train": None, "validation": "absent", "test": "no rows"},
+    ),
+    "validation taken from train": (
+        {"ag_news/train.tsv": "text\tlabel\na\t1\n"},
+        {"train": None, "test": "absent"},
+    ),
+    "validation that there is all the same": (
+        {"ag_news/validation.tsv": "text\tlabel\na\n"},
+        {"train": "absent", "validation": "got 1 fields, expected 2", "test": "absent"},
+    ),
+    "test taken from validation": (
+        {"rte/validation.tsv": "sentence1\tsentence2\tlabel\na\tb\t1\n"},
+        {"train": "absent", "validation": None, "test": None},
+    ),
+    "a target": (
+        {"stsb/train.tsv": "sentence1\tsentence2\tscore\na\tb\t2.5\n"},
+        {"train": None, "validation": "absent", "test": "absent"},
+    ),
+    "rounds": (
+        {
+            **{f"anli/train_r{i}.tsv": "premise\thypothesis\tlabel\na\tb\t1\n" for i in (1, 2, 3)},
+            "anli/test_r1.tsv": "premise\thypothesis\tlabel\na\tb\t1\n",
+        },
+        {"train": None, "validation": "absent", "test": "absent"},
+    ),
+    "genres": (
+        {"mnli/validation_matched.tsv": "premise\thypothesis\tlabel\na\tb\t1\n"},
+        {"train": "absent", "validation": None, "test": None},
+    ),
+    "tagged words": (
+        {"wnut17/train.conll": "a\tO\n\nb\tX\n", "wnut17/test.conll": "a\tB-time\n"},
+        {"train": None, "validation": "absent", "test": "got tag 'B-time', expected one of"},
+    ),
+    "choices": (
+        {"hellaswag/validation.jsonl": '{"ctx": "a", "endings": ["b"], "label": 0}\n'},
+        {"train": "absent", "validation": None, "test": None},
+    ),
+    "questions": (
+        {
+            "dream/train.json": '[[["a"], [{"question": "b", "choice": ["c", "d", "e"]}], "1"]]',
+            "dream/validation.json": "[]",
+            "dream/test.json": "{}",
+        },
+        {"train": None, "validation": "no rows", "test": "expected a JSON list"},
+    ),
+}
+"""Files of a data directory, and what is found of the corpus."""
+
+
+@pytest.mark.parametrize(("files", "expected"), CORPORA.values(), ids=CORPORA)
+def test_what_is_found_of_a_corpus(
+    files: dict[str, str], expected: dict[str, str | None], tmp_path: Path
+) -> None:
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content)
+    facts = probes.data_facts(tmp_path)
+    corpus = next(iter(files)).split("/")[0]
+    assert list(facts["corpora"]) == [corpus]
+    found = facts["corpora"][corpus]
+    assert list(found) == list(expected)
+    for split, problem in expected.items():
+        assert found[split] is None if problem is None else problem in found[split]
+    elsewhere = corpus in ("dream", "wnut17")
+    assert list(facts["not_on_hub"]) == [corpus] * elsewhere
+    assert all("https://" in origin for origin in facts["not_on_hub"].values())
+
+
+def test_folders_that_are_no_corpus(tmp_path: Path) -> None:
+    for name in ("text_files", "tagged_files", "running_text", "reviews", "sst-2"):
+        (tmp_path / name).mkdir()
+    found = probes.data_facts(tmp_path)
+    assert not found["corpora"]
+    assert found["others"] == ["reviews", "running_text", "sst-2", "tagged_files", "text_files"]
 
 
 def test_no_data_directory() -> None:
