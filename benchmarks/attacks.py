@@ -28,6 +28,7 @@ import torch
 
 import datamodules
 import lit_modules
+from app.join import labelled_texts
 from attacks.composition import Attack
 from attacks.engine import Engine, Limits
 from attacks.goals import Floats
@@ -180,10 +181,10 @@ def main() -> None:
     corpus = datamodules.SST2(data_dir=arguments.data_dir)
     module = victim_of(arguments, corpus)
     corpus.setup("test")
+    examples = corpus.examples("test")[: arguments.samples]
     samples = [
-        Sample(sample_id=one.sample_id, text=one.text, label=one.label)
-        for one in corpus.examples("test")[: arguments.samples]
-        if one.label is not None
+        Sample(sample_id=sample_id, text=text, label=label)
+        for sample_id, text, label in labelled_texts(examples)
     ]
     victim = ModuleVictim(module, batch_size=arguments.batch_size)
     victim.logits([sample.text for sample in samples])  # the first pass pays for everything
