@@ -20,7 +20,7 @@ from layers.shared_dropout import share_dropout
 from lit_modules.attention_masking import AttentionMasking, Masking, Penalty, Reversal
 from lit_modules.base import labels_of
 from lit_modules.fine_tuning import FineTuning
-from lit_modules.processes import batch_weight
+from lit_modules.processes import batch_weight, global_means
 from lit_modules.schedule import Decay
 from text import Batch
 
@@ -213,14 +213,16 @@ class ASA(FineTuning):
         if self.masking.kind == "adversarial":
             # A mean over samples, also where the task's is one over words.
             loss = loss + samples * self.masking.penalty(masks)
-        self.masking.note(masks, self.progress)
         shown = {"train/loss": (task_loss + self.alpha * moved).detach()}
         if self.logs_this_step():
             shown |= {"train/task_loss": task_loss.detach(), "train/divergence": moved.detach()}
             shown |= self.answers(found.clean, labels)
         self.log_step(shown, weight, size=len(batch))
-        if self.logs_this_step():
-            layers = masks.masked()
-            by_layer = {f"train/masked/layer_{i + 1}": share for i, share in enumerate(layers)}
-            self.log_step({"train/masked": layers.mean(), **by_layer}, samples, size=len(batch))
+        named = {f"train/masked/layer_{i + 1}": share for i, share in enumerate(masks.masked())}
+        # At every step, also with several processes: the curve is that of all of them.
+        named = global_means(self.trainer, named, samples)
+        named["train/masked"] = torch.stack(list(named.values())).mean()
+        self.masking.note(named["train/masked"], self.progress)
+        for name, share in named.items():
+            self.log(name, share, batch_size=len(batch))
         return loss

@@ -161,10 +161,15 @@ class AttentionMasking(nn.Module):
         return self.tau * kept.mean()
 
     @torch.no_grad()
-    def note(self, masks: Masks, progress: float) -> None:
-        """Add a step to the curve of what is masked."""
+    def note(self, share: Tensor, progress: float) -> None:
+        """Add a step to the curve of what is masked.
+
+        Args:
+            share: of the units, in all layers.
+            progress: share of the training that was over.
+        """
         part = min(int(progress * POINTS), POINTS - 1)
-        self.curve[0, part] += masks.masked().mean()
+        self.curve[0, part] += share
         self.curve[1, part] += 1
 
 

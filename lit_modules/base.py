@@ -243,7 +243,8 @@ class Classifier(TextModule):
         if self.task.name != "tagging" or self.trainer.world_size == 1:
             return weight
         units = float(weight > 0) * self.task.units(labels_of(batch)).sum()
-        total = torch.as_tensor(self.trainer.strategy.reduce(units, reduce_op="sum"))
+        # Reduced in its place: of a copy.
+        total = torch.as_tensor(self.trainer.strategy.reduce(units.clone(), reduce_op="sum"))
         return float(self.trainer.world_size * units / total.clamp_min(1))
 
     def training_values(self, batch: Batch) -> dict[str, Tensor]:

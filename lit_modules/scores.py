@@ -87,12 +87,16 @@ class Scores(nn.Module):
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Metric `SpearmanCorrcoef` will save all")
                 scores |= {"spearman": SpearmanCorrCoef(), "pearson": PearsonCorrCoef()}
+            for score in scores.values():
+                score.set_dtype(torch.float64)  # variances are differences of sums
         elif task == "tagging":
             scores["f1"] = EntityF1(class_names)
         self.scores = nn.ModuleDict(scores)
 
     def update(self, predictions: Tensor, labels: Tensor) -> None:
         """Add the samples of a batch; no process asks another here."""
+        if predictions.is_floating_point():
+            predictions, labels = predictions.double(), labels.double()
         for score in self._metrics():
             score.update(predictions, labels)
 

@@ -9,9 +9,11 @@ QUICK = [
     Cell("OLSA", 1, 2, 1, False, "second epoch"),
     Cell("TextClassifier", 2, 0, 1, True, "boundary"),
     Cell("SMART", 1, 0, 2, True, "mid-epoch"),
+    Cell("ASA", 1, 0, 2, True, "second epoch"),
     Cell("EpochTextAdversary", 1, 0, 1, True, "second epoch"),
 ]
 MORE = [
+    Cell("ASA", 2, 0, 1, False, "mid-epoch"),
     Cell("FreeLB", 1, 0, 2, True, "mid-epoch"),
     Cell("TextAdversary", 1, 0, 1, True, "second epoch"),
     Cell("SMART", 2, 0, 1, False, "second epoch"),

@@ -1,5 +1,6 @@
 """Two processes on the CPU, as `--trainer.devices=2` starts them, do what one does."""
 
+import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,9 +87,54 @@ MASKED_LM = [
     "--data.length=16",
     "--data.limit_tokens=1200",
 ]
+ASA = [
+    "--model=ASA",
+    BERT,
+    "--model.vocab_size=80",
+    "--model.dropout=0",
+    "--model.backbone_dropout=0",
+    "--model.initial_keep=0.6",
+]
+OTHER = [*FIT[:-1], *ASA, "--data.data_dir=data"]
+RUNS["asa"] = [*ASA, "--data.limit_train=65"]
+TASKS = {
+    "masked_lm": MASKED_LM,
+    "asa_pretraining": [*MASKED_LM, "--model=ASAPretraining", "--model.initial_keep=0.6"],
+    "regression": [*OTHER, "--data=STSB"],
+    "tagging": [*OTHER, "--data=WNUT17"],
+    "choice": [*OTHER, "--data=HellaSwag"],
+}
+"""What is no classification."""
 HALVES = [*TWO, "--data.batch_size=8", "--data.eval_batch_size=48"]
 WHOLE = ["--data.batch_size=16", "--data.eval_batch_size=96"]
 FEW = {1: "one", 5: "five"}
+
+
+def write_tasks(folder: Path) -> None:
+    """Small corpora of the tasks, 65 samples to train on: one process gets none of the last."""
+    words = "anna went to paris and bought a red lamp".split()
+
+    def sentence(i: int) -> list[str]:
+        return [words[(i * step + step) % len(words)] for step in range(1, 4 + i % 5)]
+
+    for split, count in (("train", 65), ("validation", 9), ("test", 11)):
+        scores = [f"g\tf\t{(i % 11) / 2}\t{' '.join(sentence(i))}\tit is {i}" for i in range(count)]
+        tags = [
+            "".join(f"{word}\t{'B-person' if word == 'anna' else 'O'}\n" for word in sentence(i))
+            for i in range(count)
+        ]
+        choices = [
+            json.dumps({"ctx": " ".join(sentence(i)), "label": i % 4, "endings": words[:4]})
+            for i in range(count)
+        ]
+        for name, content in {
+            f"stsb/{split}.tsv": "\n".join(["genre\tfile\tscore\tsentence1\tsentence2", *scores]),
+            f"wnut17/{split}.conll": "\n".join(tags),
+            f"hellaswag/{split}.jsonl": "\n".join(choices),
+        }.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content + "\n")
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +153,9 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             ["train", *FIT, *settings, *ATTACK, *more, f"--run={kind}-{name}"]
             for name, settings in RUNS.items()
         ]
-        pretrain = ["train", *MASKED_LM, *more, f"--run={kind}-masked_lm"]
+        others = [
+            ["train", *settings, *more, f"--run={kind}-{name}"] for name, settings in TASKS.items()
+        ]
         predict = ["predict", *QUIET, *more[: -2 if kind == "one" else 2], f"--run={kind}-olsa"]
         few = [
             [
@@ -118,13 +166,14 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             ]
             for name in FEW.values()
         ]
-        return [*fits, pretrain, predict, *few]
+        return [*fits, *others, predict, *few]
 
     words = where / "resources/corpora/stopwords/english"
     words.parent.mkdir(parents=True)
     words.write_text("the\na\nand\nis\n")
     (where / "text").mkdir()
     write(where / "text")
+    write_tasks(where / "data")
     nameless = ["fit", *OLSA, *QUIET, *TWO, "--data=Reviews", "--trainer.max_steps=1"]
     out, _ = run([nameless, *commands("two", HALVES)], where=where)
     assert out.count("_OLSA_Reviews\n") == 1
@@ -159,7 +208,7 @@ def assert_close(two: list[dict[str, Any]], one: list[dict[str, Any]]) -> None:
                 assert first[key] == value, key
 
 
-@pytest.mark.parametrize("name", [*RUNS, "masked_lm"])
+@pytest.mark.parametrize("name", [*RUNS, *TASKS])
 def test_training_is_the_same(both: Path, name: str) -> None:
     two, one = scalars(f"two-{name}"), scalars(f"one-{name}")
     assert two.keys() == one.keys()
@@ -175,10 +224,10 @@ def test_training_is_the_same(both: Path, name: str) -> None:
         torch.testing.assert_close(first[key], tensor, rtol=0, atol=1e-6, msg=key)
 
 
-@pytest.mark.parametrize("name", [*RUNS, "masked_lm"])
+@pytest.mark.parametrize("name", [*RUNS, *TASKS])
 def test_measurements_are_the_same(both: Path, name: str) -> None:
     assert_close([results(f"two-{name}")["metrics"]], [results(f"one-{name}")["metrics"]])
-    if name == "masked_lm":  # has nothing else to say of a sample
+    if name in TASKS:  # have nothing else to say of a sample
         return
     for file in ("certificates.jsonl", "pgd.jsonl"):
         two, one = lines(f"runs/two-{name}/{file}"), lines(f"runs/one-{name}/{file}")
