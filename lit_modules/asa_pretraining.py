@@ -248,7 +248,6 @@ class ASAPretraining(MaskedLM):
         loss = parts[0] + self.alpha * (parts[2] + weight * first)
         if self.masking.kind == "adversarial":
             loss = loss + weight * self.masking.penalty(masks)
-        self.masking.note(masks, self.progress)
         self.log_passes(means, first.detach(), masks, weight)
         return loss
 
@@ -261,15 +260,15 @@ class ASAPretraining(MaskedLM):
             masks: what was masked.
             weight: of this process, see `batch_weight`.
         """
+        shown = {f"train/masked/layer_{i + 1}": share for i, share in enumerate(masks.masked())}
+        # At every step, also with several processes: the curve is that of all of them.
+        shown = global_means(self.trainer, {**shown, "train/divergence_first": first}, weight)
+        first = shown.pop("train/divergence_first")
+        shown["train/masked"] = torch.stack(list(shown.values())).mean()
+        self.masking.note(shown["train/masked"], self.progress)
         task_loss, accuracy, tokens = means
-        shown = {"train/divergence_first": first}
+        self.log_guesses(task_loss + self.alpha * (tokens + first), accuracy)
+        shown |= {"train/divergence_tokens": tokens, "train/divergence_first": first}
         if self.logs_this_step():
-            layers = masks.masked()
-            by_layer = {f"train/masked/layer_{i + 1}": share for i, share in enumerate(layers)}
-            shown |= {"train/masked": layers.mean(), **by_layer}
-            shown = global_means(self.trainer, shown, weight)
-            shown |= {"train/task_loss": task_loss, "train/divergence_tokens": tokens}
-            for name, value in shown.items():
+            for name, value in {**shown, "train/task_loss": task_loss}.items():
                 self.log(name, value)
-        divergences = tokens + shown["train/divergence_first"]
-        self.log_guesses(task_loss + self.alpha * divergences, accuracy)
