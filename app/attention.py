@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
-
 from app import run_directory
 from app.attention_figure import TOKENS, draw
 from app.attention_maps import Model
 from app.attention_report import report
 from app.attention_text import same_tokenizer, sample_of
 from app.attention_view import MEAN, views
+from app.devices import torch_device
 from app.figures import pixels
 from app.run_directory import RunDirectory
 from app.terminal import harmless
@@ -43,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
         raise ValueError(msg)
     run, checkpoint = _run(Path(args.runs_dir), args.run, args.ckpt_path)
     path = _picture(run, checkpoint, args.out)
-    device = _device(args.device)
+    device = torch_device(args.device)
     models = [Model(checkpoint, device=device)]
     if args.against is not None:
         models.append(Model(Path(args.against), device=device))
@@ -175,19 +174,6 @@ def _picture(run: RunDirectory | None, checkpoint: Path, out: str | None) -> Pat
         msg = f"got {checkpoint}, which lies in no run, expected --out FILE.png for the picture"
         raise ValueError(msg)
     return run.path / "attention.png"
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    # What torch says of a device that is not there depends on how it was built.
-    except (AssertionError, RuntimeError) as error:
-        msg = f"got --device {name}, which cannot be used, expected auto, cpu, cuda or cuda:N"
-        raise ValueError(msg) from error
-    return device
 
 
 def _file(run: RunDirectory, figure: "Figure", text: str) -> None:

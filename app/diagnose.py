@@ -4,9 +4,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-
 from app import run_directory
+from app.devices import torch_device
 from app.diagnosis import measure, read
 from app.diagnosis_report import table, write
 from app.run_directory import RunDirectory
@@ -31,7 +30,7 @@ def main(argv: Sequence[str]) -> int:
             f"got --samples {args.samples} and --batch_size {args.batch_size}, expected at least 1"
         )
         raise ValueError(msg)
-    runs, device = Path(args.runs_dir), _device(args.device)
+    runs, device = Path(args.runs_dir), torch_device(args.device)
     run, checkpoint = _run(runs, args.run, args.ckpt_path)
     others = [run_directory.existing(runs, name) for name in dict.fromkeys(args.against)]
     records = read(run, args.recipe, samples=args.samples)
@@ -112,19 +111,6 @@ def _parser() -> argparse.ArgumentParser:
         "--debug", action="store_true", help="show where an error came from (STEADFAST_DEBUG=1)"
     )
     return parser
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    # What torch says of a device that is not there depends on how it was built.
-    except (AssertionError, RuntimeError) as error:
-        msg = f"got --device {name}, which cannot be used, expected auto, cpu, cuda or cuda:N"
-        raise ValueError(msg) from error
-    return device
 
 
 def _run(runs: Path, name: str | None, ckpt_path: str | None) -> tuple[RunDirectory, Path]:

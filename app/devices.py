@@ -1,0 +1,21 @@
+"""The device that a command line names."""
+
+import torch
+
+
+def torch_device(name: str) -> torch.device:
+    """The device; `auto` is a GPU if there is one.
+
+    Raises:
+        ValueError: it is not there.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    # What torch says of a device that is not there depends on how it was built.
+    except (AssertionError, RuntimeError) as error:
+        msg = f"got --device {name}, which cannot be used, expected auto, cpu, cuda or cuda:N"
+        raise ValueError(msg) from error
+    return device
