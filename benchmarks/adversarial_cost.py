@@ -37,7 +37,7 @@ from attacks.records import Sample
 from attacks.resources import SENTENCE_ENCODER, Resources
 from benchmarks import parity
 from benchmarks.adversarial_epochs import Epoch, Task, by_adversary, task
-from benchmarks.adversarial_steps import METHODS, NAIVE, PUBLISHED, SIZES, Cost, by_length
+from benchmarks.adversarial_steps import ASA, METHODS, NAIVE, PUBLISHED, SIZES, Cost, by_length
 from benchmarks.adversarial_texts import (
     Compared,
     TextAttack,
@@ -62,11 +62,26 @@ def lengths_table(found: Mapping[int, Mapping[str, Cost]]) -> str:
         for costs in found.values():
             one = costs[name]
             peak = "" if one.peak is None else f", {one.peak:.0f} MiB"
+            if one.peak is not None and name != NAIVE:
+                peak += f" ({one.peak / (costs[NAIVE].peak or one.peak):.2f})"
             if name == NAIVE:
                 cells.append(f"{one.seconds:.3g} s ({one.processor:.3g} s of processor){peak}")
             else:
                 cells.append(f"{one.ratio:.2f} ({one.least:.2f} to {one.most:.2f}){peak}")
         lines.append(f"| {name} | {' | '.join(cells)} | {PUBLISHED.get(name, '')} |")
+    return "\n".join(lines)
+
+
+def memory_table(found: Mapping[int, Mapping[str, Cost]]) -> str:
+    """What the graph of a text holds, in MiB and beside the naive step's; Markdown."""
+    heads = " | ".join(f"N = {length}" for length in found)
+    lines = [f"| graph of a text | {heads} |", "|---" * (len(found) + 1) + "|"]
+    for name in next(iter(found.values())):
+        cells = []
+        for costs in found.values():
+            one, naive = costs[name].graph or 0.0, costs[NAIVE].graph or 1.0
+            cells.append(f"{one:.1f} MiB" if name == NAIVE else f"{one / naive:.2f}")
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -100,7 +115,7 @@ def texts_table(found: Mapping[str, Mapping[str, Compared]]) -> str:
 
 def adversaries(given: argparse.Namespace) -> dict[str, Adversary]:
     """What an epoch is measured with."""
-    made: dict[str, Adversary] = {name: METHODS[name]() for name in given.methods}
+    made: dict[str, Adversary] = {name: METHODS[name]() for name in given.methods if name != ASA}
     made["FGSM"] = FGSMAdversary()
     resources, encoder = str(given.resources), given.sentence_encoder
     for similarity, words in ((None, ""), (0.0, ", no sentence encoder")):
@@ -233,6 +248,7 @@ def steps_part(given: argparse.Namespace) -> dict[str, Any]:
         costs[length] = one
         print(f"{length} tokens: {one[NAIVE].seconds:.3f} s naive", flush=True)
     print(f"\n{head(settings)}\n\n{lengths_table(costs)}\n", flush=True)
+    print(f"{memory_table(costs)}\n", flush=True)
     rows = {str(k): {name: one._asdict() for name, one in row.items()} for k, row in costs.items()}
     return {"settings": settings, "costs": rows}
 

@@ -7,8 +7,10 @@ from statistics import median
 from typing import NamedTuple
 
 import torch
+from torch import nn
 
 import lit_modules
+from benchmarks.asa_memory import GraphMemory
 from layers.noise import sample_seeds
 from lit_modules import adversaries
 from lit_modules.averaged import AveragedWeights
@@ -22,7 +24,28 @@ SIZES = {
     "tiny": (2, 16, 2, 64),
 }
 """Layers, width, heads and words."""
+ASA = "ASA"
+
+
+class OwnStep(adversaries.Adversary):
+    """The step that a module of ASA makes by itself, as an adversary among the others."""
+
+    def step(self, problem: adversaries.Problem) -> adversaries.Found:
+        """What `ASA.training_step` does where nothing is logged."""
+        module, batch, labels = problem.classifier, problem.batch, problem.labels
+        assert isinstance(module, lit_modules.ASA)  # random_model
+        masks = module.masks(batch)
+        assert masks is not None  # likewise
+        found = module.passes(batch, masks)
+        task, moved = module.loss(found.clean, labels), module.task.divergence
+        moves = moved(found.clean, found.biased, labels, symmetric=module.symmetric)
+        module.masking.note(masks.masked().mean(), module.progress)
+        loss = task + module.alpha * moves + module.masking.penalty(masks)
+        return adversaries.Found(loss, {}, {})
+
+
 METHODS: dict[str, Callable[[], adversaries.Adversary]] = {
+    ASA: OwnStep,
     "FreeLB-2": partial(adversaries.FreeLB, steps=2),
     "FreeLB-3": partial(adversaries.FreeLB, steps=3),
     "SMART-1, released": partial(adversaries.SMART, released=True),
@@ -31,10 +54,17 @@ METHODS: dict[str, Callable[[], adversaries.Adversary]] = {
     "PGD-3": partial(adversaries.PGDAdversary, steps=3),
     "virtual": adversaries.VirtualAdversary,
 }
-PUBLISHED = {"FreeLB-2": "about 2", "FreeLB-3": "3 to 4", "SMART-1, released": "as FreeLB-3"}
+PUBLISHED = {
+    ASA: "about 2, below FreeLB-2",
+    "FreeLB-2": "about 2",
+    "FreeLB-3": "3 to 4",
+    "SMART-1, released": "as FreeLB-3",
+}
 """Wu and Zhao, "Adversarial Self-Attention for Language Understanding", 2022, figure 4a: "about
 three and four times" is said of SMART and FreeLB-3 together, and that SMART-1 is close to FreeLB-3.
 """
+COUNTED = 2
+"""Texts of the step whose memory is counted: a graph grows in proportion to them."""
 _LR = 1e-8
 """A step costs the same at any learning rate; at this one all methods see the same weights."""
 
@@ -50,6 +80,7 @@ class Cost(NamedTuple):
         least: the smallest ratio.
         most: the largest ratio.
         peak: MiB of the GPU in use at most; None on a CPU.
+        graph: MiB that the graph of a text holds at most, see `GraphMemory`; on any device.
     """
 
     seconds: float
@@ -58,6 +89,7 @@ class Cost(NamedTuple):
     least: float
     most: float
     peak: float | None
+    graph: float | None = None
 
 
 class Times(NamedTuple):
@@ -111,7 +143,10 @@ class Steps:
 
     def _problem(self, adversary: adversaries.Adversary, batch: Batch) -> adversaries.Problem:
         if adversary.averages and self.average is None:
+            # ASA's own adversary is no part of what others train.
+            own = getattr(self.module, "masking", nn.Module()).requires_grad_(False)
             self.average = AveragedWeights(self.module).to(self.module.device)
+            own.requires_grad_(True)
         return adversaries.Problem(
             classifier=self.module,
             batch=batch,
@@ -121,6 +156,11 @@ class Steps:
             samples=self.samples,
             average=self.average if adversary.averages else None,
         )
+
+    def graph(self, adversary: adversaries.Adversary | None, batch: Batch) -> float:
+        """MiB that the graph of one text of a batch holds at most in a step."""
+        memory = GraphMemory([*self.module.parameters(), *self.module.buffers()])
+        return memory.of(partial(self.step, adversary, batch)) / len(batch) / 2**20
 
     def times(self, work: Callable[[], object]) -> Times:
         """How long some work takes, once the device has done it."""
@@ -180,6 +220,8 @@ def cost(seen: Sequence[Times], naive: Sequence[Times]) -> Cost:
 def random_model(size: str, device: str, *, length: int) -> tuple[Classifier, WordTokenizer]:
     """An encoder of `transformers` with random weights under a classifier of two classes.
 
+    It is a module of ASA; in all other steps its encoder computes as that of any classifier does.
+
     Args:
         size: one of `SIZES`.
         device: where it computes.
@@ -188,7 +230,7 @@ def random_model(size: str, device: str, *, length: int) -> tuple[Classifier, Wo
     depth, width, heads, words = SIZES[size]
     torch.manual_seed(0)
     length = max(512, length)
-    module = lit_modules.UniBERT(
+    module = lit_modules.ASA(
         architecture={
             "model_type": "bert",
             "num_hidden_layers": depth,
@@ -197,8 +239,6 @@ def random_model(size: str, device: str, *, length: int) -> tuple[Classifier, Wo
             "intermediate_size": 4 * width,
             "max_position_embeddings": length,
         },
-        unitary="none",
-        loss="cross_entropy",
         max_length=length,
     )
     tokenizer = WordTokenizer.build(
@@ -248,4 +288,11 @@ def by_length(
         # On a GPU, memory is found in the first round; on a CPU, a text is enough.
         first = one if device == "cuda" else random_batch(1, length, tokenizer, device)
         seen = interleaved(steps, made, [one] * repeats, first=first)
-        yield length, {name: cost(times, seen[NAIVE]) for name, times in seen.items()}
+        few = random_batch(min(COUNTED, batch), length, tokenizer, device)
+        yield (
+            length,
+            {
+                name: cost(times, seen[NAIVE])._replace(graph=steps.graph(made.get(name), few))
+                for name, times in seen.items()
+            },
+        )
