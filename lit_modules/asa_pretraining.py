@@ -67,7 +67,7 @@ class ASAPretraining(MaskedLM):
         temperature: float = 1.0,
         noise: bool = True,
         per_head: bool = False,
-        initial_keep: float = 0.9,
+        initial_keep: float = 0.8,
         reversal: float = 1.0,
         reversal_schedule: Reversal = "constant",
         adversary_lr_factor: float = 1.0,
