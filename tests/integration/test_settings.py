@@ -121,6 +121,8 @@ def test_model_help(here: Path, steadfast: Steadfast, name: str) -> None:
         "OLSA": {"gamma", "width", "max_length"},
         "TextClassifier": {"gamma", "width", "max_length"},
         "AdversarialTraining": {"adversary", "classifier", "init_from"},
+        "FineTuning": {"backbone", "architecture", "pooling", "max_length"},
+        "ASA": {"backbone", "masking", "tau", "schedule", "max_length"},
     }.get(name, {"backbone", "unitary", "max_length"})
     assert {"optimizer"} | own <= settings
 
