@@ -39,7 +39,9 @@ def parts(module: ASA, batch: Batch, *, draw: bool = True) -> tuple[Passes, Tens
 def gradients(module: ASA, scalar: Tensor) -> dict[str, Tensor]:
     """By parameter; those that the scalar does not depend on are left out."""
     named = dict(module.named_parameters())
-    found = torch.autograd.grad(scalar, list(named.values()), allow_unused=True, retain_graph=True)
+    found: list[Tensor | None] = [
+        *torch.autograd.grad(scalar, list(named.values()), allow_unused=True, retain_graph=True)
+    ]
     return {name: g for name, g in zip(named, found, strict=True) if g is not None}
 
 
@@ -227,7 +229,8 @@ def test_inference_is_the_plain_encoder() -> None:
     batch = batch_of(plain, ROWS)
     assert torch.equal(plain.eval()(batch), robust.eval()(batch))
     # And what a checkpoint says of the architecture.
-    one, other = ({"state_dict": {}, "hyper_parameters": {}} for _ in range(2))
+    one: dict[str, Any] = {}
+    other: dict[str, Any] = {}
     plain.on_save_checkpoint(one)
     robust.on_save_checkpoint(other)
     assert one["steadfast"]["backbone"] == other["steadfast"]["backbone"]
