@@ -183,7 +183,9 @@ class Folder:
             raise ValueError(msg)
         module = lit_modules.load(path)
         assert isinstance(module, lit_modules.ASA)  # by the name of the run
-        return [round(share, POINTS) for share in module.masking.masked_over_training]
+        shares = [round(share, POINTS) for share in module.masking.masked_over_training]
+        # A schedule has two ends, also that of a single step.
+        return shares if len(shares) > 1 else shares * 2
 
 
 def recipe(run: Run, changes: Changes, *, curve: Sequence[float] | None = None) -> dict[str, Any]:
