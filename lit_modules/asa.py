@@ -5,21 +5,18 @@ and Table 3. Where the released code differs from the paper, and where we differ
 docs/methods/asa.md.
 """
 
-import os
 from typing import Any, NamedTuple
 
 import torch
 from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
-from torch import Tensor, nn
+from torch import Tensor
 
 from layers.attention.adversarial import Masks
-from layers.attention.biased import BiasedAttention
 from layers.backbones import Pooling
-from layers.noise import row_seeds, sample_seeds
-from layers.shared_dropout import share_dropout
 from lit_modules.attention_masking import AttentionMasking, Masking, Penalty, Reversal
 from lit_modules.base import labels_of
 from lit_modules.fine_tuning import FineTuning
+from lit_modules.masked_attention import MaskedAttention
 from lit_modules.processes import batch_weight, global_means
 from lit_modules.schedule import Decay
 from text import Batch
@@ -39,7 +36,7 @@ class Passes(NamedTuple):
     masks: Masks
 
 
-class ASA(FineTuning):
+class ASA(MaskedAttention, FineTuning):
     """Fine-tunes an encoder against masks of its attention; answers as the plain encoder does.
 
     Trains on loss + alpha * D + tau * L_c (equation 9): D is how far the prediction under the masks
@@ -150,41 +147,9 @@ class ASA(FineTuning):
         if hasattr(self, "network"):
             return
         super().configure_model()
-        encoder = self.network.backbone.encoder
-        self.attention = BiasedAttention(encoder)
-        share_dropout(self.network, self.attention.tape)
-        heads: int = encoder.config.num_attention_heads
-        self.masking.build(self.attention, self.network.backbone.width, heads)
-
-    def parameter_groups(self) -> list[nn.Parameter] | list[dict[str, Any]]:
-        learnt = [p for p in self.masking.parameters() if p.requires_grad]
-        if not learnt:
-            return super().parameter_groups()
-        own = [p for p in self.network.parameters() if p.requires_grad]
-        groups: list[dict[str, Any]] = [{"params": own}, {"params": learnt}]
-        groups[1]["lr_factor"] = self.adversary_lr_factor
-        return groups
+        self.bias(self.network, self.network.backbone.encoder)
 
     # Steps
-
-    @property
-    def progress(self) -> float:
-        """Share of the training that is over; 1 outside a fit."""
-        total = self.total_steps() if self._trainer is not None else 0
-        return min(1.0, self.trainer.global_step / total) if total else 1.0
-
-    def masks(self, batch: Batch, *, draw: bool = True) -> Masks | None:
-        """What is masked in a pass over a batch; None for plain fine-tuning.
-
-        Args:
-            batch: with or without labels.
-            draw: False: without the adversary's noise.
-        """
-        seed = int(os.environ.get("PL_GLOBAL_SEED", "0"))
-        seeds = sample_seeds(batch.sample_ids, seed=seed, epoch=self.current_epoch)
-        progress = self.progress
-        seeds = row_seeds(seeds, batch.choices)
-        return self.masking.masks(batch.mask, seeds, progress=progress, draw=draw)
 
     def passes(self, batch: Batch, masks: Masks) -> Passes:
         """Both passes over a batch: tokens are embedded once, and dropout drops the same."""

@@ -5,19 +5,16 @@ is no code of the authors for it. What we take where the paper does not say is i
 docs/methods/asa.md.
 """
 
-import os
 from typing import Any, Literal, NamedTuple
 
 import torch
 from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
-from torch import Tensor, nn
+from torch import Tensor
 
-from layers.attention.biased import BiasedAttention
 from layers.attention.masks import Masks
 from layers.divergence import divergence, symmetric_divergence
-from layers.noise import sample_seeds
-from layers.shared_dropout import share_dropout
 from lit_modules.attention_masking import AttentionMasking, Masking, Penalty, Reversal
+from lit_modules.masked_attention import MaskedAttention
 from lit_modules.masked_lm import Hidden, MaskedLM, judged, only
 from lit_modules.processes import batch_weight, global_means
 from lit_modules.schedule import Decay
@@ -37,7 +34,7 @@ class Reading(NamedTuple):
     first: Tensor
 
 
-class ASAPretraining(MaskedLM):
+class ASAPretraining(MaskedAttention, MaskedLM):
     """Guesses hidden tokens, with masks of its attention as without; the encoder is what is wanted.
 
     Trains on L_mlm + alpha * (L_t + L_s) + tau * L_c (equation 10, where alpha is 1). L_t is the
@@ -171,39 +168,9 @@ class ASAPretraining(MaskedLM):
         if hasattr(self, "model"):
             return
         super().configure_model()
-        encoder: Any = self.model.base_model
-        self.attention = BiasedAttention(encoder)
-        share_dropout(self.model, self.attention.tape)  # also in the head, where it has some
-        heads: int = encoder.config.num_attention_heads
-        self.masking.build(self.attention, encoder.config.hidden_size, heads)
-
-    def parameter_groups(self) -> list[nn.Parameter] | list[dict[str, Any]]:
-        learnt = [p for p in self.masking.parameters() if p.requires_grad]
-        if not learnt:
-            return super().parameter_groups()
-        own = [p for p in self.model.parameters() if p.requires_grad]
-        groups: list[dict[str, Any]] = [{"params": own}, {"params": learnt}]
-        groups[1]["lr_factor"] = self.adversary_lr_factor
-        return groups
+        self.bias(self.model, self.model.base_model)
 
     # Steps
-
-    @property
-    def progress(self) -> float:
-        """Share of the training that is over; 1 outside a fit."""
-        total = self.total_steps() if self._trainer is not None else 0
-        return min(1.0, self.trainer.global_step / total) if total else 1.0
-
-    def masks(self, batch: Batch, *, draw: bool = True) -> Masks | None:
-        """What is masked in a pass over a batch; None for plain pre-training.
-
-        Args:
-            batch: of running text.
-            draw: False: without the adversary's noise.
-        """
-        seed = int(os.environ.get("PL_GLOBAL_SEED", "0"))
-        seeds = sample_seeds(batch.sample_ids, seed=seed, epoch=self.current_epoch)
-        return self.masking.masks(batch.mask, seeds, progress=self.progress, draw=draw)
 
     def read(self, x: Tensor, mask: Tensor, chosen: Tensor) -> Reading:
         """One pass.
