@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from datamodules.files import brief
+from datamodules.files import EXPANSION, LINE_LIMIT, DataError, brief
 from datamodules.multiple_choice import MultipleChoice
 from datamodules.readers import Row
 from datamodules.structured import read_entries
@@ -27,6 +27,8 @@ class DREAM(MultipleChoice):
     origin = "the official files are at https://github.com/nlpdata/dream"
 
     def _rows(self, path: Path) -> Iterator[Row]:
+        # A dialogue is read again with each of its questions: megabytes can ask for terabytes.
+        total, limit = 0, max(LINE_LIMIT, EXPANSION * path.stat().st_size)
         for row in read_entries(path):
             if row.problem is not None:
                 yield row
@@ -36,9 +38,20 @@ class DREAM(MultipleChoice):
             except ValueError as error:
                 yield row._replace(values={}, problem=str(error))
                 continue
+            total += len(dialogue) * len(questions)
+            if total > limit:
+                msg = (
+                    f"{path}, {row.place}: got {len(questions):,} questions about a dialogue of "
+                    f"{len(dialogue):,} characters, and more than {limit:,} to read in all, "
+                    "expected a few questions about each: look at what is in it"
+                )
+                raise DataError(msg)
             for number, question in enumerate(questions, 1):
                 try:
-                    values = {"dialogue": dialogue, **_question(question)}
+                    values = {
+                        "dialogue": dialogue,
+                        **_question(question, len(self.class_names)),
+                    }
                     yield row._replace(values=values)
                 except ValueError as error:
                     yield row._replace(values={}, problem=f"question {number}: {error}")
@@ -54,7 +67,7 @@ def _entry(value: Any) -> tuple[str, list[Any]]:
     raise ValueError(msg)
 
 
-def _question(value: Any) -> dict[str, Any]:
+def _question(value: Any, choices: int) -> dict[str, Any]:
     """The choices, and the place of the right one; None where no answer is given."""
     match value:
         case {"question": str(question), "choice": [*answers]} if all(
@@ -64,6 +77,10 @@ def _question(value: Any) -> dict[str, Any]:
         case _:
             msg = f"got {brief(value)}, expected question, choice (a list of texts) and answer"
             raise ValueError(msg)
+    # Before the question is said once for each.
+    if len(answers) != choices:
+        msg = f"got {len(answers)} choices in column 'choice', expected {choices}"
+        raise ValueError(msg)
     if right is not None and answers.count(right) != 1:
         msg = f"got answer {brief(right)}, expected one of the choices {brief(answers)}, once"
         raise ValueError(msg)

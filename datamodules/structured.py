@@ -18,6 +18,10 @@ from datamodules.files import (
 )
 from datamodules.readers import Row, decode, sound
 
+PARTS_LIMIT = 2**20
+"""Values and lines of a JSON document: each takes up to 200 bytes of memory, and as little as one
+of the file. In 16 MiB of dialogues there are 600,000, commas in texts counted too."""
+
 _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
 
@@ -114,7 +118,8 @@ def read_entries(path: Path) -> Iterator[Row]:
     """Read a JSON document that is one list, entry by entry.
 
     Args:
-        path: a document of at most `LINE_LIMIT` bytes, which may be on one line.
+        path: a document of at most `LINE_LIMIT` bytes and `PARTS_LIMIT` values and lines; it may be
+            on one line.
 
     Yields:
         Rows of `value`, the entry; an entry whose texts cannot be used comes with its `problem`.
@@ -170,12 +175,14 @@ def _entry(value: Any, line: int, entry: int) -> Row:
 def _document(path: Path) -> str:
     """A whole file as text."""
     parts: list[str] = []
-    total = 0
+    total = values = 0
     for number, raw in numbered(path):
         total += len(raw) + 1
-        if total > LINE_LIMIT:
+        values += 1 + sum(raw.count(mark) for mark in (b"[", b"{", b","))
+        if total > LINE_LIMIT or values > PARTS_LIMIT:
+            more = f"{LINE_LIMIT:,} bytes" if total > LINE_LIMIT else f"{PARTS_LIMIT:,} values"
             msg = (
-                f"{path}, line {number}: got a JSON document of more than {LINE_LIMIT:,} bytes, "
+                f"{path}, line {number}: got a JSON document of more than {more}, "
                 "expected a shorter one: share it out to several files"
             )
             raise DataError(msg)

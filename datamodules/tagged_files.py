@@ -7,7 +7,7 @@ from typing import Literal
 from datamodules.readers import DataError
 from datamodules.structured import read_conll
 from datamodules.tagging import TaggedSentences, bio_tags
-from datamodules.user_files import UserFiles, check_classes
+from datamodules.user_files import LABELS, UserFiles, check_classes
 
 
 class TaggedFiles(UserFiles, TaggedSentences):
@@ -72,9 +72,16 @@ class TaggedFiles(UserFiles, TaggedSentences):
         self.paths = {"train": train, "validation": validation, "test": test}
 
     def _find_classes(self, path: Path) -> list[str]:
-        tags = {tag for row in read_conll(path) for tag in row.values.get("tags") or ()}
-        types = sorted({tag[2:] for tag in tags} - {""})
+        types: set[str] = set()
+        for row in read_conll(path):
+            types |= {tag[2:] for tag in row.values.get("tags") or ()} - {""}
+            if len(types) > LABELS:
+                msg = (
+                    f"{path}: got more than {LABELS:,} types of tags, expected fewer: is the tag "
+                    "behind the word?"
+                )
+                raise DataError(msg)
         if not types:
             msg = f"{path}: got no tag but O, expected tags B-<type> and I-<type>"
             raise DataError(msg)
-        return list(bio_tags(types))
+        return list(bio_tags(sorted(types)))

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from datamodules.base import Split, TextDataModule
 from datamodules.readers import DataError, read_rows
 
-_CLASSES = 1000
+LABELS = 1000
 """More labels than this are texts."""
 
 
@@ -64,13 +64,13 @@ def distinct_labels(path: Path, column: str) -> list[str]:
     for row in read_rows(path, (column,)):
         if row.problem is None:
             found |= {str(row.values[column]).strip()} - {"", "None"}
-        if len(found) > _CLASSES:
+        if len(found) > LABELS:
             break
-    if not 2 <= len(found) <= _CLASSES:
-        count = f"more than {_CLASSES:,}" if len(found) > _CLASSES else len(found)
+    if not 2 <= len(found) <= LABELS:
+        count = f"more than {LABELS:,}" if len(found) > LABELS else len(found)
         msg = (
             f"{path}: got {count} distinct labels in column {column!r}, "
-            f"expected 2 to {_CLASSES:,}: is it the right column? (`--data.label_column`)"
+            f"expected 2 to {LABELS:,}: is it the right column? (`--data.label_column`)"
         )
         raise DataError(msg)
     numbers = all(label.removeprefix("-").isdecimal() for label in found)

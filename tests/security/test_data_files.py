@@ -1,6 +1,7 @@
 """Files of a data directory that were made to exhaust memory, to hang, or to be executed."""
 
 import collections
+import gzip
 import json
 import os
 import random
@@ -18,9 +19,10 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from datamodules import SST2, DataError, TextFiles
+from datamodules import DREAM, SST2, WNUT17, DataError, TaggedFiles, TextDataModule, TextFiles
 from datamodules.files import EXPANSION, LINE_LIMIT
-from datamodules.readers import find_file, read_rows
+from datamodules.readers import Row, find_file, read_rows
+from datamodules.structured import PARTS_LIMIT, read_conll, read_entries
 from tests.integration.conftest import OLSA, TINY, Steadfast
 from tests.security.payloads import Marker, gzip_bomb
 
@@ -29,11 +31,21 @@ ROWS = {
     "tsv": ("text\tlabel\n", "good\t1\nbad\t0\n"),
     "csv": ("text,label\n", '"good",1\nbad,0\n'),
     "jsonl": ("", '{"text": "good", "label": 1}\n{"text": "bad", "label": 0}\n'),
+    "conll": ("", "good\tO\n\nbad\tO\n\n"),
 }
 
 
+def rows_of(path: Path) -> Iterator[Row]:
+    name = path.name.removesuffix(".gz")
+    if name.endswith(".conll"):
+        return read_conll(path)
+    if name.endswith(".json"):
+        return read_entries(path)
+    return read_rows(path, ("text", "label"))
+
+
 def read(path: Path) -> list[Any]:
-    return list(read_rows(path, ("text", "label")))
+    return list(rows_of(path))
 
 
 @pytest.fixture
@@ -46,10 +58,10 @@ def within_memory() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("within_memory")
-@pytest.mark.parametrize("ending", ROWS)
+@pytest.mark.parametrize("ending", [*ROWS, "json"])
 def test_packed_line_of_gigabytes(ending: str, tmp_path: Path) -> None:
     path, block = tmp_path / f"train.{ending}.gz", b"a" * 2**24
-    gzip_bomb(path, ROWS[ending][0].encode(), block, GIGABYTES // len(block))
+    gzip_bomb(path, ROWS.get(ending, "[")[0].encode(), block, GIGABYTES // len(block))
     assert path.stat().st_size < 2**23
     with pytest.raises(DataError, match=r"line \d: got more than 16,777,216 bytes without a line"):
         read(path)
@@ -61,8 +73,8 @@ def test_packed_rows_of_gigabytes(ending: str, tmp_path: Path) -> None:
     path, (header, rows) = tmp_path / f"train.{ending}.gz", ROWS[ending]
     block = rows.encode() * (2**24 // len(rows))
     gzip_bomb(path, header.encode(), block, GIGABYTES // 4 // len(block))
-    found = read_rows(path, ("text", "label"))
-    assert next(found).values["text"] == "good"
+    found = rows_of(path)
+    assert "good" in str(next(found).values)
     with pytest.raises(DataError, match="never packed that tightly") as caught:
         collections.deque(found, maxlen=0)
     line = re.search(r"line (\d+)", str(caught.value))
@@ -71,10 +83,10 @@ def test_packed_rows_of_gigabytes(ending: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("within_memory")
-@pytest.mark.parametrize("ending", ROWS)
+@pytest.mark.parametrize("ending", [*ROWS, "json"])
 def test_line_of_gigabytes(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"train.{ending}"
-    path.write_text("".join(ROWS[ending]))
+    path.write_text("".join(ROWS.get(ending, "[\n")))
     os.truncate(path, GIGABYTES)  # zeros that take no place on the disk
     with pytest.raises(DataError, match=r"line \d: got more than 16,777,216 bytes without a line"):
         read(path)
@@ -188,6 +200,159 @@ def test_json_lines_that_are_made_to_hurt(line: str, problem: str, tmp_path: Pat
     assert good.values == {"text": "ok", "label": 1}
 
 
+# Each would take more than half a gigabyte, or a minute.
+@pytest.mark.usefixtures("within_memory")
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    "part",
+    [
+        "0,",
+        "[],",
+        '{"":0},',
+        "[" * 300 + "]" * 300 + ",",
+        '{"":' * 300 + "0" + "}" * 300 + ",",
+        "\n",
+    ],
+    ids=["numbers", "lists", "objects", "deep lists", "deep objects", "lines"],
+)
+def test_a_document_of_millions_of_values(part: str, packed: bool, tmp_path: Path) -> None:
+    path = tmp_path / ("a.json.gz" if packed else "a.json")
+    text = f"[[{part * ((LINE_LIMIT - 9) // len(part))}0]]"
+    path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    with pytest.raises(
+        DataError,
+        match=r"line \d+: got .* more than 1,048,576 values|line \d+: .* packed that tightly",
+    ):
+        read(path)
+
+
+@pytest.mark.usefixtures("within_memory")
+def test_a_packed_document_of_gigabytes(tmp_path: Path) -> None:
+    path, block = tmp_path / "a.json.gz", b'"a long text without anything",\n' * 2**19
+    gzip_bomb(path, b"[\n", block, GIGABYTES // len(block))
+    with pytest.raises(DataError, match=r"JSON document of more than|never packed that tightly"):
+        read(path)
+
+
+@pytest.mark.usefixtures("within_memory")
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_document_as_large_as_allowed_is_read(deep: bool, tmp_path: Path) -> None:
+    path, count = tmp_path / "a.json", (PARTS_LIMIT - 9) // 301
+    one = '{"":' * 300 + "0" + "}" * 300 if deep else ",".join("0" * 301)
+    path.write_text("[" + ",".join(f"{one}" for _ in range(count)) + "]")
+    assert len(read(path)) == (count if deep else count * 301)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("value", ["[" * 8_000_000, '{"":' * 1_000_000, "9" * 10_000, "NaN" * 999])
+def test_documents_that_are_no_json(value: str, packed: bool, tmp_path: Path) -> None:
+    path = tmp_path / ("a.json.gz" if packed else "a.json")
+    raw = f'["ok",\n{value}]'.encode()
+    path.write_bytes(gzip.compress(raw) if packed else raw)
+    with pytest.raises(
+        DataError, match=r"line 2: (not a JSON value|got a JSON document)|behind"
+    ) as e:
+        read(path)
+    assert len(str(e.value)) < 500
+
+
+def dialogue(turn: str, questions: int, choices: list[str], *, question: str = "why?") -> str:
+    asked = {"question": question, "choice": choices, "answer": choices[0]}
+    return json.dumps([[[turn], [asked] * questions, "1"]])
+
+
+@pytest.mark.usefixtures("within_memory")
+def test_dialogues_are_not_multiplied(tmp_path: Path) -> None:
+    """A dialogue is read with each of its questions, and a question with each of its answers."""
+    path, corpus = tmp_path / "dream" / "test.json", DREAM(data_dir=str(tmp_path))
+    path.parent.mkdir()
+    path.write_text(dialogue("x" * 2**22, 20_000, ["a", "b", "c"]))
+    with pytest.raises(DataError, match=r"entry 1, line 1: got 20,000 questions about a dialogue"):
+        corpus.setup("test")
+    path.write_text(dialogue("x", 1, [str(i) for i in range(99_999)], question="y" * 2**22))
+    with pytest.raises(
+        DataError, match="question 1: got 99999 choices in column 'choice', expected 3"
+    ):
+        corpus.setup("test")
+    path.write_text(dialogue("x" * 2**20, 10, ["a", "b", "c"]))
+    corpus.setup("test")
+    assert len(corpus.examples("test")) == 10
+
+
+@pytest.mark.usefixtures("within_memory")
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("ab " * 5_000_000, "got 5000000 fields, expected 2"),
+        ("a\t" * 5_000_000, "got 5000001 fields, expected 2"),
+        ("a\t" + "X" * 10_000_000, "... (10,000,002 characters)"),
+        ("a\t" + "B-" * 10_000, "got tag"),
+        ("a\0\tO", "broken encoding: a NUL character"),
+        ("a\t\x1b[2J\u202e", r"got tag '\x1b[2J\u202e', expected"),
+    ],
+    ids=["spaces", "tabs", "tag", "dashes", "nul", "escape"],
+)
+def test_conll_lines_that_are_made_to_hurt(line: str, problem: str, tmp_path: Path) -> None:
+    path = tmp_path / "wnut17" / "test.conll"
+    path.parent.mkdir()
+    path.write_text(f"{line}\n\nok\tO\n")
+    bad, good = read_conll(path, ["O", "B-x"])
+    assert bad.problem is not None
+    assert problem in bad.problem
+    assert len(bad.problem) < 500
+    assert good.values == {"words": ["ok"], "tags": ["O"]}
+
+
+def test_tags_by_the_thousand_are_no_tags(tmp_path: Path) -> None:
+    path = tmp_path / "a.conll"
+    path.write_text("".join(f"a\tB-{i}\n" for i in range(1001)))
+    with pytest.raises(DataError, match="got more than 1,000 types of tags"):
+        TaggedFiles(train=str(path)).setup("fit")
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (b'["caf\xe9"]', "line 1: broken encoding: byte 0xe9 at column 6 is not UTF-8"),
+        (b'["a",\n"\0"]', "line 2: broken encoding: a NUL character"),
+        (b"[]".decode().encode("utf-16"), "got UTF-16, expected UTF-8"),
+        (b"\x1b[2J[]", r"got '\x1b[2J[]', expected a JSON list"),
+        (b"[]\x1b[2J", r"got '\x1b[2J' behind the list"),
+        (b"[0\x9b]", "broken encoding: byte 0x9b"),
+    ],
+)
+def test_documents_that_are_no_text(raw: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(raw)
+    with pytest.raises(DataError) as caught:
+        read(path)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        '"\\u0000"',
+        '"\\ud800"',
+        '{"\\udfff": 1}',
+        '"\\u001b[2J"',
+        '[["a"], ["\\u202e"], 1]',
+        '"\u202e"',
+    ],
+)
+def test_an_entry_that_is_made_to_hurt_is_told_harmlessly(entry: str, tmp_path: Path) -> None:
+    path = tmp_path / "dream" / "test.json"
+    path.parent.mkdir()
+    good = dialogue("x", 1, ["a", "b", "c"])[1:-1]
+    path.write_text(f"[{entry}, {good}]")
+    with pytest.raises(DataError, match="entry 1, line 1: ") as caught:
+        DREAM(data_dir=str(tmp_path)).setup("test")
+    assert all(c.isprintable() or c == "\n" for c in str(caught.value))
+    skipping = DREAM(data_dir=str(tmp_path), on_bad_row="skip")
+    skipping.setup("test")
+    assert len(skipping.examples("test")) == 1
+
+
 def test_csv_fields_have_a_limit(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text(f'text,label\n"{"x" * 200_000}",1\nok,1\n"{"y" * 200_000}\nnever closed,1\n')
@@ -255,20 +420,25 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("ending", ["tsv", "csv.gz", "jsonl", "parquet"])
+@pytest.mark.parametrize(
+    "ending", ["tsv", "csv.gz", "jsonl", "parquet", "conll", "conll.gz", "json", "json.gz"]
+)
 @pytest.mark.parametrize(
     ("make", "name"), KINDS.items(), ids=lambda value: getattr(value, "__name__", value)
 )
 def test_what_is_no_file_is_refused_at_once(
     make: Callable[[Path], None], name: str, ending: str, tmp_path: Path
 ) -> None:
-    path = tmp_path / "sst2" / f"train.{ending}"
+    kinds: dict[str, type[TextDataModule]] = {"conll": WNUT17, "json": DREAM}
+    kind = kinds.get(ending.removesuffix(".gz"), SST2)
+    path = tmp_path / kind.corpus / f"train.{ending}"
     path.parent.mkdir()
     make(path)
-    corpus = SST2(data_dir=str(tmp_path))
-    own = TextFiles(train=str(path), test=str(path))
+    corpus = kind(data_dir=str(tmp_path))
+    files = TextFiles if kind is SST2 else TaggedFiles
+    own = files(train=str(path), test=str(path))
     for action in (
-        lambda: find_file(path.parent, "train"),
+        lambda: find_file(path.parent, "train", kind.endings),
         lambda: read(path),
         lambda: corpus.setup("fit"),
         lambda: own.setup("test"),

@@ -284,8 +284,8 @@ GOOD = [DIALOGUE, [question("who?", "she", "M", "W")], "1-1"]
 @pytest.mark.parametrize(
     ("entry", "problem"),
     [
-        ([DIALOGUE, [question("who?", "she", "M")], "x"], "got 2 choices in column 'choice', expe"),
-        ([DIALOGUE, [question("who?", *"abcd")], "x"], "got 4 choices in column 'choice', expect"),
+        ([DIALOGUE, [question("who?", "she", "M")], "x"], "question 1: got 2 choices in column"),
+        ([DIALOGUE, [question("who?", *"abcd")], "x"], "question 1: got 4 choices in column"),
         ([DIALOGUE, [question("who?", *"abc", answer="d")], "x"], "question 1: got answer 'd'"),
         ([DIALOGUE, [question("who?", *"aab", answer="a")], "x"], "question 1: got answer 'a'"),
         ([DIALOGUE, [{"question": "who?"}], "x"], "question 1: got {'question': 'who?'}, expec"),
