@@ -18,6 +18,7 @@ from benchmarks.adversarial_steps import (
     METHODS,
     NAIVE,
     Cost,
+    OwnStep,
     Steps,
     Times,
     cost,
@@ -70,6 +71,25 @@ def test_a_step_is_a_step(name: str) -> None:
             not torch.equal(was, now)
             for was, now in zip(before, steps.average.weights, strict=True)
         )
+
+
+def test_the_step_of_asa_is_that_of_its_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, tokenizer = random_model("tiny", "cpu", length=8)
+    batch = random_batch(2, 8, tokenizer, "cpu")
+    torch.manual_seed(0)
+    problem = Steps(module)._problem(OwnStep(), batch)
+    loss = OwnStep().step(problem).loss
+    # What a trainer has to do with it.
+    monkeypatch.setattr("lit_modules.asa.batch_weight", lambda *_: 1.0)
+    monkeypatch.setattr("lit_modules.asa.global_means", lambda _, values, weight: values)
+    for name, answer in (("step_weight", 1.0), ("logs_this_step", False)):
+        monkeypatch.setattr(module, name, lambda *_, found=answer: found)
+    for name in ("log_step", "log"):
+        monkeypatch.setattr(module, name, lambda *_, **__: None)
+    monkeypatch.setattr(type(module), "trainer", None)
+    torch.manual_seed(0)
+    whole = module.training_step(batch, 0)
+    assert torch.equal(whole, loss)
 
 
 def test_lengths_are_measured_kept_and_drawn(
