@@ -19,10 +19,6 @@ ENCODER = {
 METHODS = {
     "FineTuning": ["--model=FineTuning", *ENCODER["own"], "--model.max_length=24"],
     "ASA": ["--model=ASA", *ENCODER["own"], "--model.max_length=24"],
-    "ASA-magnitude": [
-        *("--model=ASA", *ENCODER["own"], "--model.max_length=24"),
-        *("--model.masking=magnitude", "--model.share=0.2"),
-    ],
     "FreeLB": [
         *("--model=AdversarialTraining", "--model.adversary=FreeLB"),
         *("--model.classifier=FineTuning", *ENCODER["inner"], "--model.classifier.max_length=24"),
@@ -92,8 +88,11 @@ def write(folder: str, name: str, rows: list[str]) -> None:
     path.write_text("\n".join(rows) + "\n")
 
 
-@pytest.mark.parametrize("task", FIGURES)
-@pytest.mark.parametrize("method", METHODS)
+EVERY = [("ASA", task) for task in FIGURES] + [("FreeLB", task) for task in FIGURES]
+EVERY += [("FineTuning", "tagging"), ("SMART", "regression"), ("SMART", "choice")]
+
+
+@pytest.mark.parametrize(("method", "task"), EVERY)
 def test_train_test_predict(here: Path, steadfast: Steadfast, method: str, task: str) -> None:
     arguments = [*METHODS[method], *corpus(task), *QUIET, "--trainer.max_epochs=1", "--run=a"]
     outcome = steadfast("train", arguments, "--pgd_steps=2", "--trainer.log_every_n_steps=1")
