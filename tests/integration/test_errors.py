@@ -110,7 +110,7 @@ def test_absent_run(trained: Path, steadfast: Steadfast) -> None:
 def test_unknown_monitor(here: Path, steadfast: Steadfast) -> None:
     outcome = steadfast("fit", OLSA, REVIEWS, TINY, EPOCH, "--checkpoint.monitor=val/f2", "--run=a")
     assert outcome.status == 1
-    assert "expected one of val/accuracy, val/loss, val/radius" in outcome.err
+    assert "expected one of val/accuracy, val/f1, val/loss, val/radius" in outcome.err
 
 
 def test_other_classes(trained: Path, steadfast: Steadfast) -> None:
