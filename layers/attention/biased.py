@@ -11,7 +11,7 @@ from layers.attention.masked import attention_weights, masked_attention
 from layers.attention.masks import Masks
 from layers.attention.registry import ENTRY, IMPLEMENTATION, register
 from layers.attention.renormalised import renormalised
-from layers.shared_dropout import DropoutTape, share_dropout
+from layers.shared_dropout import DropoutTape, SharedLinear, share_dropout
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -31,6 +31,10 @@ BIASABLE = (
 _OWN_SOFTMAX = ("deberta", "deberta-v2")
 """Kinds that do not ask the registry; the dropout of their attention weights is where we enter."""
 _LAYER = re.compile(r"SelfAttention$|^AlbertAttention$")
+
+
+_BEFORE = re.compile(r"query|key|value|[qkv]_lin|(pos_)?(query|key|value)_proj")
+"""Maps of a layer that come before its masks. What DeBERTa v1 has there, it changes in place."""
 
 
 class BiasedAttention:
@@ -68,6 +72,10 @@ class BiasedAttention:
         self._hidden: Tensor | None = None
         self._calls = 0
         share_dropout(encoder, self.tape)
+        if len(modules) == self.layers > 0:  # what the first layer is given, no mask has touched
+            for name, part in list(modules[0].named_children()):
+                if type(part) is nn.Linear and _BEFORE.fullmatch(name):
+                    setattr(modules[0], name, SharedLinear(part, self.tape))
         if kind in _OWN_SOFTMAX:
             for module in modules:
                 module.dropout.register_forward_pre_hook(self._reweighted)  # type: ignore[union-attr] # theirs

@@ -19,7 +19,7 @@ from layers.attention.masks import Masks
 from layers.attention.registry import ENTRY
 from layers.noise import sample_seeds
 from layers.pretrained import load_encoder, save_model
-from layers.shared_dropout import SharedDropout
+from layers.shared_dropout import SharedDropout, SharedLinear
 from tests.unit.layers.small_encoders import ARCHITECTURES
 
 EVERY = pytest.mark.parametrize("name", ARCHITECTURES)
@@ -541,3 +541,32 @@ def test_layers_that_are_computed_again_would_be_other_layers() -> None:
     torch.autograd.backward(run(encoder).sum())
     with attention.masked(given()):
         run(encoder.eval())
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_what_comes_before_the_first_mask_is_computed_once(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for ALBERT, whose one layer is there at every depth, and DeBERTa v1."""
+    encoder = build_encoder({**ARCHITECTURES[name], "vocab_size": 50})
+    before = list(encoder.state_dict())
+    attention = BiasedAttention(encoder)
+    assert list(encoder.state_dict()) == before
+    shared = [part for part in encoder.modules() if isinstance(part, SharedLinear)]
+    assert bool(shared) == (encoder.config.model_type not in ("albert", "deberta"))
+    calls = []
+    plain = torch.nn.Linear.forward
+
+    def counted(self: torch.nn.Linear, x: torch.Tensor) -> torch.Tensor:
+        calls.extend([self] if self in shared else [])
+        return plain(self, x)
+
+    monkeypatch.setattr(torch.nn.Linear, "forward", counted)
+    ids = torch.randint(5, 50, (2, 7))
+    with torch.no_grad(), attention.tape.recording():
+        first = encoder(input_ids=ids).last_hidden_state
+    once = len(calls)
+    with torch.no_grad(), attention.tape.replaying():
+        second = encoder(input_ids=ids).last_hidden_state
+    assert len(calls) == once >= len(shared)
+    assert torch.equal(first, second)

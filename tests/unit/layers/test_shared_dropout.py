@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from layers.shared_dropout import DropoutTape, SharedDropout, share_dropout
+from layers.shared_dropout import DropoutTape, SharedDropout, SharedLinear, share_dropout
 
 
 def network(rate: float = 0.3) -> nn.Sequential:
@@ -150,3 +150,36 @@ def test_a_copy_has_a_tape_of_its_own() -> None:
     with tape.replaying():
         assert torch.equal(layers(X), first)
         assert not torch.equal(run(other, X), first)
+
+
+def test_a_shared_map_is_computed_once() -> None:
+    torch.manual_seed(0)
+    plain, tape = nn.Linear(3, 2), DropoutTape()
+    one = SharedLinear(plain, tape)
+    assert dict(one.named_parameters()).keys() == {"weight", "bias"}
+    assert one.weight is plain.weight
+    x = torch.randn(4, 5, 3)
+    assert torch.equal(one(x), plain(x))
+    with tape.recording():
+        first = one(x)
+    with tape.replaying():
+        assert one(x) is first
+        with pytest.raises(
+            RuntimeError, match=r"got a layer of \(4, 5, 2\) where None was recorded"
+        ):
+            one(x)
+    with tape.replaying(), pytest.raises(RuntimeError, match="expected the same batch"):
+        one(x[:2])
+    # Both passes add to the gradient of the one computation.
+    with tape.recording():
+        first = one(x)
+    with tape.replaying():
+        second = one(x)
+    (first.sum() + (second**2).sum()).backward()
+    expected = torch.autograd.grad(plain(x).sum() + (plain(x) ** 2).sum(), plain.weight)
+    assert plain.weight.grad is not None
+    assert torch.allclose(plain.weight.grad, expected[0], rtol=1e-5)
+    tape.clear()
+    assert not tape._results
+    bare = SharedLinear(nn.Linear(3, 2, bias=False), tape)
+    assert [name for name, _ in bare.named_parameters()] == ["weight"]
