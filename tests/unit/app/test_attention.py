@@ -89,7 +89,7 @@ def test_a_picture(tmp_path: Path) -> None:
 def test_a_cross_in_each_masked_unit() -> None:
     figure = draw([made(WORDS)], [View(1, 2)], text="a film")
     attacked = figure.axes[1]
-    (crosses,) = [one for one in attacked.collections if len(one.get_offsets())]  # type: ignore[arg-type]
+    (crosses,) = [one for one in attacked.collections if len(one.get_offsets())]  # type: ignore[arg-type] # its array
     assert sorted(map(tuple, torch.as_tensor(crosses.get_offsets()).tolist())) == [
         (0.0, float(query)) for query in range(4)
     ]

@@ -43,7 +43,7 @@ def test_lines_are_told_apart() -> None:
     assert len(looks) == len(COLOURS)
     assert len({one.get_marker() for one in axes.get_lines()}) == len(COLOURS)
     # Beside each other, and each near its point.
-    starts = [float(one.get_xdata()[0]) for one in axes.get_lines()]  # type: ignore[index,arg-type]
+    starts = [float(one.get_xdata()[0]) for one in axes.get_lines()]  # type: ignore[index,arg-type] # its arrays
     assert starts == sorted(set(starts))
     assert all(abs(start - 1) <= 0.25 for start in starts)
     assert axes.get_xticks().tolist() == LAYERS
@@ -56,7 +56,7 @@ def test_what_heights_compare_with() -> None:
     assert legend is not None
     # In the colours of its lines, and named once.
     assert [text.get_text() for text in legend.get_texts()] == ["by chance", "a", "b"]
-    drawn = [one for one in axes.get_lines() if list(one.get_ydata()) == [0.5, 0.6, 0.7]]  # type: ignore[arg-type]
+    drawn = [one for one in axes.get_lines() if list(one.get_ydata()) == [0.5, 0.6, 0.7]]  # type: ignore[arg-type] # its arrays
     assert [one.get_color() for one in drawn] == list(COLOURS[:2])
 
 
@@ -168,7 +168,7 @@ def test_masking_proportions(tmp_path: Path) -> None:
     assert path.read_bytes() == content
     lines, bars = figure.axes
     # In per cent: means over the runs by layer, and of these over the layers.
-    drawn = [list(one.get_ydata()) for one in lines.get_lines() if len(one.get_xdata()) == 2]  # type: ignore[arg-type]
+    drawn = [list(one.get_ydata()) for one in lines.get_lines() if len(one.get_xdata()) == 2]  # type: ignore[arg-type] # its arrays
     assert pytest.approx([15.0, 5.0]) in drawn
     assert pytest.approx([30.0, 10.0]) in drawn
     found = [patch for patch in bars.patches if isinstance(patch, Rectangle)]
