@@ -27,6 +27,10 @@ ENDINGS = (".jsonl", ".tsv", ".csv", ".parquet")
 """What a corpus file may be, each but the last also with `.gz` behind it; in the order tried."""
 
 
+NESTED_LIMIT = 2**17
+"""Opening brackets of a line of JSON, those in its texts counted too."""
+
+
 class Row(NamedTuple):
     """One row as it was read.
 
@@ -213,6 +217,10 @@ def _quoted(
 def _json_lines(numbered: Iterable[tuple[int, bytes]], columns: Sequence[str]) -> Iterator[Row]:
     for number, raw in numbered:
         if not raw.strip():
+            continue
+        if raw.count(b"[") + raw.count(b"{") > NESTED_LIMIT:
+            # Each takes as little as two bytes of the line, and 56 and more of memory.
+            yield Row(number, {}, f"more than {NESTED_LIMIT:,} lists and objects in a JSON value")
             continue
         try:
             value = json.loads(decode(raw))

@@ -181,15 +181,27 @@ def test_parquet_texts_that_are_no_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("[" * 1_000_000, "not a JSON value"),
-        ('{"text": ' * 1_000_000, "not a JSON value"),
+        ("[" * 100_000, "not a JSON value"),
+        ('{"text": ' * 100_000, "not a JSON value"),
+        ("[" * 1_000_000, "more than 131,072 lists and objects"),
+        ('{"text": ' * 1_000_000, "more than 131,072 lists and objects"),
         ('{"text": "a", "label": ' + "9" * 10_000 + "}", "not a JSON value"),
         ('{"text": "a\\u0000b", "label": 1}', "broken encoding: a NUL character"),
         ('{"text": "\\ud800", "label": 1}', "broken encoding"),
         ('{"text": "a", "label": "\\udfff"}', "broken encoding"),
         ("{" + ", ".join(f'"k{i}": 1' for i in range(9999)) + "}", "... ("),
     ],
-    ids=["lists", "objects", "number", "nul", "surrogate", "label", "keys"],
+    ids=[
+        "lists",
+        "objects",
+        "many lists",
+        "many objects",
+        "number",
+        "nul",
+        "surrogate",
+        "label",
+        "keys",
+    ],
 )
 def test_json_lines_that_are_made_to_hurt(line: str, problem: str, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
@@ -197,6 +209,18 @@ def test_json_lines_that_are_made_to_hurt(line: str, problem: str, tmp_path: Pat
     bad, good = read(path)
     assert problem in bad.problem
     assert len(bad.problem) < 500
+    assert good.values == {"text": "ok", "label": 1}
+
+
+@pytest.mark.usefixtures("within_memory")
+def test_a_json_line_of_lists_in_lists(tmp_path: Path) -> None:
+    """Read, it would take 800 MiB."""
+    deep = "[" * 300 + "]" * 300
+    line = '{"text": "a", "label": [' + ",".join([deep] * 25_000) + "]}"
+    path = tmp_path / "a.jsonl"
+    path.write_text(line + '\n{"text": "ok", "label": 1}\n')
+    bad, good = read(path)
+    assert bad.problem == "more than 131,072 lists and objects in a JSON value"
     assert good.values == {"text": "ok", "label": 1}
 
 
