@@ -188,6 +188,7 @@ class ASA(MaskedAttention, FineTuning):
         named = global_means(self.trainer, named, samples)
         named["train/masked"] = torch.stack(list(named.values())).mean()
         self.masking.note(named["train/masked"], self.progress)
-        for name, share in named.items():
-            self.log(name, share, batch_size=len(batch))
+        if self.logs_this_step():
+            for name, share in named.items():
+                self.log(name, share, batch_size=len(batch))
         return loss

@@ -122,8 +122,7 @@ class Classifier(TextModule):
         if known is None:
             self.class_names, self.pairs, self.task = names, pairs, TASKS[task]
             if task != "classification":
-                values = ("loss",) if task == "regression" else ("loss", "accuracy")
-                self.metric_names = values
+                values = self.metric_names = self.task.means
                 self.val_means, self.test_means = SampleMeans(values), SampleMeans(values)
             self.val_scores, self.test_scores = Scores(task, names), Scores(task, names)
 
@@ -240,7 +239,7 @@ class Classifier(TextModule):
         See `batch_weight`. A mean over words is weighted by their number.
         """
         weight = batch_weight(self.trainer, batch_idx)
-        if self.task.name != "tagging" or self.trainer.world_size == 1:
+        if not self.task.by_word or self.trainer.world_size == 1:
             return weight
         units = float(weight > 0) * self.task.units(labels_of(batch)).sum()
         # Reduced in its place: of a copy.

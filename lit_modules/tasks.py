@@ -21,10 +21,14 @@ class Task:
     Attributes:
         name: of the task.
         headline: the figure by which the best weights are chosen, where nobody says another.
+        means: names of `values`.
+        by_word: whether a sample has several units, as many as it has words.
     """
 
     name: TaskName = "classification"
     headline = "accuracy"
+    means: tuple[str, ...] = ("loss", "accuracy")
+    by_word = False
 
     def check(self, class_names: Sequence[str]) -> None:
         """Raise ValueError unless these can be the classes."""
@@ -66,7 +70,7 @@ class Task:
     ) -> Tensor:
         """The mean over all units of a batch, a scalar; symmetric: KL(p || q) + KL(q || p)."""
         values = self.divergences(first, second, labels)
-        if symmetric and self.name != "regression":
+        if symmetric:
             values = values + self.divergences(second, first, labels)
         return values.sum() / self.units(labels).sum().clamp_min(1)
 
@@ -97,6 +101,7 @@ class Regression(Task):
 
     name = "regression"
     headline = "spearman"
+    means = ("loss",)
 
     def check(self, class_names: Sequence[str]) -> None:
         if class_names:
@@ -113,6 +118,12 @@ class Regression(Task):
         del labels
         return (first - second).squeeze(-1).float().square()
 
+    def divergence(
+        self, first: Tensor, second: Tensor, labels: Tensor, *, symmetric: bool = False
+    ) -> Tensor:
+        # It is symmetric as it stands.
+        return super().divergence(first, second, labels)
+
     def prediction(self, logits: Tensor) -> Tensor:
         return logits.squeeze(-1)
 
@@ -128,6 +139,7 @@ class Tagging(Task):
 
     name = "tagging"
     headline = "f1"
+    by_word = True
 
     def units(self, labels: Tensor) -> Tensor:
         return (labels != IGNORED).sum(dim=1).float()
