@@ -4,8 +4,9 @@
         [--repeats 3] [--out FILE.json] [--figure FILE.png]
     python -m benchmarks.asa results --data_dir DIR --runs_dir DIR --encoder FOLDER
         --group sst2 mrpc stsb wnut17 dream hellaswag --methods plain asa bernoulli scheduled
-        magnitude freelb smart --seeds 0 1 2 [--limit_train N] [--epochs E] [--set NAME=VALUE ...]
-        [--tau 0.1 0.3 0.6 1.0] [--print] [--figure FILE.png] [--out FILE.json]
+        magnitude freelb smart --seeds 0 1 2 [--limit_train N] [--epochs E] [--precision bf16-mixed]
+        [--set NAME=VALUE ...] [--tau 0.1 0.3 0.6 1.0] [--print] [--figure FILE.png]
+        [--out FILE.json]
 
 `cost`: see `python -m benchmarks.adversarial_cost`, of which it is a part. `results`: fine-tunes by
 the recipes configs/asa/GROUP.yaml with the real command line, tests the weights of the last epoch,
@@ -53,7 +54,7 @@ def results(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
     os.environ["OMP_NUM_THREADS"] = str(given.threads)
     folder = Folder(given.runs_dir, given.data_dir)
     if not given.print:
-        changes = Changes(given.encoder, given.limit_train, given.epochs, settings)
+        changes = Changes(given.encoder, given.limit_train, given.epochs, settings, given.precision)
         for run in planned(given.group, given.methods, given.seeds, taus=given.tau):
             try:
                 folder.make(run, changes)
@@ -89,6 +90,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     found.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     found.add_argument("--limit_train", type=int, help="training samples; all if not given")
     found.add_argument("--epochs", type=int, help="those of the recipe if not given")
+    found.add_argument(
+        "--precision", help="of the training, such as bf16-mixed; tests are in 32-true"
+    )
     found.add_argument(
         "--set", nargs="+", default=[], help="NAME=VALUE of ASA and all that have it; lr=VALUE"
     )

@@ -92,12 +92,14 @@ class Changes(NamedTuple):
         limit_train: training samples; None for all.
         epochs: None for those of the recipe.
         settings: of ASA, and of other methods as far as they have them; and `lr`.
+        precision: of the training, by its name in the trainer; None for that of the recipe.
     """
 
     encoder: str | None = None
     limit_train: int | None = None
     epochs: int | None = None
     settings: Mapping[str, Any] = {}
+    precision: str | None = None
 
 
 class Folder:
@@ -162,7 +164,10 @@ class Folder:
         common = ["--runs_dir", str(self.path), "--run", run.name]
         common += ["--data.data_dir", str(self.data_dir), "--trainer.enable_progress_bar", "false"]
         if "fit" not in done:
-            call("fit", ["--config", str(path), *common])
+            # The last epoch is tested: no validation chooses another.
+            call("fit", ["--config", str(path), *common, "--trainer.limit_val_batches", "0"])
+        # Answers must not depend on what a sample shares its batch with.
+        common += ["--trainer.precision", "32-true"]
         if "test" not in done:
             call("test", [*common, "--pgd_epsilon", "0"])
         if not self.predictions(run).is_file():
@@ -218,6 +223,8 @@ def recipe(run: Run, changes: Changes, *, curve: Sequence[float] | None = None) 
         content["data"]["init_args"]["limit_train"] = changes.limit_train
     if changes.epochs is not None:
         content["trainer"]["max_epochs"] = changes.epochs
+    if changes.precision is not None:
+        content["trainer"]["precision"] = changes.precision
     plain = {name: value for name, value in settings.items() if name in known}
     if run.method == "asa":
         settings |= {} if run.tau is None else {"tau": run.tau}
@@ -301,6 +308,6 @@ def settings_line(content: Mapping[str, Any]) -> str:
         f"lr {ends['lr']:g}, batch {ends['batch_size']}, {ends['max_epochs']} epochs",
         f"warm-up {ends['warmup']:g}, {ends['max_length']} tokens",
     ]
-    shown = {"limit_train": "training samples", "pooling": "pooling"}
+    shown = {"limit_train": "training samples", "pooling": "pooling", "precision": "precision"}
     parts += [f"{title} {ends[name]}" for name, title in shown.items() if name in ends]
     return ", ".join(parts)
