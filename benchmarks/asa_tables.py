@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
-from app.figures import Masking, masking_proportions
+from app.masking_figure import Masking, masking_proportions
 from benchmarks.asa_masks import Masked, of_run
 from benchmarks.asa_runs import TASKS, Folder, Run, settings_line, tau_of
 from benchmarks.asa_scores import LEVEL, Compared, Score, compared, scored
