@@ -288,8 +288,8 @@ def attack(  # the trainer's method of that name does this
             metrics = {f"{stage}/{k}": v for k, v in evaluator.outcome.summary.metrics().items()}
             trainer.recorder.finish(
                 trainer,
-                stage,
-                method=type(model).__name__,
+                model,
+                stage=stage,
                 metrics=metrics | mean_accuracy(run, stage, metrics),
                 seconds=evaluator.seconds,
             )

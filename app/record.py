@@ -13,13 +13,22 @@ from app import results
 from app.distributed import dry
 from app.results import Results
 from app.run_directory import RunDirectory
+from lit_modules import Classifier
 
-FINAL = {
-    "hp/accuracy": "test/accuracy",
-    "hp/radius": "certify/radius",
-    "hp/pgd_accuracy": "test/pgd_accuracy",
-}
-"""Metrics of TensorBoard's HParams tab, and what they are called elsewhere."""
+
+def final(module: pl.LightningModule) -> dict[str, str]:
+    """The metrics of TensorBoard's HParams tab, and what they are called elsewhere.
+
+    Args:
+        module: joined to its corpus, whose task has a figure of its own.
+    """
+    if not isinstance(module, Classifier):
+        return {"hp/loss": "test/loss"}
+    headline = module.task.headline
+    names = {f"hp/{headline}": f"test/{headline}"}
+    if module.task.name == "classification":
+        names |= {"hp/radius": "certify/radius", "hp/pgd_accuracy": "test/pgd_accuracy"}
+    return names
 
 
 class RunLogger(TensorBoardLogger):
@@ -69,15 +78,9 @@ class Recorder(pl.Callback):
             results.reopen(self.run.results_path)
         self.run.write_config(self.config)
         for logger in trainer.loggers:
-            logger.log_hyperparams(hyper_parameters(self.config), *self._final(logger))
+            logger.log_hyperparams(hyper_parameters(self.config), *_undecided(logger, pl_module))
             if isinstance(logger, TensorBoardLogger):
                 logger.experiment.add_text("config", f"```yaml\n{yaml.safe_dump(self.config)}```")
-
-    def _final(self, logger: Any) -> tuple[dict[str, float], ...]:
-        """TensorBoard shows those metrics beside the settings that are named together with them."""
-        if not isinstance(logger, TensorBoardLogger):
-            return ()
-        return (dict.fromkeys(FINAL, math.nan),)
 
     def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Let others train the run."""
@@ -97,27 +100,48 @@ class Recorder(pl.Callback):
     def finish(
         self,
         trainer: pl.Trainer,
-        stage: str,
+        module: pl.LightningModule,
         *,
-        method: str,
+        stage: str,
         metrics: Mapping[str, float],
         seconds: float,
     ) -> Results | None:
-        """Record the end of a stage; returns all results on the first process."""
+        """Record the end of a stage; returns all results on the first process.
+
+        Args:
+            trainer: that has done it.
+            module: whose stage it was; that of the trainer may be a wrapper around it.
+            stage: its name.
+            metrics: by name.
+            seconds: that it took.
+        """
         if not trainer.is_global_zero:
             return None
         self.keep_config(trainer)
         corpus = getattr(trainer.datamodule, "corpus", "unknown")  # type: ignore[attr-defined] # set by a connector
-        identity = {"run": self.run.name, "method": method, "corpus": corpus, "seed": self.seed}
+        identity = {
+            "run": self.run.name,
+            "method": type(module).__name__,
+            "corpus": corpus,
+            "seed": self.seed,
+        }
         merged = results.merge(
             self.run.results_path, stage, identity=identity, metrics=dict(metrics), seconds=seconds
         )
-        final = {name: metrics[source] for name, source in FINAL.items() if source in metrics}
+        known = final(module)
+        found = {name: metrics[source] for name, source in known.items() if source in metrics}
         for logger in trainer.loggers:
-            if final:
-                logger.log_metrics(final, trainer.global_step)
+            if found:
+                logger.log_metrics(found, trainer.global_step)
                 logger.save()
         return merged
+
+
+def _undecided(logger: Any, module: pl.LightningModule) -> tuple[dict[str, float], ...]:
+    """TensorBoard shows those metrics beside the settings that are named together with them."""
+    if not isinstance(logger, TensorBoardLogger):
+        return ()
+    return (dict.fromkeys(final(module), math.nan),)
 
 
 def numbers(metrics: Mapping[str, Tensor], prefix: str) -> dict[str, float]:

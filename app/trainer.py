@@ -374,8 +374,7 @@ class RobustTrainer(pl.Trainer):
         seconds: float,
     ) -> None:
         if self.recorder is not None and model is not None and not self.fast_dev_run:
-            method = type(model).__name__
-            self.recorder.finish(self, stage, method=method, metrics=metrics, seconds=seconds)
+            self.recorder.finish(self, model, stage=stage, metrics=metrics, seconds=seconds)
 
     def _require_full_precision(self) -> None:
         if self.precision not in ("32-true", "64-true"):

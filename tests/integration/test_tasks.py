@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tests.integration.conftest import QUIET, Steadfast, lines, results
 
@@ -104,7 +105,15 @@ def test_train_test_predict(here: Path, steadfast: Steadfast, method: str, task:
     # Attacks in the space of embeddings and certificates are about classes.
     assert ("test/pgd_accuracy" in metrics) == (task == "classification")
     assert ("certify/radius" in metrics) == (task == "classification")
-    assert f"val/{HEADLINE.get(task, 'accuracy')}" in metrics
+    headline = HEADLINE.get(task, "accuracy")
+    assert f"val/{headline}" in metrics
+    events = EventAccumulator("runs/a")
+    events.Reload()
+    shown = {tag for tag in events.Tags()["scalars"] if tag.startswith("hp/")}
+    classes = {"hp/radius", "hp/pgd_accuracy"} if task == "classification" else set()
+    assert shown == {f"hp/{headline}", *classes}
+    last = events.Scalars(f"hp/{headline}")[-1].value
+    assert last == pytest.approx(metrics[f"test/{headline}"])
 
     assert steadfast("predict", "--run=a", QUIET).status == 0
     predictions = lines("runs/a/predictions.jsonl")

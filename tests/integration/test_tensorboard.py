@@ -4,8 +4,14 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from app.record import FINAL
 from tests.integration.conftest import ATTACK, TINY, Steadfast, results
+
+FINAL = {
+    "hp/accuracy": "test/accuracy",
+    "hp/radius": "certify/radius",
+    "hp/pgd_accuracy": "test/pgd_accuracy",
+}
+"""Of a classification in the HParams tab, and what they are called elsewhere."""
 
 
 def read(run: Path) -> EventAccumulator:
