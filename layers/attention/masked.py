@@ -5,6 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+_CHUNK = 1 << 20
+"""Scores that are worked on at a time: 4 MiB in single precision."""
+
 
 def masked_attention(
     query: Tensor,
@@ -84,8 +87,15 @@ def _log_sums(scores: Tensor, weights: Tensor) -> Tensor:
     return scores.amax(dim=-1, keepdim=True) - weights.amax(dim=-1, keepdim=True).log()
 
 
+def _chunks(weights: Tensor) -> list[slice]:
+    """Parts of a batch: on a CPU, what is done to the scores of one stays in its cache."""
+    batch, size = len(weights), weights[:1].numel()
+    step = max(1, _CHUNK // max(1, size)) if weights.device.type == "cpu" else max(1, batch)
+    return [slice(first, first + step) for first in range(0, batch, step)]
+
+
 class _MaskedAttention(torch.autograd.Function):
-    """One pass over the scores each way; two arrays of their size stay in memory."""
+    """One pass over the scores each way; of their size, the weights alone stay in memory."""
 
     @staticmethod
     def forward(  # noqa: PLR0917 (torch passes them by position)
@@ -99,47 +109,62 @@ class _MaskedAttention(torch.autograd.Function):
         scaling: float,
     ) -> Tensor:
         """The output."""
-        scores = _scores(query, key, scaling)
-        chosen = keep if ctx.needs_input_grad[3] else None
-        if chosen is None:
-            # Not exp(): of what is masked it takes, on a CPU, 30 times as long as softmax does.
-            weights = _biased(scores, bias, keep).softmax(dim=-1)
-            dropped = weights if dropout is None else weights * dropout
-        else:
-            scores = _biased(scores, bias)
-            # Not in place: the scores of what is masked are needed once more.
-            masked = torch.zeros_like(chosen, dtype=scores.dtype)
-            masked.masked_fill_(chosen == 0, torch.finfo(scores.dtype).min)
-            both = scores + masked
-            used = both.softmax(dim=-1)
-            alone = scores.sub_(_log_sums(both, used)).sigmoid_().mul_(1 - chosen)
-            weights = alone.add_(used)
-            dropped = used if dropout is None else used.mul_(dropout)
-        dropped = dropped.to(value.dtype)
-        out = dropped @ value
+        batch, heads, length = query.shape[:3]
+        dtype = torch.promote_types(query.dtype, torch.float32)
+        weights = query.new_empty((batch, heads, length, key.shape[2]), dtype=dtype)
+        out = value.new_empty((batch, heads, length, value.shape[3]))
+        if bias is not None:
+            bias = bias.expand(batch, *bias.shape[1:])
+        for part in _chunks(weights):
+            scores = _scores(query[part], key[part], scaling)
+            padding = None if bias is None else bias[part]
+            chosen = None if keep is None else keep[part]
+            if chosen is None or not ctx.needs_input_grad[3]:
+                # Not exp(): of what is masked it takes, on a CPU, 30 times as long as softmax does.
+                used = torch.softmax(_biased(scores, padding, chosen), dim=-1, out=weights[part])
+                dropped = used if dropout is None else used * dropout[part]
+            else:
+                scores = _biased(scores, padding)
+                # Not in place: the scores of what is masked are needed once more.
+                masked = torch.zeros_like(chosen, dtype=scores.dtype)
+                masked.masked_fill_(chosen == 0, torch.finfo(scores.dtype).min)
+                both = scores + masked
+                used = both.softmax(dim=-1)
+                alone = scores.sub_(_log_sums(both, used)).sigmoid_().mul_(1 - chosen)
+                torch.add(alone, used, out=weights[part])
+                dropped = used if dropout is None else used.mul_(dropout[part])
+            out[part] = dropped.to(value.dtype) @ value[part]
         ctx.scaling = scaling
-        ctx.save_for_backward(query, key, value, chosen, dropout, weights, dropped, out)
+        chosen = keep if ctx.needs_input_grad[3] else None
+        ctx.save_for_backward(query, key, value, chosen, dropout, weights, out)
         return out
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *outputs: Tensor) -> Any:
         """The gradients of queries, keys, values and what is kept."""
-        query, key, value, keep, dropout, weights, dropped, out = ctx.saved_tensors
-        gradient = outputs[0]
-        of_value = dropped.transpose(-1, -2) @ gradient
-        change = (gradient @ value.transpose(-1, -2)).to(weights.dtype)
-        if dropout is not None:
-            change.mul_(dropout)
-        # A row's weights times its changes is its output times the gradient of that.
-        change.sub_((gradient.to(weights.dtype) * out).sum(dim=-1, keepdim=True))
-        change.mul_(weights)
-        of_keep = None
-        if keep is not None:
-            of_keep = change.sum(dim=1, keepdim=True) if keep.shape[1] == 1 else change.clone()
-            of_keep = of_keep.to(keep.dtype)
-            change.mul_(keep)
-        change = change.to(query.dtype)
-        of_query = (change @ key).mul_(ctx.scaling)
-        of_key = (change.transpose(-1, -2) @ query).mul_(ctx.scaling)
+        query, key, value, keep, dropout, weights, out = ctx.saved_tensors
+        of_query, of_key = torch.empty_like(query), torch.empty_like(key)
+        of_value, of_keep = (
+            torch.empty_like(value),
+            None if keep is None else torch.empty_like(keep),
+        )
+        for part in _chunks(weights):
+            gradient, used = outputs[0][part], weights[part]
+            # What has been left out in the forward pass once more: that is less than to keep it.
+            dropped = used if keep is None else used * keep[part]
+            dropped = dropped if dropout is None else dropped * dropout[part]
+            of_value[part] = dropped.to(value.dtype).transpose(-1, -2) @ gradient
+            change = (gradient @ value[part].transpose(-1, -2)).to(used.dtype)
+            if dropout is not None:
+                change.mul_(dropout[part])
+            # A row's weights times its changes is its output times the gradient of that.
+            change.sub_((gradient.to(used.dtype) * out[part]).sum(dim=-1, keepdim=True))
+            change.mul_(used)
+            if keep is not None and of_keep is not None:
+                of_keep[part] = change.sum(dim=1, keepdim=True) if keep.shape[1] == 1 else change
+                change.mul_(keep[part])
+            change = change.to(query.dtype)
+            of_query[part] = (change @ key[part]).mul_(ctx.scaling)
+            of_key[part] = (change.transpose(-1, -2) @ query[part]).mul_(ctx.scaling)
         return of_query, of_key, of_value, of_keep, None, None, None

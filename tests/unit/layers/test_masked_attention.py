@@ -288,6 +288,23 @@ def test_weights_are_those_that_are_used() -> None:
     torch.testing.assert_close(used, weights)
 
 
+@pytest.mark.parametrize("heads", [0, 1, H])
+@pytest.mark.parametrize("name", BIASES)
+def test_a_batch_in_parts(monkeypatch: pytest.MonkeyPatch, heads: int, name: str) -> None:
+    """One sample at a time: the numbers and gradients of the whole batch."""
+
+    def found() -> tuple[Tensor, ...]:
+        leaves = [*inputs(9), *([some_keep(heads).requires_grad_()] if heads else [])]
+        keep = leaves[3] if heads else None
+        bias, factors = BIASES[name], some_factors()
+        out = masked_attention(*leaves[:3], bias=bias, scaling=SCALING, keep=keep, dropout=factors)
+        return out.detach(), *torch.autograd.grad(out.square().sum(), leaves)
+
+    whole = found()
+    monkeypatch.setattr("layers.attention.masked._CHUNK", H * N * N)
+    assert all(torch.equal(a, b) for a, b in zip(found(), whole, strict=True))
+
+
 def test_gradients_can_be_asked_for_twice() -> None:
     """What is kept for the backward pass is not used up by it."""
     query, key, value = inputs(7)
