@@ -71,15 +71,19 @@ def _biased(scores: Tensor, bias: Tensor | None, keep: Tensor | None = None) -> 
     It is added, in an array that is small where the heads share it: comparing and filling in the
     scores themselves takes as long as a product of matrices.
     """
-    lowest = torch.finfo(scores.dtype).min
     if bias is not None and bias.dtype == torch.bool:
-        bias = torch.zeros_like(bias, dtype=scores.dtype).masked_fill_(~bias, lowest)
+        bias = _lowest(~bias, scores.dtype)
     if bias is not None:
         scores.add_(bias)
     if keep is not None:
-        scores.add_(torch.zeros_like(keep, dtype=scores.dtype).masked_fill_(keep == 0, lowest))
+        scores.add_(_lowest(keep == 0, scores.dtype))
     # Two that meet, as what is masked and padding, are minus infinity: its weight is 0 as well.
     return scores
+
+
+def _lowest(places: Tensor, dtype: torch.dtype) -> Tensor:
+    """The lowest number at some places, and 0 elsewhere."""
+    return torch.zeros_like(places, dtype=dtype).masked_fill_(places, torch.finfo(dtype).min)
 
 
 def _log_sums(scores: Tensor, weights: Tensor) -> Tensor:
@@ -115,28 +119,26 @@ class _MaskedAttention(torch.autograd.Function):
         out = value.new_empty((batch, heads, length, value.shape[3]))
         if bias is not None:
             bias = bias.expand(batch, *bias.shape[1:])
+        learnt = ctx.needs_input_grad[3]
         for part in _chunks(weights):
             scores = _scores(query[part], key[part], scaling)
             padding = None if bias is None else bias[part]
             chosen = None if keep is None else keep[part]
-            if chosen is None or not ctx.needs_input_grad[3]:
+            if chosen is None or not learnt:
                 # Not exp(): of what is masked it takes, on a CPU, 30 times as long as softmax does.
                 used = torch.softmax(_biased(scores, padding, chosen), dim=-1, out=weights[part])
                 dropped = used if dropout is None else used * dropout[part]
             else:
                 scores = _biased(scores, padding)
                 # Not in place: the scores of what is masked are needed once more.
-                masked = torch.zeros_like(chosen, dtype=scores.dtype)
-                masked.masked_fill_(chosen == 0, torch.finfo(scores.dtype).min)
-                both = scores + masked
+                both = scores + _lowest(chosen == 0, scores.dtype)
                 used = both.softmax(dim=-1)
                 alone = scores.sub_(_log_sums(both, used)).sigmoid_().mul_(1 - chosen)
                 torch.add(alone, used, out=weights[part])
                 dropped = used if dropout is None else used.mul_(dropout[part])
             out[part] = dropped.to(value.dtype) @ value[part]
         ctx.scaling = scaling
-        chosen = keep if ctx.needs_input_grad[3] else None
-        ctx.save_for_backward(query, key, value, chosen, dropout, weights, out)
+        ctx.save_for_backward(query, key, value, keep if learnt else None, dropout, weights, out)
         return out
 
     @staticmethod
@@ -144,11 +146,8 @@ class _MaskedAttention(torch.autograd.Function):
     def backward(ctx: Any, *outputs: Tensor) -> Any:
         """The gradients of queries, keys, values and what is kept."""
         query, key, value, keep, dropout, weights, out = ctx.saved_tensors
-        of_query, of_key = torch.empty_like(query), torch.empty_like(key)
-        of_value, of_keep = (
-            torch.empty_like(value),
-            None if keep is None else torch.empty_like(keep),
-        )
+        of_query, of_key, of_value = (torch.empty_like(one) for one in (query, key, value))
+        of_keep = None if keep is None else torch.empty_like(keep)
         for part in _chunks(weights):
             gradient, used = outputs[0][part], weights[part]
             # What has been left out in the forward pass once more: that is less than to keep it.
