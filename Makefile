@@ -52,7 +52,7 @@ train: $(RUNTIME)
 	@$(RUN) -m app train --config configs/default.yaml $(ARGS)
 
 test: dev
-	@$(RUN) -m pytest --numprocesses auto --dist loadfile $(PYTEST_ARGS)
+	@$(RUN) -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 lint: dev
 	@$(RUN) -m ruff check .

@@ -53,7 +53,7 @@ def masking_proportions(
     _check(tasks)
     width, height = STYLE["figure.figsize"]
     with mpl.rc_context(STYLE):  # type: ignore[arg-type] # wants its names one by one
-        figure = Figure((1.75 * width, height), layout="constrained")
+        figure = Figure((2.1 * width, height), layout="constrained")
         lines, bars = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
         bars.set_axisbelow(True)
         bars.grid(visible=False, axis="x")
@@ -88,7 +88,8 @@ def masking_proportions(
         lines.set_ylim(bottom=0.0)
         lines.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         lines.yaxis.set_major_formatter(PercentFormatter())
-        lines.legend()
+        # Beside the panels, as within them it would lie over lines that stay high.
+        figure.legend(*lines.get_legend_handles_labels(), loc="outside right upper")
         bars.set(title="(b) between tasks, mean of the layers")
         bars.set_xticks(range(len(tasks)), [shown(task.name) for task in tasks])
         aslant(bars, [task.name for task in tasks])

@@ -24,3 +24,8 @@ def data_dir() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real corpora: {folder} is absent, set STEADFAST_DATA_DIR")
     return folder
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put first what takes longest, so that no process ends with minutes of work for it alone."""
+    items.sort(key=lambda item: "integration" not in item.path.parts)
