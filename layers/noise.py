@@ -64,7 +64,7 @@ def logistic_pairs(seeds: Tensor, length: int, *, heads: int = 1, draw: int = 0)
 
 
 def _between_0_and_1(seeds: Tensor, x: Tensor, draw: int) -> Tensor:
-    """`[B, N, d]` float32, odd multiples of 2^-25."""
+    """`[B, N, d]` float32, neither 0 nor 1."""
     _, length, width = x.shape
     # The place of a number does not depend on how far the text is padded.
     place = torch.arange(1, length * width + 1, device=x.device).view(1, length, width)
@@ -77,7 +77,16 @@ def _uniform(start: Tensor, place: Tensor) -> Tensor:
     state = start + _GOLDEN * place
     mixed = _mixed(state, room=torch.empty_like(state))
     high = mixed.bitwise_right_shift_(64 - _BITS).bitwise_and_((1 << _BITS) - 1)
-    return high.to(torch.float32).add_(0.5).mul_(2.0**-_BITS)
+    return _fraction(high)
+
+
+def _fraction(number: Tensor) -> Tensor:
+    """From 0 to 2^24 - 1 into (0, 1), float32: what has no infinite quantile.
+
+    Above one half a half is rounded away, to 1 for the greatest number but for the last step.
+    """
+    fraction = number.to(torch.float32).add_(0.5).mul_(2.0**-_BITS)
+    return fraction.clamp_max_(1 - 2.0**-_BITS)
 
 
 def _mixed(x: Tensor, room: Tensor | None = None) -> Tensor:

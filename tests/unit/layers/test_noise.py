@@ -1,5 +1,7 @@
 """Noise: a function of seed and place, and distributed as it says."""
 
+from statistics import NormalDist
+
 import pytest
 import torch
 
@@ -46,6 +48,17 @@ def test_distribution(dtype: torch.dtype) -> None:
     # Neighbours in place and in seed have nothing to do with each other.
     for a, b in ((flat[:, 1:], flat[:, :-1]), (flat[1:], flat[:-1])):
         assert (a * b).mean().abs() < 0.01
+
+
+def test_the_greatest_number_is_finite() -> None:
+    """All 24 bits are set at this place: what rounds to 1 has an infinite quantile."""
+    given = sample_seeds(torch.tensor([97]), seed=0, epoch=0)
+    x = torch.zeros(1, 128, 384)
+    bell, flat = normal(given, x), uniform(given, x)
+    assert bell.argmax() == flat.argmax() == 125 * 384 + 85
+    assert flat.max() == 1 - 2**-23
+    assert torch.isfinite(bell).all()
+    assert bell.max().item() == pytest.approx(NormalDist().inv_cdf(1 - 2**-24), rel=1e-3)
 
 
 def splitmix(x: int) -> int:
