@@ -1,35 +1,50 @@
-"""How much of the attention a trained adversary masks on a test split, by layer."""
+"""What a trained adversary masks on a test split, by layer, and what that changes."""
 
 import json
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from statistics import mean
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 import lit_modules
 from app import atomic
 from app.join import join
 from benchmarks.asa_runs import Folder, Run
 from datamodules import TextDataModule
+from layers.attention.adversarial import Masks, RuleMasks
+from layers.noise import row_seeds, sample_seeds
+from lit_modules.base import labels_of
 from text import Batch
 
 BATCH = 16
 """Samples that are passed together: few, as a multiple choice has several rows for each."""
+DRAWS = 3
+"""Of masks by chance."""
 
 
 class Masked(NamedTuple):
-    """Shares of the units that are masked, 0 to 1, by layer.
+    """Shares of the units that are masked, 0 to 1, by layer; and how far predictions move.
 
     Attributes:
         drawn: with the adversary's noise, as in training.
         likely: without: the units whose score is negative.
-        samples: over which they are means.
+        divergence: D of the loss between the predictions without masks and with those drawn.
+        chance: the same with as many units of each layer masked by chance (Bernoulli); an
+            adversary that has learnt to choose moves predictions further.
+        samples: over which these are means.
+        limit: that was asked for.
     """
 
     drawn: list[float]
     likely: list[float]
+    divergence: float
+    chance: float
     samples: int
+    limit: int
 
 
 @torch.no_grad()
@@ -46,23 +61,52 @@ def masked(module: lit_modules.ASA, corpus: TextDataModule, *, limit: int) -> Ma
     # Batches come by length; so each one of a few.
     total = -(-len(corpus.examples("test")) // BATCH)
     step = min(total, max(1, round(total * BATCH / limit)))
-    seen: dict[bool, list[torch.Tensor]] = {True: [], False: []}
+    drawn: list[Tensor] = []
+    likely: list[Tensor] = []
+    own = chance = units = 0.0
     samples = 0
-    for batch in islice(loader, step // 2, None, step):
-        assert isinstance(batch, Batch)
+    for one in islice(loader, step // 2, None, step):
+        assert isinstance(one, Batch)
+        batch = one.to(module.device)
+        noisy, quiet = (module.masks(batch, draw=draw) for draw in (True, False))
+        assert noisy is not None  # the method asa
+        assert quiet is not None
+        clean = module(batch)
+        own += _moved(module, batch, clean, noisy)
+        _moved(module, batch, clean, quiet)
+        chances = [_moved(module, batch, clean, masks) for masks in _by_chance(noisy, batch)]
+        chance += mean(chances)
+        units += float(module.task.units(labels_of(batch)).sum())
         samples += len(batch)
-        for draw, shares in seen.items():
-            masks = module.masks(batch.to(module.device), draw=draw)
-            assert masks is not None  # the method asa
-            with module.attention.masked(masks):
-                module(batch.to(module.device))
-            shares.append(1 - torch.stack(masks.kept))
-    drawn, likely = (torch.cat(shares, dim=1).mean(dim=1).tolist() for shares in seen.values())
-    return Masked(drawn, likely, samples)
+        drawn.append(1 - torch.stack(noisy.kept))
+        likely.append(1 - torch.stack(quiet.kept))
+    return Masked(
+        drawn=torch.cat(drawn, dim=1).mean(dim=1).tolist(),
+        likely=torch.cat(likely, dim=1).mean(dim=1).tolist(),
+        divergence=own / units,
+        chance=chance / units,
+        samples=samples,
+        limit=limit,
+    )
+
+
+def _moved(module: lit_modules.ASA, batch: Batch, clean: Tensor, masks: Masks) -> float:
+    """The divergences of a batch's predictions with masks from those without, a sum."""
+    with module.attention.masked(masks):
+        biased = module(batch)
+    return float(module.task.divergences(clean, biased, labels_of(batch)).sum())
+
+
+def _by_chance(masks: Masks, batch: Batch) -> Iterator[RuleMasks]:
+    """As many units of each layer as masks had, anywhere."""
+    shares = masks.masked().tolist()
+    for draw in range(DRAWS):
+        seeds = row_seeds(sample_seeds(batch.sample_ids, seed=draw, epoch=0), batch.choices)
+        yield RuleMasks("bernoulli", shares, real=batch.mask, seeds=seeds)
 
 
 def of_run(folder: Folder, run: Run, corpus: TextDataModule | None, *, limit: int) -> Masked | None:
-    """Of a run; measured once, and kept beside it.
+    """Of a run; kept beside it, and measured anew where another number of samples is asked for.
 
     Args:
         folder: of the run.
@@ -71,10 +115,10 @@ def of_run(folder: Folder, run: Run, corpus: TextDataModule | None, *, limit: in
         limit: see `masked`.
     """
     path: Path = folder.path / run.name / "masked.json"
-    if path.is_file():
-        return Masked(**json.loads(path.read_text()))
-    if corpus is None:
-        return None
+    content = json.loads(path.read_text()) if path.is_file() else {}
+    kept = Masked(**content) if content.keys() == set(Masked._fields) else None
+    if corpus is None or (kept is not None and kept.limit == limit):
+        return kept
     module = lit_modules.load(folder.checkpoint(run))
     assert isinstance(module, lit_modules.ASA)
     join(module, corpus)

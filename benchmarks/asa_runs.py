@@ -154,7 +154,7 @@ class Folder:
         known = self.recipe(run)
         if known != wanted and (done or (self.path / run.name / "config.yaml").is_file()):
             msg = (
-                f"got {_difference(known, wanted)} for run {run.name!r}, expected the settings it "
+                f"got {differing(known, wanted)} for run {run.name!r}, expected the settings it "
                 "was made with: repeat them, or choose another --runs_dir"
             )
             raise ValueError(msg)
@@ -293,10 +293,29 @@ def _leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def _difference(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+def differing(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """The settings of the second recipe that the first has otherwise or not at all, in words."""
     before, now = _leaves(known), _leaves(wanted)
     names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     return ", ".join(f"{name.replace('init_args.', '')} {now.get(name)}" for name in names)
+
+
+def shared_settings(content: Mapping[str, Any], *, whole: bool = False) -> dict[str, Any]:
+    """What runs of a task must have in common, whatever their seed and tau.
+
+    Args:
+        content: a recipe.
+        whole: of one method; otherwise of all of them.
+    """
+    common = {name: value for name, value in content.items() if name != "seed_everything"}
+    model = content["model"]["init_args"]
+    if whole:
+        own = {name: value for name, value in model.items() if name not in ("tau", "schedule")}
+    else:
+        model = model.get("classifier", {}).get("init_args", model)
+        known = inspect.signature(lit_modules.FineTuning).parameters
+        own = {name: model[name] for name in known if name in model}
+    return common | {"model": own}
 
 
 def settings_line(content: Mapping[str, Any]) -> str:
@@ -308,6 +327,11 @@ def settings_line(content: Mapping[str, Any]) -> str:
         f"lr {ends['lr']:g}, batch {ends['batch_size']}, {ends['max_epochs']} epochs",
         f"warm-up {ends['warmup']:g}, {ends['max_length']} tokens",
     ]
-    shown = {"limit_train": "training samples", "pooling": "pooling", "precision": "precision"}
+    shown = {
+        "limit_train": "training samples",
+        "pooling": "pooling",
+        "precision": "precision",
+        "adversary_lr_factor": "adversary's lr times",
+    }
     parts += [f"{title} {ends[name]}" for name, title in shown.items() if name in ends]
     return ", ".join(parts)

@@ -154,7 +154,8 @@ class Compared(NamedTuple):
         mean: difference of the scores.
         low: where its 95 % interval begins; None, as the following, for a single seed.
         high: where it ends.
-        p: that so great a difference comes about by chance, see above.
+        p: that so great a difference comes about by chance, see above; None also where nothing
+            varies but the methods differ.
         flips: p of the exact sign flip over seeds alone.
     """
 
@@ -187,8 +188,9 @@ def compared(first: Sequence[Score], second: Sequence[Score]) -> Compared:
     samples = len(left)
     parts = (float(np.var(differences, ddof=1)) / n, float((samples - 1) * np.var(left)))
     variance = sum(parts)
-    if variance == 0:  # equal everywhere, or different by the same everywhere
-        return Compared(n, mean, mean, mean, float(mean == 0), sign_flips(differences))
+    if variance == 0:  # equal everywhere; or different by the same everywhere, too few samples
+        p = 1.0 if mean == 0 else None
+        return Compared(n, mean, mean, mean, p, sign_flips(differences))
     freedom = variance**2 / (parts[0] ** 2 / (n - 1) + parts[1] ** 2 / (samples - 1))
     error = variance**0.5
     reach = error * student_quantile(LEVEL, freedom)

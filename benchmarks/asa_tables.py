@@ -8,7 +8,16 @@ from typing import Any, NamedTuple
 
 from app.masking_figure import Masking, masking_proportions
 from benchmarks.asa_masks import Masked, of_run
-from benchmarks.asa_runs import TASKS, Folder, Run, settings_line, tau_of
+from benchmarks.asa_runs import (
+    METHODS,
+    TASKS,
+    Folder,
+    Run,
+    differing,
+    settings_line,
+    shared_settings,
+    tau_of,
+)
 from benchmarks.asa_scores import LEVEL, Compared, Score, compared, scored
 from datamodules import CORPORA, TextDataModule
 
@@ -36,10 +45,12 @@ class Column(NamedTuple):
     Attributes:
         values: score by seed, in percent.
         scores: by seed, where predictions and data are there.
+        digits: after the point.
     """
 
     values: dict[int, float]
     scores: dict[int, Score]
+    digits: int = 1
 
     @property
     def cell(self) -> str:
@@ -47,8 +58,8 @@ class Column(NamedTuple):
         if not self.values:
             return NOT_RUN
         found = list(self.values.values())
-        spread = f" ± {stdev(found):.1f}" if len(found) > 1 else ""
-        return f"{mean(found):.1f}{spread} ({len(found)})"
+        spread = f" ± {stdev(found):.{self.digits}f}" if len(found) > 1 else ""
+        return f"{mean(found):.{self.digits}f}{spread} ({len(found)})"
 
 
 class Tables:
@@ -58,13 +69,33 @@ class Tables:
         folder: of the runs, with a data directory to compare predictions by.
         tasks: the columns.
         mask_samples: over which masks are measured, about.
+
+    Raises:
+        ValueError: runs of a task differ in more than method, tau and seed.
     """
 
     def __init__(self, folder: Folder, tasks: Sequence[str], *, mask_samples: int = 1000) -> None:
         self.folder, self.tasks, self.mask_samples = folder, list(tasks), mask_samples
         self.runs = [run for run in folder.runs() if run.task in tasks]
+        for task in self.tasks:
+            self._check_settings([run for run in self.runs if run.task == task])
         self._corpora: dict[str, TextDataModule] = {}
         self._columns: dict[tuple[str, str, float | None], Column] = {}
+
+    def _check_settings(self, runs: Sequence[Run]) -> None:
+        for group in [runs, *([run for run in runs if run.method == m] for m in METHODS)]:
+            whole = group is not runs
+            known = [(run, recipe) for run in group if (recipe := self.folder.recipe(run))]
+            for run, recipe in known[1:]:
+                first = shared_settings(known[0][1], whole=whole)
+                difference = differing(first, shared_settings(recipe, whole=whole))
+                if difference:
+                    msg = (
+                        f"got {difference} for run {run.name!r}, unlike {known[0][0].name!r}, "
+                        "expected the same settings for all runs of a task, that they can be "
+                        f"compared: keep others in another --runs_dir than {self.folder.path}"
+                    )
+                    raise ValueError(msg)
 
     # What is there
 
@@ -151,12 +182,12 @@ class Tables:
     # Tables
 
     def settings(self) -> str:
-        """How each task was trained; several lines where runs differ."""
+        """How each task was trained."""
         lines = []
         for task in self.tasks:
             recipes = (self.folder.recipe(run) for run in self.runs if run.task == task)
-            known = sorted({settings_line(one) for one in recipes if one})
-            lines += [f"- {TASKS[task].title}: {one}" for one in known or [NOT_RUN]]
+            known = next((settings_line(one) for one in recipes if one), NOT_RUN)
+            lines.append(f"- {TASKS[task].title}: {known}")
         return "\n".join(lines)
 
     def _head(self, first: str, *, last: str | None = None) -> list[str]:
@@ -222,9 +253,24 @@ class Tables:
                 layers += [""] * (depth - len(layers))
                 whole = Column({i: 100 * mean(one) for i, one in enumerate(shares)}, {}).cell
                 cells = [TASKS[task].title, f"{tau:g}", noise, *layers, whole]
-                lines.append(row([*cells, str(runs[0].samples)]))
+                lines.append(row([*cells, str(min(one.samples for one in runs))]))
             if not runs:
                 lines.append(row([TASKS[task].title, *[NOT_RUN] * (depth + 4)]))
+        return "\n".join(lines)
+
+    def moved(self) -> str:
+        """How far the masks of each tau move predictions, beside as many chosen by chance."""
+        lines = head(["task", "tau", "divergence", "by chance", "ratio"])
+        for task in self.tasks:
+            own = self.own_tau(task) or 0.0
+            asked = {run.tau for run in self.runs if run.task == task and run.method == "asa"}
+            for tau, place in sorted((own if one is None else one, one) for one in asked):
+                runs = self.masks(task, place)
+                found = [[one.divergence for one in runs], [one.chance for one in runs]]
+                cells = [f"{mean(each):.4f}" if runs else NOT_RUN for each in found]
+                ratios = [one.divergence / one.chance for one in runs if one.chance > 0]
+                whole = Column(dict(enumerate(ratios)), {}, 2).cell
+                lines.append(row([TASKS[task].title, f"{tau:g}", *cells, whole]))
         return "\n".join(lines)
 
     def text(self) -> str:
@@ -236,6 +282,7 @@ class Tables:
             ("Adversarial training (Table 4)", self.methods(("freelb", "smart"))),
             ("tau (Figure 4b)", self.sweep()),
             ("Masked units of the test split by layer, % (Figure 5)", self.masking()),
+            ("Divergence of the loss by the masks, and by as many by chance", self.moved()),
         ]
         return "\n\n".join([*(f"## {title}\n\n{part}" for title, part in parts), NOTE])
 

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,9 @@ def test_from_runs_to_tables(
     masks = cells(text, "Masked units")
     assert [line[:3] for line in masks[:2]] == [["SST-2", "0.3", "drawn"], ["SST-2", "0.3", "none"]]
     assert masks[0][-1] == "12"
+    moved = cells(text, "Divergence")
+    assert [line[:2] for line in moved] == [["SST-2", "0.1"], ["SST-2", "0.3"], ["WNUT-17", "0.5"]]
+    assert all(float(line[2]) >= 0 <= float(line[3]) for line in moved)
     content = json.loads(out.read_text())
     assert len(content["runs"]) == 9
     assert set(content["masked"]) == {"sst2", "wnut17"}
@@ -144,6 +148,10 @@ def test_from_runs_to_tables(
     assert cells(without, "ASA beside")[:2] == main[:2]
     assert cells(without, "ASA beside")[2][1:] == [NOT_RUN] * 4
     assert cells(without, "Masked units") == masks
+    assert cells(without, "Divergence") == moved
+    # With fewer samples they are measured anew.
+    asa.main([*words, "--mask_samples", "4"])
+    assert cells(capsys.readouterr().out, "Masked units")[0][-1] != "4"
     # Other data than those that were tested on.
     lines = (data / "sst2/test.tsv").read_text().replace("\t1\n", "\t0\n")
     (data / "sst2/test.tsv").write_text(lines)
@@ -242,6 +250,28 @@ def test_cells(tmp_path: Path) -> None:
     lines = tables.main().splitlines()
     assert lines[0] == "| model | STS-B (spearman) | mean |"
     assert lines[2] == "| plain | 85.0 ± 7.1 (2) | 85.0 |"
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "message"),
+    [
+        ("asa", {"backbone_dropout": 0.3}, "backbone_dropout 0.3 for run 'stsb-asa-seed1'"),
+        ("plain", {"lr": 0.5}, "optimizer.lr 0.5 for run 'stsb-plain-seed1'"),
+        ("freelb", {"lr": 0.5}, "optimizer.lr 0.5 for run 'stsb-freelb-seed1'"),
+        # ASA's own, which the others do not have.
+        ("asa", {"symmetric": True}, "symmetric True for run 'stsb-asa-seed1'"),
+    ],
+)
+def test_runs_of_other_settings_are_not_compared(
+    tmp_path: Path, method: str, settings: dict[str, Any], message: str
+) -> None:
+    made(tmp_path, {name: [0.8, 0.9] for name in ("plain", "asa", "freelb")})
+    run = Run("stsb", method, 1)
+    changed = recipe(run, Changes(settings=settings))
+    Folder(tmp_path).recipe_path(run).write_text(yaml.safe_dump(changed))
+    expected = re.escape(f"got model.{message}, unlike 'stsb-asa-seed0', expected the same")
+    with pytest.raises(ValueError, match=expected):
+        Tables(Folder(tmp_path), ["stsb"])
 
 
 def test_nothing_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
