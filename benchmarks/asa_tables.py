@@ -159,9 +159,11 @@ class Tables:
             self._columns[key] = Column(dict(sorted(values.items())), scores)
         return self._columns[key]
 
-    def compared(self, task: str, first: str, second: str = "plain") -> Compared | None:
-        """A method beside another at the seeds that both have; None where they have none."""
-        one, two = self.column(task, first).scores, self.column(task, second).scores
+    def compared(
+        self, task: str, first: str, second: str = "plain", *, tau: float | None = None
+    ) -> Compared | None:
+        """A method (ASA, of a tau) beside another at the seeds of both; None without any."""
+        one, two = self.column(task, first, tau).scores, self.column(task, second).scores
         seeds = sorted(one.keys() & two.keys())
         return compared([one[i] for i in seeds], [two[i] for i in seeds]) if seeds else None
 
@@ -196,19 +198,27 @@ class Tables:
 
     def main(self) -> str:
         """ASA beside plain fine-tuning: the form of the paper's Tables 1 and 2."""
-        lines = self._head("model", last="mean")
-        for method in ("plain", "asa"):
-            columns = [self.column(task, method) for task in self.tasks]
-            means = [mean(one.values.values()) for one in columns if one.values]
-            whole = f"{mean(means):.1f}" if means and len(means) == len(columns) else NOT_RUN
-            lines.append(row([TITLES[method], *(one.cell for one in columns), whole]))
-        found = [self.compared(task, "asa") for task in self.tasks]
-        known = [one for one in found if one is not None]
-        whole = f"{mean(one.mean for one in known):+.1f}" if len(known) == len(found) else NOT_RUN
-        lines.append(row(["difference (95 %)", *map(shown_difference, found), whole]))
-        lines.append(row(["p", *map(shown_p, found), ""]))
-        lines.append(row(["p, signs of seeds alone", *map(shown_flips, found), ""]))
+        lines = [*self._head("model", last="mean"), self._scores("plain")]
+        swept = {run.tau for run in self.runs if run.tau is not None}
+        for tau in (None, *sorted(swept)):
+            lines.append(self._scores("asa", tau))
+            found = [self.compared(task, "asa", tau=tau) for task in self.tasks]
+            known = [one for one in found if one is not None]
+            gain = (
+                f"{mean(one.mean for one in known):+.1f}" if len(known) == len(found) else NOT_RUN
+            )
+            lines.append(row(["difference (95 %)", *map(shown_difference, found), gain]))
+            lines.append(row(["p", *map(shown_p, found), ""]))
+            lines.append(row(["p, signs of seeds alone", *map(shown_flips, found), ""]))
         return "\n".join(lines)
+
+    def _scores(self, method: str, tau: float | None = None) -> str:
+        """A row: its score on each task, and their mean where it has all."""
+        columns = [self.column(task, method, tau) for task in self.tasks]
+        means = [mean(one.values.values()) for one in columns if one.values]
+        whole = f"{mean(means):.1f}" if means and len(means) == len(columns) else NOT_RUN
+        title = TITLES[method] + ("" if tau is None else f", tau {tau:g}")
+        return row([title, *(one.cell for one in columns), whole])
 
     def methods(self, names: Iterable[str]) -> str:
         """Some methods beside plain fine-tuning and ASA: the form of Tables 3 and 4."""

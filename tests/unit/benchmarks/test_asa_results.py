@@ -119,8 +119,12 @@ def test_from_runs_to_tables(
     main = cells(text, "ASA beside")
     assert [line[0] for line in main][:3] == ["plain", "ASA", "difference (95 %)"]
     assert all("(2)" in line[1] and "(1)" in line[2] for line in main[:2])
-    assert [line[3] for line in main] == [NOT_RUN] * 5
+    assert [line[3] for line in main] == [NOT_RUN] * 9
     assert main[4][1].endswith("(least 0.50)")
+    # Of a sweep there is one seed of one task.
+    assert main[5][0] == "ASA, tau 0.1"
+    assert "(1)" in main[5][1]
+    assert main[5][2] == main[7][1] == NOT_RUN
     rules = cells(text, "Masking rules")
     assert [line[1] == NOT_RUN for line in rules] == [False, True, False, True, False]
     assert [line[1] == NOT_RUN for line in cells(text, "Adversarial")] == [
