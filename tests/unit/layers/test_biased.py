@@ -20,7 +20,7 @@ from layers.attention.registry import ENTRY
 from layers.noise import sample_seeds
 from layers.pretrained import load_encoder, save_model
 from layers.shared_dropout import SharedDropout, SharedLinear
-from tests.unit.layers.small_encoders import ARCHITECTURES
+from tests.unit.layers.small_encoders import ARCHITECTURES, untried
 
 EVERY = pytest.mark.parametrize("name", ARCHITECTURES)
 MORE = {
@@ -498,7 +498,7 @@ OTHERS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_encoders_whose_attention_cannot_be_biased(name: str) -> None:
-    encoder = build_encoder({**OTHERS[name], "vocab_size": 60})
+    encoder = untried({**OTHERS[name], "vocab_size": 60})
     kind = OTHERS[name]["model_type"]
     with pytest.raises(ValueError, match=f"kind '{kind}', whose attention cannot") as error:
         BiasedAttention(encoder)
