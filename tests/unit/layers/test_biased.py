@@ -517,6 +517,14 @@ def test_t5_cannot_either() -> None:
         BiasedAttention(encoder)
 
 
+def test_several_layers_in_one_are_refused() -> None:
+    """There are more attentions than layers: an adversary would have no mask for the last ones."""
+    encoder = encoder_of("albert", inner_group_num=2)
+    with pytest.raises(ValueError, match=r"albert of inner_group_num=2, .* inner_group_num=1"):
+        BiasedAttention(encoder)
+    assert not any(isinstance(module, SharedDropout) for module in encoder.modules())
+
+
 def test_twice_is_once_too_often() -> None:
     encoder, attention = biased("bert")
     with pytest.raises(ValueError, match="a bert whose attention is biased already"):
