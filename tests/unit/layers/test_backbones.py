@@ -1,6 +1,7 @@
 """Trainable encoders, cut behind their word embeddings: nothing else about them changes."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any, Literal
@@ -284,8 +285,11 @@ def test_neither_folder_nor_name(folder: Path) -> None:
         load_encoder(str(folder / "model.safetensors"))
     with pytest.raises(ValueError, match=r"no folder, expected one .* or a hub name: pre-training"):
         load_encoder("runs/absent/backbone")
-    with pytest.raises(ValueError, match="no folder"):
-        load_encoder(str(folder / "absent"))
+    for name in (str(folder / "absent"), "./absent", "./runs/absent", "../absent"):
+        with pytest.raises(ValueError, match=f"'{re.escape(name)}', which is no folder, expected"):
+            load_encoder(name)
+    with pytest.raises(ValueError, match=r"'~/absent', which is no folder \(~ is left as it is: w"):
+        load_encoder("~/absent")
 
 
 # Architectures
