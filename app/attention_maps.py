@@ -216,8 +216,7 @@ class Model:
             return [], f"{float(logits):.3f}"
         if task == "tagging":
             tags = [names[int(logits[start].argmax())] for start in reading.starts]
-            words = [reading.tokens[0][start] for start in reading.starts]
-            return list(zip(words, tags, strict=True)), " ".join(tags)
+            return list(zip(reading.words, tags, strict=True)), " ".join(tags)
         probabilities = [f"{value:.4f}" for value in logits.softmax(dim=-1).tolist()]
         return list(zip(names, probabilities, strict=True)), names[int(logits.argmax())]
 

@@ -18,12 +18,14 @@ class Reading:
     Attributes:
         batch: it alone: one row, or for multiple choice one for each choice.
         tokens: of each row.
-        starts: place of the first token of each word, for tagging.
+        words: whole, for tagging; those that are not cut off.
+        starts: place of the first token of each of them.
         cut: whether it is longer than the model reads.
     """
 
     batch: Batch
     tokens: list[list[str]]
+    words: tuple[str, ...]
     starts: tuple[int, ...]
     cut: bool
 
@@ -66,10 +68,12 @@ def read(classifier: Classifier, sample: Sample) -> Reading:
         sample: see `sample_of`.
     """
     tokenizer = classifier.require_tokenizer()
+    words: tuple[str, ...] = ()
     starts: tuple[int, ...] = ()
     if isinstance(sample, Words):
         (worded,) = tokenizer.encode_words([sample])
         encodings, starts = [worded.encoding], worded.starts
+        words = sample.words[: len(starts)]
         tokens = [_pieces(tokenizer, sample, starts, worded.encoding.input_ids)]
     else:
         texts: list[Text] = [*sample.pairs] if isinstance(sample, Choices) else [sample]
@@ -87,6 +91,7 @@ def read(classifier: Classifier, sample: Sample) -> Reading:
     return Reading(
         batch=batch.to(classifier.device),
         tokens=tokens,
+        words=words,
         starts=starts,
         cut=any(encoding.truncated for encoding in encodings),
     )

@@ -3,10 +3,10 @@
 import json
 import re
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
@@ -113,18 +113,48 @@ def check_settings(architecture: dict[str, Any]) -> None:
 
 
 def check_reads_text(model: "PreTrainedModel") -> None:
-    """Raise ValueError unless a model encodes texts by itself, beginning with word embeddings."""
+    """Raise ValueError unless a model encodes texts by itself, beginning with word embeddings.
+
+    Decoders do not: each of their tokens sees those before it alone, so the first sees no text.
+    """
     try:
         words = model.get_input_embeddings()
     except NotImplementedError:
         words = None
     plain = isinstance(words, nn.Embedding) and hasattr(model.config, "hidden_size")
+    found = None
     if not plain or model.config.is_encoder_decoder:
+        found = "no text encoder"
+    elif _is_causal(model):
+        found = "a decoder, whose first token sees nothing of the text behind it"
+    if found is not None:
         msg = (
-            f"got a backbone of type {model.config.model_type}, which is no text encoder, "
-            "expected one such as bert, roberta, albert, distilbert or deberta"
+            f"got a backbone of type {model.config.model_type}, which is {found}, "
+            "expected one such as bert, roberta, albert, distilbert or deberta, without is_decoder"
         )
         raise ValueError(msg)
+
+
+def _is_causal(model: "PreTrainedModel") -> bool:
+    """Whether tokens see none behind them; of kinds that do not say so it is tried on two."""
+    from transformers import MODEL_FOR_MASKED_LM_MAPPING
+
+    if any(getattr(model.config, name, False) for name in ("is_decoder", "causal")):
+        return True
+    words = cast("nn.Embedding", model.get_input_embeddings()).weight
+    # Masked words are guessed from both sides. Without memory for weights nothing can be tried.
+    if type(model.config) in MODEL_FOR_MASKED_LM_MAPPING or words.is_meta:
+        return False
+    padding = getattr(model.config, "pad_token_id", None)
+    one, two = [token for token in range(3) if token != padding][:2]
+    ids = torch.tensor([[one, one], [one, two], [two, one]], device=words.device)
+    encoder, training = model.base_model, model.training
+    encoder.train(mode=False)
+    with torch.no_grad():
+        hidden: Tensor = encoder(input_ids=ids, attention_mask=torch.ones_like(ids))[0]
+    encoder.train(training)
+    # Layers that pass nothing on between tokens, in either direction, are another matter.
+    return torch.equal(hidden[0, 0], hidden[1, 0]) and not torch.equal(hidden[0, 1], hidden[2, 1])
 
 
 def architecture_of(model: "PreTrainedModel") -> dict[str, Any]:

@@ -76,11 +76,13 @@ def check_backbone(name_or_path: str) -> None:
         )
         raise ValueError(msg)
     # Names on the hub have at most one stroke.
-    if not path.is_dir() and (path.is_absolute() or len(path.parts) > 2 or ".." in path.parts):
+    only_folder = path.is_absolute() or len(path.parts) > 2 or ".." in path.parts
+    if (only_folder or name_or_path.startswith(("./", "~"))) and not path.is_dir():
+        home = " (~ is left as it is: write the whole path)" * name_or_path.startswith("~")
         msg = (
-            f"got backbone {name_or_path!r}, which is no folder, expected one with config.json and "
-            "weights, or a hub name: pre-training (--model MaskedLM) writes a folder at its end, "
-            "runs/NAME/backbone"
+            f"got backbone {name_or_path!r}, which is no folder{home}, expected one with "
+            "config.json and weights, or a hub name: pre-training (--model MaskedLM) writes a "
+            "folder at its end, runs/NAME/backbone"
         )
         raise ValueError(msg)
 

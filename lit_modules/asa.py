@@ -13,7 +13,7 @@ from torch import Tensor
 
 from layers.attention.adversarial import Masks
 from layers.backbones import Pooling
-from lit_modules.attention_masking import AttentionMasking, Masking, Penalty, Reversal
+from lit_modules.attention_masking import AttentionMasking, Masking, Penalty, Reversal, check_finite
 from lit_modules.base import labels_of
 from lit_modules.fine_tuning import FineTuning
 from lit_modules.masked_attention import MaskedAttention
@@ -124,9 +124,8 @@ class ASA(MaskedAttention, FineTuning):
             warmup=warmup,
             decay=decay,
         )
-        if not 0 <= alpha < float("inf") or not 0 < adversary_lr_factor < float("inf"):
-            msg = f"got {alpha=}, {adversary_lr_factor=}, expected finite numbers, none negative"
-            raise ValueError(msg)
+        check_finite("alpha", alpha)
+        check_finite("adversary_lr_factor", adversary_lr_factor, zero=False)
         self.masking = AttentionMasking(
             masking,
             tau=tau,

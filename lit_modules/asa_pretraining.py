@@ -13,7 +13,7 @@ from torch import Tensor
 
 from layers.attention.masks import Masks
 from layers.divergence import divergence, symmetric_divergence
-from lit_modules.attention_masking import AttentionMasking, Masking, Penalty, Reversal
+from lit_modules.attention_masking import AttentionMasking, Masking, Penalty, Reversal, check_finite
 from lit_modules.masked_attention import MaskedAttention
 from lit_modules.masked_lm import Hidden, MaskedLM, judged, only
 from lit_modules.processes import batch_weight, global_means
@@ -145,9 +145,8 @@ class ASAPretraining(MaskedAttention, MaskedLM):
             warmup=warmup,
             decay=decay,
         )
-        if not 0 <= alpha < float("inf") or not 0 < adversary_lr_factor < float("inf"):
-            msg = f"got {alpha=}, {adversary_lr_factor=}, expected finite numbers, none negative"
-            raise ValueError(msg)
+        check_finite("alpha", alpha)
+        check_finite("adversary_lr_factor", adversary_lr_factor, zero=False)
         self.masking = AttentionMasking(
             masking,
             tau=tau,

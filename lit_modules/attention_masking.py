@@ -24,6 +24,20 @@ POINTS = 20
 """Parts of a training for which the share of the masked units is kept."""
 
 
+def check_finite(name: str, value: float, *, zero: bool = True) -> None:
+    """Raise ValueError unless a setting is finite and not negative.
+
+    Args:
+        name: of the setting.
+        value: that it has.
+        zero: whether it may be 0.
+    """
+    if not math.isfinite(value) or value < 0 or (value == 0 and not zero):
+        least = "of at least 0" if zero else "above 0"
+        msg = f"got {name}={value}, expected a finite number {least}"
+        raise ValueError(msg)
+
+
 class AttentionMasking(nn.Module):
     """Decides what is masked in a pass over a batch, and what that costs the adversary.
 
@@ -70,13 +84,11 @@ class AttentionMasking(nn.Module):
                 f"{', '.join(get_args(Masking))}; mean or sum; constant or rising"
             )
             raise ValueError(msg)
-        numbers = (tau, reversal)
-        positive = temperature > 0 and 0 < initial_keep < 1 and min(numbers) >= 0
-        if not positive or not math.isfinite(sum(numbers) + temperature):
-            msg = (
-                f"got {tau=}, {reversal=}, {temperature=}, {initial_keep=}, expected finite "
-                "numbers of at least 0, a positive temperature, and a share between 0 and 1"
-            )
+        check_finite("tau", tau)
+        check_finite("reversal", reversal)
+        check_finite("temperature", temperature, zero=False)
+        if not 0 < initial_keep < 1:
+            msg = f"got {initial_keep=}, expected a share above 0 and below 1"
             raise ValueError(msg)
         shares = [share] if schedule is None else [share, *schedule]
         if not all(0 <= one < 1 for one in shares) or (schedule is not None and len(schedule) < 2):

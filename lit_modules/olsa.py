@@ -16,6 +16,7 @@ from layers.attention.additive import Activation
 from layers.attention.bounds import Bound
 from layers.frozen_backbone import FrozenBackbone
 from layers.orthogonal import Method
+from layers.pretrained import check_backbone
 from lit_modules.certified import CertifiedClassifier
 from lit_modules.radius import Loss, Margin, RadiusObjective, Schedule
 from lit_modules.schedule import Decay
@@ -143,6 +144,7 @@ class OLSA(CertifiedClassifier):
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
         if self.backbone is None:
             return super().build_tokenizer(texts)
+        check_backbone(self.backbone)
         return PretrainedTokenizer.from_pretrained(self.backbone, max_length=self.max_length)
 
     def configure_model(self) -> None:

@@ -64,8 +64,8 @@ class PretrainedTokenizer(Tokenizer):
             max_length: see the class; not above what the backbone was made for.
 
         Raises:
-            ValueError: neither a folder nor reachable on the hub, no fast tokenizer, or
-                `max_length` above the backbone's.
+            ValueError: neither a folder nor reachable on the hub, no fast tokenizer, one without a
+                word, or `max_length` above the backbone's.
         """
         from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -89,6 +89,17 @@ class PretrainedTokenizer(Tokenizer):
         if not isinstance(wrapped, PreTrainedTokenizerFast):
             kind = type(wrapped).__name__
             msg = f"got {name_or_path!r} with tokenizer {kind}, expected a fast tokenizer"
+            raise ValueError(msg)
+        # Without files of a tokenizer, transformers makes one up that maps all texts to one.
+        if wrapped.get_vocab().keys() <= set(wrapped.all_special_tokens):
+            where = "folder" if Path(name_or_path).is_dir() else "hub id"
+            msg = (
+                f"got {where} {name_or_path!r}, whose tokenizer has special tokens alone and knows "
+                "no text, expected the tokenizer's files beside config.json: tokenizer.json, or "
+                "what it can be made from, such as vocab.txt (BERT), vocab.json and merges.txt "
+                "(RoBERTa) or a SentencePiece model (ALBERT): copy those the backbone was trained "
+                "with"
+            )
             raise ValueError(msg)
         if max_length > wrapped.model_max_length:
             msg = (

@@ -47,7 +47,8 @@ class BiasedAttention:
             tape, and its attention function becomes ours.
 
     Raises:
-        ValueError: of another kind, a decoder, or one whose attention is biased already.
+        ValueError: of another kind, a decoder, an ALBERT of several layers in one, or one whose
+            attention is biased already.
     """
 
     def __init__(self, encoder: "PreTrainedModel") -> None:
@@ -57,6 +58,13 @@ class BiasedAttention:
             msg = (
                 f"got a backbone of the kind {kind!r}, whose attention cannot be biased, expected "
                 f"an encoder, one of {', '.join(BIASABLE)}"
+            )
+            raise ValueError(msg)
+        inner = getattr(encoder.config, "inner_group_num", 1)
+        if inner != 1:
+            msg = (
+                f"got an {kind} of inner_group_num={inner}, which attends as often in each layer, "
+                "expected inner_group_num=1: masks are counted by layers"
             )
             raise ValueError(msg)
         if any(hasattr(module, ENTRY) for module in modules):

@@ -175,6 +175,18 @@ def test_other_tasks(tmp_path: Path, task: TaskName, pairs: list[str], answers: 
         assert other.plain.answers == found.plain.answers
 
 
+def test_words_are_tagged_whole(tmp_path: Path) -> None:
+    saved(tmp_path / "a.ckpt", asa(), task="tagging")
+    words = ["goodness", "is", "not-a-good-film-and-very-long-indeed", *["long"] * 30]
+    found = attend(tmp_path / "a.ckpt", " ".join(words))
+    assert found.cut
+    assert found.tokens[2].startswith("##")
+    tagged = [word for word, _ in found.plain.answers]
+    assert 3 < len(tagged) < len(words)
+    assert tagged == words[: len(tagged)]
+    assert len(found.plain.prediction.split()) == len(tagged)
+
+
 def test_a_method_without_an_encoder(tmp_path: Path) -> None:
     build: Build = plain()
     saved(tmp_path / "a.ckpt", build)

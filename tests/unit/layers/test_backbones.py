@@ -1,6 +1,7 @@
 """Trainable encoders, cut behind their word embeddings: nothing else about them changes."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +14,7 @@ from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassificat
 from layers.architectures import architecture_of, build_encoder, build_masked_lm, check_settings
 from layers.backbones import Backbone, BackboneClassifier
 from layers.pretrained import check_fits, load_encoder, load_masked_lm, save_model
-from tests.unit.layers.small_encoders import ARCHITECTURES
+from tests.unit.layers.small_encoders import ARCHITECTURES, untried
 
 every = pytest.mark.parametrize("kind", ARCHITECTURES)
 LENGTHS = torch.tensor([9, 5, 7])
@@ -284,8 +285,11 @@ def test_neither_folder_nor_name(folder: Path) -> None:
         load_encoder(str(folder / "model.safetensors"))
     with pytest.raises(ValueError, match=r"no folder, expected one .* or a hub name: pre-training"):
         load_encoder("runs/absent/backbone")
-    with pytest.raises(ValueError, match="no folder"):
-        load_encoder(str(folder / "absent"))
+    for name in (str(folder / "absent"), "./absent", "./runs/absent", "../absent"):
+        with pytest.raises(ValueError, match=f"'{re.escape(name)}', which is no folder, expected"):
+            load_encoder(name)
+    with pytest.raises(ValueError, match=r"'~/absent', which is no folder \(~ is left as it is: w"):
+        load_encoder("~/absent")
 
 
 # Architectures
@@ -313,6 +317,42 @@ def test_architectures_that_cannot_be(changes: dict[str, Any], message: str, bui
     with pytest.raises(ValueError, match=message) as caught, torch.device("meta"):
         build({**base, **changes})
     assert "\n" not in str(caught.value)
+
+
+DECODERS: dict[str, dict[str, Any]] = {
+    "gpt2": {"n_embd": 16, "n_layer": 2, "n_head": 2, "bos_token_id": 1, "eos_token_id": 1},
+    "bert": {**ARCHITECTURES["bert"], "is_decoder": True},
+    "xlm": {"emb_dim": 16, "n_layers": 2, "n_heads": 2, "causal": True},
+}
+
+
+@pytest.mark.parametrize("kind", DECODERS)
+def test_decoders_are_refused(kind: str, tmp_path: Path) -> None:
+    """Their first token sees itself alone: a classifier of it would never see the text."""
+    architecture = {**DECODERS[kind], "model_type": kind, "vocab_size": 50}
+    message = f"type {kind}, which is a decoder, .* expected one such as bert, .* without is_decod"
+    with pytest.raises(ValueError, match=message):
+        build_encoder(architecture)
+    untried(architecture).save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        load_encoder(str(tmp_path))
+
+
+XLNET = {"model_type": "xlnet", "d_model": 16, "n_layer": 2, "n_head": 2, "d_inner": 24}
+
+
+@pytest.mark.parametrize("layers", [0, 2])
+def test_kinds_that_guess_no_masked_words_are_tried(layers: int) -> None:
+    """XLNet is no masked language model, and sees both sides; without layers, neither."""
+    torch.manual_seed(3)
+    encoder = build_encoder({**XLNET, "n_layer": layers, "vocab_size": 50})
+    assert encoder.training
+    after = torch.rand(1)
+    torch.manual_seed(3)
+    untried({**XLNET, "n_layer": layers, "vocab_size": 50})
+    assert torch.equal(torch.rand(1), after)  # nothing was drawn
+    with torch.device("meta"):
+        build_encoder({**XLNET, "n_layer": layers, "vocab_size": 50})
 
 
 @every

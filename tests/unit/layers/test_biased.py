@@ -20,7 +20,7 @@ from layers.attention.registry import ENTRY
 from layers.noise import sample_seeds
 from layers.pretrained import load_encoder, save_model
 from layers.shared_dropout import SharedDropout, SharedLinear
-from tests.unit.layers.small_encoders import ARCHITECTURES
+from tests.unit.layers.small_encoders import ARCHITECTURES, untried
 
 EVERY = pytest.mark.parametrize("name", ARCHITECTURES)
 MORE = {
@@ -498,7 +498,7 @@ OTHERS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_encoders_whose_attention_cannot_be_biased(name: str) -> None:
-    encoder = build_encoder({**OTHERS[name], "vocab_size": 60})
+    encoder = untried({**OTHERS[name], "vocab_size": 60})
     kind = OTHERS[name]["model_type"]
     with pytest.raises(ValueError, match=f"kind '{kind}', whose attention cannot") as error:
         BiasedAttention(encoder)
@@ -515,6 +515,14 @@ def test_t5_cannot_either() -> None:
     )
     with pytest.raises(ValueError, match="kind 't5', whose attention cannot be biased"):
         BiasedAttention(encoder)
+
+
+def test_several_layers_in_one_are_refused() -> None:
+    """There are more attentions than layers: an adversary would have no mask for the last ones."""
+    encoder = encoder_of("albert", inner_group_num=2)
+    with pytest.raises(ValueError, match=r"albert of inner_group_num=2, .* inner_group_num=1"):
+        BiasedAttention(encoder)
+    assert not any(isinstance(module, SharedDropout) for module in encoder.modules())
 
 
 def test_twice_is_once_too_often() -> None:

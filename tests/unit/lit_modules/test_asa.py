@@ -285,16 +285,16 @@ def test_the_learning_rate_of_the_adversary() -> None:
     ("settings", "message"),
     [
         ({"masking": "some"}, "got masking='some'.*expected one of adversarial, bernoulli"),
-        ({"tau": -1.0}, "got tau=-1.0"),
-        ({"temperature": 0.0}, "temperature=0.0.*positive temperature"),
-        ({"initial_keep": 1.0}, "initial_keep=1.0"),
+        ({"tau": -1.0}, "^got tau=-1.0, expected a finite number of at least 0$"),
+        ({"temperature": 0.0}, "^got temperature=0.0, expected a finite number above 0$"),
+        ({"initial_keep": 1.0}, "^got initial_keep=1.0, expected a share above 0 and below 1$"),
         ({"masking": "bernoulli", "share": 1.0}, "got share=1.0.*below 1"),
         ({"masking": "scheduled"}, "schedule=None, expected a schedule for masking scheduled"),
         ({"schedule": [0.1, 0.2]}, "expected a schedule for masking scheduled, and for no other"),
         ({"masking": "scheduled", "schedule": [0.1]}, "at least two of them"),
-        ({"alpha": float("nan")}, "got alpha=nan"),
-        ({"adversary_lr_factor": 0.0}, "adversary_lr_factor=0.0"),
-        ({"reversal": float("inf")}, "reversal=inf"),
+        ({"alpha": float("nan")}, "^got alpha=nan, expected a finite number of at least 0$"),
+        ({"adversary_lr_factor": 0.0}, "^got adversary_lr_factor=0.0, expected .* above 0$"),
+        ({"reversal": float("inf")}, "^got reversal=inf, expected a finite number of at least 0$"),
     ],
 )
 def test_settings_that_make_no_sense(settings: dict[str, Any], message: str) -> None:

@@ -122,8 +122,10 @@ def test_foreign_tokenizer_is_refused(bert: str) -> None:
 
 def test_no_backbone_there() -> None:
     module = olsa(backbone="./nowhere")()
+    with pytest.raises(ValueError, match=r"got backbone './nowhere', which is no folder"):
+        module.build_tokenizer([])
     module.attach(WordTokenizer.build(SINGLE, max_length=8), ["a", "b"])
-    with pytest.raises(ValueError, match=r"got backbone './nowhere', from which no encoder could"):
+    with pytest.raises(ValueError, match=r"got backbone './nowhere', which is no folder"):
         module.configure_model()
 
 

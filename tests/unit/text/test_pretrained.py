@@ -1,9 +1,11 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from transformers import AutoTokenizer
 
+from tests.unit.layers.small_encoders import ARCHITECTURES
 from text import PretrainedTokenizer, Span, Text, tokenizer_from_state
 
 TEXTS: list[Text] = ["A good film.", ("Is it?", "It isn't, caf\u00e9."), "", "word " * 40]
@@ -71,6 +73,32 @@ def test_absent_tokenizers_say_both_ways_to_get_one(
         PretrainedTokenizer.from_pretrained(name)
     with pytest.raises(ValueError, match="no tokenizer could be loaded"):
         PretrainedTokenizer.from_pretrained(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "architecture",
+    [
+        *ARCHITECTURES.values(),
+        *({"model_type": name} for name in ("electra", "camembert", "xlm-roberta", "mpnet")),
+    ],
+    ids=lambda architecture: architecture["model_type"],
+)
+def test_a_folder_without_tokenizer_is_refused(
+    architecture: dict[str, Any], tmp_path: Path
+) -> None:
+    """transformers would make one up of special tokens alone, to which all texts are the same."""
+    (tmp_path / "config.json").write_text(json.dumps(architecture))
+    with pytest.raises(ValueError, match=r"special tokens alone .*: tokenizer\.json, or") as caught:
+        PretrainedTokenizer.from_pretrained(str(tmp_path), max_length=24)
+    assert f"got folder {str(tmp_path)!r}" in str(caught.value)
+
+
+def test_a_folder_with_words_alone_is_a_tokenizer(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good"]
+    (tmp_path / "vocab.txt").write_text("\n".join(words))
+    ours = PretrainedTokenizer.from_pretrained(str(tmp_path), max_length=24)
+    assert ours.encode(["good"])[0].input_ids == [2, 5, 3]
 
 
 def test_broken_definitions_are_refused() -> None:
