@@ -10,6 +10,7 @@ from datamodules.encoded import EncodedTexts
 from datamodules.examples import (
     Example,
     Label,
+    Unlabelled,
     checked,
     fingerprint,
     label_index,
@@ -96,6 +97,7 @@ class TextDataModule(Splits):
         self.save_hyperparameters(logger=False)
         self.limit_train = limit_train
         self.class_names = list(self.classes)
+        self._predicts = False
         self._examples: dict[Split, list[Example]] = {}
         self._encoded: dict[Split, tuple[Tokenizer, EncodedTexts]] = {}
         self._digests: dict[str, str] = {}
@@ -141,7 +143,13 @@ class TextDataModule(Splits):
                     self._from_hub(part, cached=False)
 
     def setup(self, stage: str | None = None) -> None:
-        for split in self._splits(stage):
+        splits = self._splits(stage)
+        if "test" in splits and self._predicts != (stage == "predict"):
+            # Read anew: of rows with and without label, all are predicted, but not all are tested.
+            self._predicts = stage == "predict"
+            self._examples.pop("test", None)
+            self._encoded.pop("test", None)
+        for split in splits:
             if split not in self._examples:
                 self._load(split)
 
@@ -190,13 +198,16 @@ class TextDataModule(Splits):
             place = f"hub dataset {self.hub_id}, split {self._hub_name(part)}"
         if not part.startswith(split):
             log.warning("%s: no labelled %s split, %s is used for it", self.corpus, split, place)
+        unlabelled: Unlabelled = "drop" if self.drop_unlabelled else "bad"
+        if split == "test" and not self.drop_unlabelled:
+            unlabelled = "keep" if self._predicts else "all or none"
         return to_examples(
             rows,
             place,
             parse=self._parse,
             label_column=self.label_column,
             on_bad_row=self.on_bad_row,
-            unlabelled="drop" if self.drop_unlabelled else "keep" if split == "test" else "bad",
+            unlabelled=unlabelled,
         )
 
     def examples(self, split: Split) -> list[Example]:
