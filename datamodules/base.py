@@ -36,15 +36,14 @@ _NEEDED: dict[str, tuple[Split, ...]] = {
 
 
 class TextDataModule(Splits):
-    """A corpus of texts with labels; subclasses say which.
+    """A corpus of texts with labels; subclasses say which, and what `data_dir` holds.
 
     A split is read from `DIR/<corpus>/<split>.<jsonl|tsv|csv|parquet>[.gz]`; where there is no such
     file, the `datasets` library fetches it from the hub. Corpora in other formats or in several
     files for a split say so by `endings`, `_parts` and `_rows`.
 
     Args:
-        data_dir: folder DIR that holds a folder of the corpus's name with a file for each split;
-            everything comes from the hub if not given.
+        data_dir: folder DIR that holds a folder of the corpus's name with a file for each split.
         batch_size: training texts per batch and process.
         eval_batch_size: texts per batch and process in validation, test and prediction.
         num_workers: processes that assemble batches; texts are encoded before, so 0 is fast.
