@@ -1,6 +1,7 @@
 """What all corpora share: where rows come from, loaders, and batches that a resume repeats."""
 
 import logging
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -58,8 +59,6 @@ class TextDataModule(Splits):
     """What is asked of a text."""
     target_range: tuple[float, float] = (0.0, 1.0)
     """Least and greatest target, where the task is regression."""
-    classes: ClassVar[tuple[str, ...]]
-    """Class names, by the index that stands for them in files and results."""
     holdout: ClassVar[float] = 0.0
     """Share of the training rows that validate, in corpora without validation rows of their own."""
     drop_unlabelled: ClassVar[bool] = False
@@ -102,6 +101,11 @@ class TextDataModule(Splits):
         self._digests: dict[str, str] = {}
 
     # What a corpus is
+
+    @property
+    @abstractmethod
+    def classes(self) -> tuple[str, ...]:
+        """Class names, by the index that stands for them in files and results."""
 
     @property
     def num_classes(self) -> int:

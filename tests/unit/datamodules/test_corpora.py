@@ -8,7 +8,7 @@ import pytest
 from jsonargparse import ArgumentParser
 
 import datamodules
-from datamodules import DataError, Example, TextDataModule, TextFiles
+from datamodules import Corpus, DataError, Example, TextDataModule, TextFiles
 from datamodules.splits import Split
 from datamodules.user_files import UserFiles
 from text import WordTokenizer
@@ -51,6 +51,14 @@ def test_layout_on_disk(
     assert (batch.segment_ids is not None) == module.pairs
 
 
+def test_command_lines_list_corpora_and_no_base_class_but_their_own() -> None:
+    parser = ArgumentParser()
+    parser.add_subclass_arguments(Corpus, "data")
+    shown = "".join(parser.format_help().split()).partition("knownsubclasses:")[2].rstrip(")")
+    found = {name.rpartition(".")[2] for name in shown.split(",") if name[:11] == "datamodules"}
+    assert found == {*datamodules.CORPORA, "Corpus"}
+
+
 @pytest.mark.parametrize("name", sorted(datamodules.CORPORA))
 def test_help_tells_files_and_columns(name: str) -> None:
     kind = datamodules.CORPORA[name]
@@ -68,7 +76,7 @@ def test_help_tells_files_and_columns(name: str) -> None:
         for column in (*kind.text_columns, kind.label_column):
             assert f"`{column}`" in shown
     if kind.task == "classification":
-        assert f"`label`({','.join(kind.classes)})".replace(" ", "") in shown
+        assert f"`label`({','.join(kind().class_names)})".replace(" ", "") in shown
     hub = ",".join(part for part in (kind.hub_id, kind.hub_config) if part)
     assert (f"comefromthehub({hub})" if hub else "notonthehub") in shown
     tested = "Without`test`,`validation`istestedon" in shown
