@@ -13,7 +13,8 @@ from app.run_directory import RunDirectory
 from lit_modules import METHODS, AdversarialTraining, Classifier
 from lit_modules.adversaries import ADVERSARIES
 
-_NAME = re.compile(r"[A-Za-z_]\w*")
+_NAME = re.compile(r"(?:(?:datamodules|lit_modules)\.(?:\w+\.)*)?([A-Za-z_]\w*)")
+"""A class of ours, with or without its module; other names with dots are somebody else's."""
 TRAINING = ("train", "fit")
 COMMON = (
     "seed_everything",
@@ -64,7 +65,7 @@ def check_classes(argv: Sequence[str]) -> None:
     """Say which classes there are, where one is named that is not there.
 
     Raises:
-        ValueError: a name without dots (with them, it is a class of somebody else's) is unknown.
+        ValueError: a name is none of ours, or that of a base class, which others are made from.
     """
     classifiers = [name for name, cls in METHODS.items() if issubclass(cls, Classifier)]
     wrapped = [name for name in classifiers if name != AdversarialTraining.__name__]
@@ -77,7 +78,8 @@ def check_classes(argv: Sequence[str]) -> None:
             continue
         if "=" not in word:
             value = words[i + 1] if i + 1 < len(words) else ""
-        if _NAME.fullmatch(value) and value != "null" and value not in known[key]:
+        name = _NAME.fullmatch(value)
+        if name is not None and name[1] not in (*known[key], "null"):
             msg = f"got {key} {value}, expected one of {', '.join(known[key])}"
             raise ValueError(msg)
 

@@ -134,7 +134,8 @@ class AttackEvaluator(StandIn):
         if any(example.label is None for example in chosen):
             msg = (
                 f"{data.corpus}: got a {data.split} split without labels, expected labels: an "
-                "attack succeeds where the gold class is left; try --attack.split validation"
+                "attack succeeds where the gold class is left; try --attack.split validation, if "
+                "the corpus has one"
             )
             raise ValueError(msg)
         return [

@@ -11,6 +11,11 @@ class AGNews(TextDataModule):
     120,000 items to train and 7,600 to test, a quarter of them of each topic. There is no
     validation split: one training item in 20, drawn once and for all, validates, unless there is a
     `validation` file on disk.
+
+    Args:
+        data_dir: folder DIR with `ag_news/<split>.<jsonl|tsv|csv|parquet>[.gz]`: columns `text` and
+            `label` (World, Sports, Business, Sci/Tech). Without `validation`, one training row in
+            20 validates. Other absent files come from the hub (fancyzhx/ag_news).
     """
 
     corpus = "ag_news"

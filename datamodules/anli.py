@@ -17,8 +17,9 @@ class ANLI(TextDataModule):
         rounds: those that are read, for all splits; all three if not given.
         tested: the split that is tested on; `validation` is for folders that hold no test files,
             and is to be reported beside a figure.
-        data_dir: folder DIR with `anli/<split>_r<round>.<jsonl|tsv|csv|parquet>[.gz]`; everything
-            comes from the hub if not given.
+        data_dir: folder DIR with `anli/<split>_r<round>.<jsonl|tsv|csv|parquet>[.gz]`: columns
+            `premise`, `hypothesis` and `label` (entailment, neutral, contradiction). Absent files
+            come from the hub (facebook/anli).
         batch_size: training texts per batch and process.
         eval_batch_size: texts per batch and process in validation, test and prediction.
         num_workers: processes that assemble batches; texts are encoded before, so 0 is fast.

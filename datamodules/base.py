@@ -1,6 +1,7 @@
 """What all corpora share: where rows come from, loaders, and batches that a resume repeats."""
 
 import logging
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -10,6 +11,7 @@ from datamodules.encoded import EncodedTexts
 from datamodules.examples import (
     Example,
     Label,
+    Unlabelled,
     checked,
     fingerprint,
     label_index,
@@ -35,15 +37,14 @@ _NEEDED: dict[str, tuple[Split, ...]] = {
 
 
 class TextDataModule(Splits):
-    """A corpus of texts with labels; subclasses say which.
+    """A corpus of texts with labels; subclasses say which, and what `data_dir` holds.
 
     A split is read from `DIR/<corpus>/<split>.<jsonl|tsv|csv|parquet>[.gz]`; where there is no such
     file, the `datasets` library fetches it from the hub. Corpora in other formats or in several
     files for a split say so by `endings`, `_parts` and `_rows`.
 
     Args:
-        data_dir: folder DIR that holds a folder of the corpus's name with a file for each split;
-            everything comes from the hub if not given.
+        data_dir: folder DIR that holds a folder of the corpus's name with a file for each split.
         batch_size: training texts per batch and process.
         eval_batch_size: texts per batch and process in validation, test and prediction.
         num_workers: processes that assemble batches; texts are encoded before, so 0 is fast.
@@ -58,8 +59,6 @@ class TextDataModule(Splits):
     """What is asked of a text."""
     target_range: tuple[float, float] = (0.0, 1.0)
     """Least and greatest target, where the task is regression."""
-    classes: ClassVar[tuple[str, ...]]
-    """Class names, by the index that stands for them in files and results."""
     holdout: ClassVar[float] = 0.0
     """Share of the training rows that validate, in corpora without validation rows of their own."""
     drop_unlabelled: ClassVar[bool] = False
@@ -96,11 +95,17 @@ class TextDataModule(Splits):
         self.save_hyperparameters(logger=False)
         self.limit_train = limit_train
         self.class_names = list(self.classes)
+        self._predicts = False
         self._examples: dict[Split, list[Example]] = {}
         self._encoded: dict[Split, tuple[Tokenizer, EncodedTexts]] = {}
         self._digests: dict[str, str] = {}
 
     # What a corpus is
+
+    @property
+    @abstractmethod
+    def classes(self) -> tuple[str, ...]:
+        """Class names, by the index that stands for them in files and results."""
 
     @property
     def num_classes(self) -> int:
@@ -141,7 +146,13 @@ class TextDataModule(Splits):
                     self._from_hub(part, cached=False)
 
     def setup(self, stage: str | None = None) -> None:
-        for split in self._splits(stage):
+        splits = self._splits(stage)
+        if "test" in splits and self._predicts != (stage == "predict"):
+            # Read anew: of rows with and without label, all are predicted, but not all are tested.
+            self._predicts = stage == "predict"
+            self._examples.pop("test", None)
+            self._encoded.pop("test", None)
+        for split in splits:
             if split not in self._examples:
                 self._load(split)
 
@@ -190,13 +201,16 @@ class TextDataModule(Splits):
             place = f"hub dataset {self.hub_id}, split {self._hub_name(part)}"
         if not part.startswith(split):
             log.warning("%s: no labelled %s split, %s is used for it", self.corpus, split, place)
+        unlabelled: Unlabelled = "drop" if self.drop_unlabelled else "bad"
+        if split == "test" and not self.drop_unlabelled:
+            unlabelled = "keep" if self._predicts else "all or none"
         return to_examples(
             rows,
             place,
             parse=self._parse,
             label_column=self.label_column,
             on_bad_row=self.on_bad_row,
-            unlabelled="drop" if self.drop_unlabelled else "keep" if split == "test" else "bad",
+            unlabelled=unlabelled,
         )
 
     def examples(self, split: Split) -> list[Example]:

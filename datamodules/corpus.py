@@ -1,6 +1,7 @@
 """What all corpora are to those who train on them, with labels or without."""
 
 import os
+from abc import ABC
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -10,7 +11,7 @@ from datamodules.loaders import resume_point
 from text import Text, Tokenizer
 
 
-class Corpus(pl.LightningDataModule):
+class Corpus(pl.LightningDataModule, ABC):
     """Texts to train on, in batches whose order a resumed run repeats.
 
     A corpus is set up (files are found and read), is given a tokenizer, and then asked for loaders.
@@ -33,7 +34,8 @@ class Corpus(pl.LightningDataModule):
     corpus: str
 
     # All that corpora have in common, with defaults: on a command line these settings may stand
-    # before it is known which corpus it is.
+    # before it is known which corpus it is. Therefore this class, unlike the other bases, is not
+    # abstract to Python.
     def __init__(
         self,
         *,

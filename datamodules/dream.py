@@ -17,6 +17,11 @@ class DREAM(MultipleChoice):
     spaces, are the context; the question and an answer, joined by a space, are a choice. The hub's
     dataset is a loading script, which the `datasets` library does not run any more: put the
     official files into `dream/` (`dev.json` as `validation.json`).
+
+    Args:
+        data_dir: folder DIR with `dream/<split>.json[.gz]`: a list of [dialogue turns, questions,
+            id], each question with `question`, `choice` (3 texts) and `answer`. Needed: the corpus
+            is not on the hub (https://github.com/nlpdata/dream has the files).
     """
 
     corpus = "dream"

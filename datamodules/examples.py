@@ -19,6 +19,10 @@ _SHOWN = 5
 Label = int | float | tuple[int, ...]
 """A class or a choice by its index, a target, or the index of a tag for each word."""
 
+Unlabelled = Literal["bad", "keep", "all or none", "drop"]
+"""What a row without label is: a bad row; kept with None; kept if no row has a label, else a bad
+row; or left out because the corpus is defined without such rows (counted in a message)."""
+
 
 class Example(NamedTuple):
     """One sample of a corpus.
@@ -113,7 +117,7 @@ def to_examples(
     parse: Callable[[Mapping[str, Any]], tuple[Sample, Label | None]],
     label_column: str,
     on_bad_row: Literal["stop", "skip"],
-    unlabelled: Literal["bad", "keep", "drop"],
+    unlabelled: Unlabelled,
 ) -> list[Example]:
     """Check every row and make it an example.
 
@@ -123,16 +127,16 @@ def to_examples(
         parse: makes a sample and its label of the values of a row; a ValueError says why it cannot.
         label_column: the column of the label, named in messages.
         on_bad_row: raise, or leave bad rows out and say how many.
-        unlabelled: what a row without label is: a bad row, kept with None, or left out because the
-            corpus is defined without such rows (counted in a message).
+        unlabelled: what a row without label is.
 
     Raises:
         DataError: bad rows with `on_bad_row="stop"`, or not a single good one.
     """
     examples: list[Example] = []
-    problems: list[str] = []
+    problems: list[tuple[int, str]] = []
+    bare: list[tuple[int, str]] = []
     bad = dropped = 0
-    for row in rows:
+    for number, row in enumerate(rows):
         try:
             if row.problem is not None:
                 raise ValueError(row.problem)
@@ -143,16 +147,26 @@ def to_examples(
         except ValueError as error:
             bad += 1
             if bad <= _SHOWN:
-                problems.append(f"{source}, {row.place}: {error}")
+                problems.append((number, f"{source}, {row.place}: {error}"))
             continue
         if label is None and unlabelled == "drop":
             dropped += 1
             continue
+        if label is None and len(bare) < _SHOWN:
+            bare.append((number, f"{source}, {row.place}: no label in column {label_column!r}"))
         examples.append(Example(sample, label, len(examples)))
     if dropped:
         log.info("%s: %d rows without label left out", source, dropped)
+    labelled = [example for example in examples if example.label is not None]
+    if unlabelled == "all or none" and 0 < len(labelled) < len(examples):
+        without = len(examples) - len(labelled)
+        expected = f" ({without:,} of {len(examples):,} rows), expected one in all rows or in none"
+        problems = sorted(problems + [(n, place + expected) for n, place in bare])[:_SHOWN]
+        bad += without
+        examples = [one._replace(sample_id=i) for i, one in enumerate(labelled)]
     if bad:
-        listing = "\n".join(problems) + (f"\n... and {bad - _SHOWN} more" if bad > _SHOWN else "")
+        listing = "\n".join(problem for _, problem in problems)
+        listing += f"\n... and {bad - _SHOWN} more" if bad > _SHOWN else ""
         if on_bad_row == "stop":
             msg = (
                 f"got {bad} bad row(s), expected none: correct them, or pass "

@@ -10,7 +10,12 @@ class HellaSwag(MultipleChoice):
     """Endings made by a language model, chosen to mislead others (Zellers et al. 2019).
 
     39,905 texts to train, 10,042 to validate. The labels of the test texts are not published: where
-    there is no labelled `test` file on disk, the validation texts are tested on, as in papers.
+    there is no `test` file on disk, the validation texts are tested on, as in papers.
+
+    Args:
+        data_dir: folder DIR with `hellaswag/<split>.jsonl[.gz]`: `ctx`, `endings` (4 texts) and
+            `label` (0 to 3) in each line. Without `test`, `validation` is tested on. Other absent
+            files come from the hub (Rowan/hellaswag).
     """
 
     corpus = "hellaswag"

@@ -16,8 +16,9 @@ class MNLI(TextDataModule):
     Args:
         tested: the validation split that is tested on: `matched` or `mismatched`.
         data_dir: folder DIR with `mnli/train`, `mnli/validation_matched` and
-            `mnli/validation_mismatched`, `.<jsonl|tsv|csv|parquet>[.gz]`; everything comes from the
-            hub if not given.
+            `mnli/validation_mismatched`, `.<jsonl|tsv|csv|parquet>[.gz]`: columns `premise`,
+            `hypothesis` and `label` (entailment, neutral, contradiction). Absent files come from
+            the hub (nyu-mll/glue, mnli).
         batch_size: training texts per batch and process.
         eval_batch_size: texts per batch and process in validation, test and prediction.
         num_workers: processes that assemble batches; texts are encoded before, so 0 is fast.

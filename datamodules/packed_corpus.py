@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from abc import abstractmethod
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 class PackedCorpus(Corpus):
     """A corpus of texts without labels, whose batches are blocks of one length.
 
-    Subclasses say where texts come from, by `source`; the settings are those of `RunningText`.
+    Subclasses say where texts come from, by `_find`; the settings are those of `RunningText`.
     """
 
     def __init__(
@@ -66,6 +67,14 @@ class PackedCorpus(Corpus):
         self.cache_dir = cache_dir
         self._source: Source | None = None
         self._packed: tuple[Tokenizer, Dataset, str] | None = None
+
+    def setup(self, stage: str | None = None) -> None:
+        del stage
+        self._source = self._source or self._find()
+
+    @abstractmethod
+    def _find(self) -> Source:
+        """Where the texts come from."""
 
     @property
     def source(self) -> Source:

@@ -13,6 +13,11 @@ class PAWSQQP(TextDataModule):
     a program that makes them from a copy of QQP, so that there is no hub dataset. Its
     `train.tsv` and `dev_and_test.tsv` become `paws_qqp/train.tsv` and `paws_qqp/validation.tsv`.
     Without a `test` file the validation pairs are tested on.
+
+    Args:
+        data_dir: folder DIR with `paws_qqp/<split>.<jsonl|tsv|csv|parquet>[.gz]`: columns
+            `sentence1`, `sentence2` and `label` (different, paraphrase). Without `test`,
+            `validation` is tested on. Needed: the corpus is not on the hub.
     """
 
     corpus = "paws_qqp"

@@ -10,7 +10,12 @@ class QNLI(TextDataModule):
     """Question Natural Language Inference, made from SQuAD for GLUE (Wang et al. 2019).
 
     104,743 pairs to train, 5,463 to validate. GLUE and the hub publish the test pairs without
-    labels: where there is no labelled `test` file on disk, the validation pairs are tested on.
+    labels: where there is no `test` file on disk, the validation pairs are tested on.
+
+    Args:
+        data_dir: folder DIR with `qnli/<split>.<jsonl|tsv|csv|parquet>[.gz]`: columns `question`,
+            `sentence` and `label` (entailment, not_entailment). Without `test`, `validation` is
+            tested on. Other absent files come from the hub (nyu-mll/glue, qnli).
     """
 
     corpus = "qnli"

@@ -10,7 +10,12 @@ class RTE(TextDataModule):
     """Recognizing Textual Entailment, four yearly challenges in one as in GLUE (Wang et al. 2019).
 
     2,490 pairs to train, 277 to validate. GLUE and the hub publish the test pairs without labels:
-    where there is no labelled `test` file on disk, the validation pairs are tested on.
+    where there is no `test` file on disk, the validation pairs are tested on.
+
+    Args:
+        data_dir: folder DIR with `rte/<split>.<jsonl|tsv|csv|parquet>[.gz]`: columns `sentence1`,
+            `sentence2` and `label` (entailment, not_entailment). Without `test`, `validation` is
+            tested on. Other absent files come from the hub (nyu-mll/glue, rte).
     """
 
     corpus = "rte"

@@ -97,10 +97,6 @@ class RunningText(PackedCorpus):
         if isinstance(source, HubTexts):
             source.fetch()
 
-    def setup(self, stage: str | None = None) -> None:
-        del stage
-        self._source = self._source or self._find()
-
     def _find(self) -> Source:
         if self.hub_id is not None:
             return HubTexts(

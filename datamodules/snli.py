@@ -11,6 +11,11 @@ class SNLI(TextDataModule):
     549,367 pairs to train, 9,842 to validate, 9,824 to test. The hub also holds the pairs on which
     annotators did not agree, with the label -1: they are no part of the task, and are left out and
     counted in the log.
+
+    Args:
+        data_dir: folder DIR with `snli/<split>.<jsonl|tsv|csv|parquet>[.gz]`: columns `premise`,
+            `hypothesis` and `label` (entailment, neutral, contradiction). Absent files come from
+            the hub (stanfordnlp/snli).
     """
 
     corpus = "snli"

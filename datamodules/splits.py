@@ -1,5 +1,6 @@
 """Where the rows of a corpus come from: files of a folder, or the hub."""
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -7,6 +8,7 @@ from typing import Any, ClassVar, Literal
 from datamodules import hub
 from datamodules.corpus import Corpus
 from datamodules.readers import ENDINGS, DataError, Row, find_file, read_rows
+from text import Text
 
 Split = Literal["train", "validation", "test"]
 
@@ -52,6 +54,9 @@ class Splits(Corpus):
     def _hub_rows(self, dataset: Any) -> Iterator[Row]:
         """The rows of a split of the hub."""
         return hub.rows(dataset, self._columns())
+
+    @abstractmethod
+    def train_texts(self) -> Iterator[Text]: ...
 
     def look(self, split: Split) -> str | None:
         """What keeps a split from being read from the disk, as far as its first row tells.

@@ -13,6 +13,11 @@ class STSB(TextDataModule):
 
     5,749 pairs to train, 1,500 to validate, 1,379 to test. GLUE and the hub publish the test pairs
     without scores: where there is no `test` file on disk, the validation pairs are tested on.
+
+    Args:
+        data_dir: folder DIR with `stsb/<split>.<jsonl|tsv|csv|parquet>[.gz]`: columns `sentence1`,
+            `sentence2` and `score` (a number from 0 to 5). Without `test`, `validation` is tested
+            on. Other absent files come from the hub (nyu-mll/glue, stsb).
     """
 
     corpus = "stsb"

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from datamodules.readers import DataError
 from datamodules.structured import read_conll
@@ -35,6 +35,7 @@ class TaggedFiles(UserFiles, TaggedSentences):
     """
 
     corpus = "tagged_files"
+    classes: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,

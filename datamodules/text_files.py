@@ -1,7 +1,7 @@
 """A user's own files."""
 
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 from datamodules.user_files import UserFiles, check_classes
 
@@ -36,6 +36,8 @@ class TextFiles(UserFiles):
         seed: of the order of training batches; that of `seed_everything` if not given.
         limit_train: train on this many texts only, chosen by the seed; all if not given.
     """
+
+    classes: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from datamodules.base import Split, TextDataModule
 from datamodules.readers import DataError, read_rows
@@ -17,7 +17,6 @@ class UserFiles(TextDataModule):
     Subclasses fill `paths`, and `class_names` where the user names the classes.
     """
 
-    classes: ClassVar[tuple[str, ...]] = ()
     holdout = 0.1
     paths: Mapping[str, str | None]
     """The file of each split, relative to `data_dir`."""

@@ -10,6 +10,11 @@ class WNUT17(TaggedSentences):
 
     3,394 posts to train, 1,009 to validate, 1,287 to test. The hub's dataset is a loading script,
     which the `datasets` library does not run any more: put the official files into `wnut17/`.
+
+    Args:
+        data_dir: folder DIR with `wnut17/<split>.conll[.gz]`: a word, a tab and its tag in each
+            line, an empty line behind each post. Needed: the corpus is not on the hub
+            (https://github.com/leondz/emerging_entities_17 has the files).
     """
 
     corpus = "wnut17"

@@ -11,6 +11,11 @@ class YelpPolarity(TextDataModule):
     560,000 reviews to train and 38,000 to test, half of them negative. There is no validation
     split: one training review in 20, drawn once and for all, validates, unless there is a
     `validation` file on disk.
+
+    Args:
+        data_dir: folder DIR with `yelp_polarity/<split>.<jsonl|tsv|csv|parquet>[.gz]`: columns
+            `text` and `label` (negative, positive). Without `validation`, one training row in 20
+            validates. Other absent files come from the hub (fancyzhx/yelp_polarity).
     """
 
     corpus = "yelp_polarity"

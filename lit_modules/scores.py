@@ -1,5 +1,6 @@
 """Figures of a whole split that are no means over samples: F1, rank correlation, entities."""
 
+import logging
 import warnings
 from collections.abc import Iterable, Sequence
 
@@ -10,6 +11,8 @@ from torchmetrics.classification import BinaryF1Score
 from torchmetrics.regression import PearsonCorrCoef, SpearmanCorrCoef
 
 from text import IGNORED, TaskName
+
+log = logging.getLogger(__name__)
 
 
 class EntityF1(Metric):
@@ -108,7 +111,14 @@ class Scores(nn.Module):
             with warnings.catch_warnings():
                 # A process need not have had a batch of its own.
                 warnings.filterwarnings("ignore", "The ``compute`` method of metric")
+                warnings.filterwarnings("ignore", "The variance of predictions or target")
                 taken[name] = score.compute().float()
+            if taken[name].isnan():
+                log.warning(
+                    "%s is not a number: got predictions or targets that are (nearly) all the "
+                    "same, expected some that differ",
+                    name,
+                )
             # A state made under inference mode could not be updated by a later run without it.
             with torch.inference_mode(False):
                 score.reset()

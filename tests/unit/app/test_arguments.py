@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.arguments import classes_first, with_stored_settings
+from app.arguments import check_classes, classes_first, with_stored_settings
 from app.run_directory import RunDirectory
 
 STORED = {
@@ -97,3 +97,36 @@ def test_nothing_is_taken(argv: list[str]) -> None:
 )
 def test_classes_first(given: str, expected: str) -> None:
     assert classes_first(given.split()) == expected.split()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--data MultipleChoice",
+        "--data=datamodules.multiple_choice.MultipleChoice",
+        "--data datamodules.Corpus",
+        "--model lit_modules.Classifier",
+        "--model OSLA",
+    ],
+)
+def test_base_classes_and_unknown_names_are_refused(words: str) -> None:
+    key, name = words.replace("=", " ").split()
+    corpora_or_methods = "SST2, .*TextFiles" if key == "--data" else "OLSA.*TextClassifier"
+    with pytest.raises(ValueError, match=f"got {key} {name}, expected .*{corpora_or_methods}"):
+        check_classes(["fit", *words.split()])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--data Reviews",
+        "--data=datamodules.Reviews",
+        "--data datamodules.reviews.Reviews",
+        "--data null",
+        "--data mine.Corpus",
+        "--data settings.yaml",
+        "--model lit_modules.olsa.OLSA",
+    ],
+)
+def test_other_names_are_left_to_the_parser(words: str) -> None:
+    check_classes(["fit", *words.split()])

@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from jsonargparse import ArgumentParser
 
 import datamodules
-from datamodules import DataError, Example, TextDataModule, TextFiles
+from datamodules import Corpus, DataError, Example, TextDataModule, TextFiles
 from datamodules.splits import Split
+from datamodules.user_files import UserFiles
 from text import WordTokenizer
 
 CORPORA = [
@@ -47,6 +49,39 @@ def test_layout_on_disk(
     batch = next(iter(module.train_dataloader()))
     assert len(batch) == 4
     assert (batch.segment_ids is not None) == module.pairs
+
+
+def test_command_lines_list_corpora_and_no_base_class_but_their_own() -> None:
+    parser = ArgumentParser()
+    parser.add_subclass_arguments(Corpus, "data")
+    shown = "".join(parser.format_help().split()).partition("knownsubclasses:")[2].rstrip(")")
+    found = {name.rpartition(".")[2] for name in shown.split(",") if name[:11] == "datamodules"}
+    assert found == {*datamodules.CORPORA, "Corpus"}
+
+
+@pytest.mark.parametrize("name", sorted(datamodules.CORPORA))
+def test_help_tells_files_and_columns(name: str) -> None:
+    kind = datamodules.CORPORA[name]
+    parser = ArgumentParser()
+    parser.add_class_arguments(kind, "data")
+    # Without the places where lines were broken.
+    shown = "".join(parser.format_help().split())
+    assert "--data.data_dir" in shown
+    if not issubclass(kind, TextDataModule) or issubclass(kind, UserFiles | datamodules.Reviews):
+        return
+    assert f"folderDIRwith`{kind.corpus}/" in shown
+    endings = "|".join(ending[1:] for ending in kind.endings)
+    assert (f".<{endings}>[.gz]`" if "|" in endings else f".{endings}[.gz]`") in shown
+    if kind.task in ("classification", "regression"):
+        for column in (*kind.text_columns, kind.label_column):
+            assert f"`{column}`" in shown
+    if kind.task == "classification":
+        assert f"`label`({','.join(kind().class_names)})".replace(" ", "") in shown
+    hub = ",".join(part for part in (kind.hub_id, kind.hub_config) if part)
+    assert (f"comefromthehub({hub})" if hub else "notonthehub") in shown
+    tested = "Without`test`,`validation`istestedon" in shown
+    assert tested == (kind.hub_splits["test"] == "validation")
+    assert ("Without`validation`,one" in shown) == (kind.holdout > 0)
 
 
 def test_unlabelled_pairs_of_snli_are_counted(

@@ -371,6 +371,32 @@ def test_bad_endings_are_told_by_line(tmp_path: Path, change: dict[str, Any], pr
     assert f"{path}, line 2: {problem}" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "content", "problem"),
+    [
+        (STSB, "stsb/test.tsv", scores(("1.5", "a", "b"), ("", "c", "d")), "line 3: .* 'score'"),
+        (WNUT17, "wnut17/test.conll", "who\tO\n\nwalked\nto\n", "line 3: .* 'tags'"),
+        (
+            HellaSwag,
+            "hellaswag/test.jsonl",
+            swag(*({"ctx": "a", "endings": list("abcd"), "label": label} for label in (3, ""))),
+            "line 2: .* 'label'",
+        ),
+    ],
+)
+def test_a_test_row_without_label_among_others_is_a_bad_row(
+    tmp_path: Path, kind: type[TextDataModule], name: str, content: str, problem: str
+) -> None:
+    put(tmp_path, name, content)
+    with pytest.raises(DataError, match=rf"{name}, {problem} \(1 of 2 rows\)"):
+        kind(data_dir=str(tmp_path)).setup("test")
+    module = kind(data_dir=str(tmp_path), on_bad_row="skip")
+    module.setup("test")
+    assert len(module.examples("test")) == 1
+    module.setup("predict")
+    assert len(module.examples("test")) == 2
+
+
 @pytest.mark.parametrize("kind", [STSB, WNUT17, DREAM])
 def test_what_a_folder_is_looked_through_for(tmp_path: Path, kind: type[TextDataModule]) -> None:
     module = kind(data_dir=str(tmp_path))

@@ -85,6 +85,37 @@ def test_a_test_file_without_labels_can_be_predicted_but_not_tested(tmp_path: Pa
         module.test_dataloader()
 
 
+def test_rows_without_label_among_others_are_bad_rows_but_to_predict(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    make(tmp_path, a_tsv="text\tlabel\nx\t1\ny\t\nz\t2\nx\t0\n" + "y\t-1\n" * 5)
+    settings: dict[str, Any] = {"test": "a.tsv", "classes": ["no", "yes"]}
+    with pytest.raises(DataError) as caught:
+        TextFiles(**settings, data_dir=str(tmp_path)).setup("test")
+    first, *lines = str(caught.value).splitlines()
+    path, bare = tmp_path / "a.tsv", "no label in column 'label' (6 of 8 rows)"
+    assert "got 7 bad row(s)" in first
+    assert "--data.on_bad_row skip" in first
+    assert lines[0] == f"{path}, line 3: {bare}, expected one in all rows or in none"
+    assert lines[1].startswith(f"{path}, line 4: unknown label '2'")
+    assert lines[4].startswith(f"{path}, line 8: {bare}")
+    assert lines[5] == "... and 2 more"
+
+    module = TextFiles(**settings, on_bad_row="skip", data_dir=str(tmp_path))
+    module.setup("test")
+    module.tokenizer = WordTokenizer.build(["x y"])
+    assert "7 bad row(s) skipped of 9" in caplog.text
+    assert texts(module, "test") == [("x", 1, 0), ("x", 0, 1)]
+    (batch,) = module.test_dataloader()
+    assert batch.labels is not None
+    module.setup("predict")
+    assert [label for _, label, _ in texts(module, "test")] == [1, None, 0, *[None] * 5]
+    (batch,) = module.predict_dataloader()
+    assert (len(batch), batch.labels) == (8, None)
+    module.setup("test")
+    assert len(next(iter(module.test_dataloader()))) == 2
+
+
 @pytest.mark.parametrize(
     ("settings", "stage", "message"),
     [

@@ -1,6 +1,7 @@
 """Losses, divergences and figures of the four tasks, against brute force."""
 
 import math
+import warnings
 
 import pytest
 import torch
@@ -157,6 +158,21 @@ def test_entity_f1_sees_an_entity_across_a_token_that_carries_no_tag() -> None:
     score = EntityF1(["O", "B-x", "I-x"])
     score.update(found, labels)
     assert score.compute() == 1
+
+
+@pytest.mark.parametrize("constant", [0, 1])
+def test_a_correlation_with_what_is_all_the_same_is_said_in_one_sentence(
+    constant: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    scores = Scores("regression", ())
+    pair = [torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 2.0, 3.0])]
+    pair[constant] = torch.full((3,), 2.0)
+    scores.update(*pair)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert math.isnan(scores.take()["pearson"])
+    (line,) = caplog.messages
+    assert line.startswith("pearson is not a number: got predictions or targets that are")
 
 
 def test_scores_of_tasks() -> None:
