@@ -195,13 +195,8 @@ class RobustCLI(LightningCLI):
     def _run_to_evaluate(self) -> RunDirectory:
         self.plan = resume.Plan(())
         if self.checkpoint is None:
-            if self.run_name_given is None:
-                msg = (
-                    "got neither --run nor --ckpt_path, expected one of them: "
-                    f"`{self.subcommand}` is about a trained model"
-                )
-                raise ValueError(msg)
-            run = run_directory.existing(self.runs, self.run_name_given)
+            name = run_directory.named(str(self.subcommand), self.run_name_given)
+            run = run_directory.existing(self.runs, name)
             self.checkpoint = run.best if run.best.is_file() else run.last
         else:
             home = run_directory.of_checkpoint(self.checkpoint)

@@ -149,6 +149,21 @@ def of_checkpoint(path: Path) -> RunDirectory | None:
     return run if path.parent.name == "checkpoints" and run.begun else None
 
 
+def named(command: str, name: str | None) -> str:
+    """The name of the run, which an evaluation without checkpoint has to give.
+
+    Raises:
+        ValueError: it gives none.
+    """
+    if name is None:
+        msg = (
+            "got neither --run nor --ckpt_path, expected one of them: "
+            f"`{command}` is about a trained model"
+        )
+        raise ValueError(msg)
+    return name
+
+
 def existing(runs: Path, name: str) -> RunDirectory:
     """The run of that name.
 

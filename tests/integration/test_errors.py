@@ -107,6 +107,20 @@ def test_absent_run(trained: Path, steadfast: Steadfast) -> None:
     )
 
 
+def test_a_mistyped_run_or_checkpoint(trained: Path, steadfast: Steadfast) -> None:
+    cases = {
+        "--run=absent": "got run 'absent', which is not in runs (there are: done); train it first",
+        "--ckpt_path=absent.ckpt": "got checkpoint absent.ckpt, which is no file; expected one "
+        "written by `fit` or `train`",
+        "--pgd_steps=2": "got neither --run nor --ckpt_path, expected one of them: `test` is about "
+        "a trained model",
+    }
+    for argument, message in cases.items():
+        outcome = steadfast("test", argument, TINY)
+        assert outcome.status == 1
+        assert outcome.err == f"error: {message}\n"
+
+
 def test_unknown_monitor(here: Path, steadfast: Steadfast) -> None:
     outcome = steadfast("fit", OLSA, REVIEWS, TINY, EPOCH, "--checkpoint.monitor=val/f2", "--run=a")
     assert outcome.status == 1
