@@ -32,6 +32,7 @@ from app.export import Export
 from app.interrupt import KeepHandlers, Stopped, interruption
 from app.join import JoinCorpus
 from app.nonfinite import FiniteLoss, OnNonFinite
+from app.parser import Parser
 from app.random_state import RandomState
 from app.record import Recorder, RunLogger
 from app.report import table
@@ -78,11 +79,12 @@ class RobustCLI(LightningCLI):
             parser_kwargs={
                 "description": "Train, attack and certify text classifiers.",
                 "epilog": "See also doctor --help, which checks the installation and the machine, "
-                "diagnose --help, which measures a trained model, and attention --help, which "
-                "draws what one attends to.",
+                "resources --help, which gets what attacks need, diagnose --help, which measures a "
+                "trained model, and attention --help, which draws what one attends to.",
                 "version": line(),
                 "prog": "steadfast",
             },
+            parser_class=Parser,
             args=self.argv,
         )
 
