@@ -114,11 +114,9 @@ def with_stored_settings(argv: Sequence[str], commands: Container[str]) -> list[
         given, _ = scanner.parse_known_args(options)
     except (argparse.ArgumentError, SystemExit):  # the real parser says what is wrong
         return list(argv)
-    run: RunDirectory | None = None
-    if command not in TRAINING and given.ckpt_path:
+    run = RunDirectory(Path(given.runs_dir) / given.run) if given.run else None
+    if command not in TRAINING and given.ckpt_path and (run is None or not run.begun):
         run = run_directory.of_checkpoint(Path(given.ckpt_path))
-    elif given.run:
-        run = RunDirectory(Path(given.runs_dir) / given.run)
     whole = given.config or (command in TRAINING and (given.model or given.data))
     if run is None or whole or not run.begun:
         if command not in TRAINING and not _says_all(options):
