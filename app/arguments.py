@@ -12,6 +12,7 @@ from app import run_directory
 from app.run_directory import RunDirectory
 from lit_modules import METHODS, AdversarialTraining, Classifier
 from lit_modules.adversaries import ADVERSARIES
+from lit_modules.checkpoint import verify
 
 _NAME = re.compile(r"(?:(?:datamodules|lit_modules)\.(?:\w+\.)*)?([A-Za-z_]\w*)")
 """A class of ours, with or without its module; other names with dots are somebody else's."""
@@ -93,6 +94,12 @@ def with_stored_settings(argv: Sequence[str], commands: Container[str]) -> list[
     Args:
         argv: the command line.
         commands: the names of all commands.
+
+    Raises:
+        ValueError: an evaluation names neither a run nor a checkpoint nor all settings, or a
+            checkpoint outside of runs.
+        FileNotFoundError: the run that it names is not there.
+        CheckpointError: the checkpoint that it names is not there.
     """
     position = next((i for i, word in enumerate(argv) if word in commands), None)
     if position is None:
@@ -109,16 +116,39 @@ def with_stored_settings(argv: Sequence[str], commands: Container[str]) -> list[
         given, _ = scanner.parse_known_args(options)
     except (argparse.ArgumentError, SystemExit):  # the real parser says what is wrong
         return list(argv)
-    run: RunDirectory | None = None
-    if command not in TRAINING and given.ckpt_path:
+    run = RunDirectory(Path(given.runs_dir) / given.run) if given.run else None
+    if command not in TRAINING and given.ckpt_path and (run is None or not run.begun):
         run = run_directory.of_checkpoint(Path(given.ckpt_path))
-    elif given.run:
-        run = RunDirectory(Path(given.runs_dir) / given.run)
     whole = given.config or (command in TRAINING and (given.model or given.data))
     if run is None or whole or not run.begun:
+        if command not in TRAINING and not _says_all(options):
+            # The parser would ask for a model and a corpus, and not say what is wrong.
+            _check_named(command, Path(given.runs_dir), given.run, given.ckpt_path)
         return list(argv)
     keys = set(COMMON if command in TRAINING else ("seed_everything", "model", "data"))
     # Another class must not inherit settings that happen to have the same names.
     keys -= {key for key in ("model", "data") if getattr(given, key)}
     stored = {key: value for key, value in run.config().items() if key in keys}
     return [*argv[: position + 1], "--config", yaml.safe_dump(stored), *options]
+
+
+def _says_all(options: Sequence[str]) -> bool:
+    """Whether the options of an evaluation need no run, or ask for something to be shown."""
+    keys = {word.split("=")[0] for word in options}
+    if keys & {"--config", "-c", "--help", "-h", "--print_config"}:
+        return True
+    if any(key.endswith(".help") for key in keys):
+        return True
+    return all(keys & {f"--{part}", f"--{part}.class_path"} for part in ("model", "data"))
+
+
+def _check_named(command: str, runs: Path, name: str | None, ckpt_path: str | None) -> None:
+    """Say what is wrong with the run or checkpoint that an evaluation has no settings from."""
+    if ckpt_path:
+        verify(ckpt_path)
+        msg = (
+            f"got checkpoint {ckpt_path}, which lies in no run whose settings could be taken, "
+            "expected them: --config FILE, or --model and --data"
+        )
+        raise ValueError(msg)
+    run_directory.existing(runs, run_directory.named(command, name))

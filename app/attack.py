@@ -81,7 +81,7 @@ class AttackEvaluator(StandIn):
     def test_step(self, batch: Any, batch_idx: int) -> None:
         """Attack all samples of this process."""
         del batch, batch_idx
-        require_classification(self.classifier, "attack")
+        require_classification(self.classifier.task.name, "attack")
         started = time.monotonic()
         data = self.trainer.datamodule  # type: ignore[attr-defined] # set by a connector
         if not isinstance(data, WholeSplit):
@@ -247,6 +247,8 @@ def attack(  # the trainer's method of that name does this
     if not isinstance(datamodule, TextDataModule):
         msg = f"got {type(datamodule).__name__}, expected a corpus of texts to attack"
         raise ValueError(msg)
+    # Before any word list is asked for.
+    require_classification(datamodule.task, "attack")
     # Models of attacks compute where the victim does.
     planned = plan(settings, device=trainer.strategy.root_device)
     checkpoint = digest(ckpt_path) if ckpt_path and Path(ckpt_path).is_file() else "none"

@@ -13,6 +13,7 @@ from app.attention_text import same_tokenizer, sample_of
 from app.attention_view import MEAN, views
 from app.devices import torch_device
 from app.figures import pixels
+from app.resume import check_belongs
 from app.run_directory import RunDirectory
 from app.terminal import harmless
 
@@ -156,8 +157,10 @@ def _run(runs: Path, name: str | None, ckpt_path: str | None) -> tuple[RunDirect
     """The run, if there is one, and the checkpoint to look at."""
     if name is not None:
         run = run_directory.existing(runs, name)
-        best = run.best if run.best.is_file() else run.last
-        return run, best if ckpt_path is None else Path(ckpt_path)
+        if ckpt_path is None:
+            return run, run.best if run.best.is_file() else run.last
+        check_belongs(run, Path(ckpt_path))
+        return run, Path(ckpt_path)
     if ckpt_path is None:
         msg = "got neither --run nor --ckpt_path, expected one of them: which model is it?"
         raise ValueError(msg)

@@ -1,5 +1,6 @@
 """What is kept of a fit: the best weights, and the state to go on from."""
 
+import logging
 import os
 import signal
 import time
@@ -19,9 +20,12 @@ from app.distributed import dry
 from app.interrupt import Stopped, interruption
 from lit_modules import Classifier, read_checkpoint
 from lit_modules.sealed import SealingWriter
+from lit_modules.tasks import TASKS
 
-USUAL = "val/accuracy"
-"""What is monitored unless something else is said; see `CheckpointSettings`."""
+log = logging.getLogger(__name__)
+
+AUTO = "auto"
+"""What is monitored unless something else is said: the figure of the task."""
 
 
 @dataclass(frozen=True)
@@ -30,15 +34,14 @@ class CheckpointSettings:
 
     Args:
         monitor: logged validation metric by which `best.ckpt` is chosen, for example
-            `val/accuracy`, `val/loss` or `val/radius_correct`; null: those of the last epoch. For
-            tasks without accuracy, the default stands for their own figure (`val/spearman`,
-            `val/f1`).
+            `val/loss` or `val/radius_correct`; null: those of the last epoch. `auto` is the figure
+            of the task: `val/accuracy`, for a regression `val/spearman`, for tagging `val/f1`.
         mode: whether the largest (`max`) or the smallest (`min`) value of `monitor` is best.
         allow_world_change: let a run go on with another number of processes. Its batches stay the
             same if `--data.batch_size` keeps the product of the two; its random numbers do not.
     """
 
-    monitor: str | None = USUAL
+    monitor: str | None = AUTO
     mode: Literal["min", "max"] = "max"
     allow_world_change: bool = False
 
@@ -67,9 +70,26 @@ class BestCheckpoint(ModelCheckpoint):
 
         The module has been joined to its corpus before.
         """
-        if self.monitor == USUAL and isinstance(pl_module, Classifier):
-            self.monitor = f"val/{pl_module.task.headline}"
+        if self.monitor == AUTO:
+            task = pl_module.task if isinstance(pl_module, Classifier) else TASKS["classification"]
+            self.monitor = f"val/{task.headline}"
         super().setup(trainer, pl_module, stage)
+
+    def on_load_checkpoint(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Say so where the best weights have been chosen by another metric up to now.
+
+        Runs of before `auto` was a word of its own have `val/accuracy` for it in their settings.
+        """
+        keys = [key for key in checkpoint["callbacks"] if key.startswith(type(self).__name__)]
+        if trainer.state.fn == TrainerFn.FITTING and keys and self.state_key not in keys:
+            log.warning(
+                "best.ckpt was chosen otherwise up to now (%s), and is chosen anew by %s from here "
+                "on; --checkpoint.monitor auto is the figure of the task",
+                keys[0],
+                self.monitor,
+            )
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Look for the metric after the first validation, before hours of training.
@@ -82,7 +102,7 @@ class BestCheckpoint(ModelCheckpoint):
         if trainer.state.fn == TrainerFn.FITTING and missing:
             msg = (
                 f"got --checkpoint.monitor {self.monitor}, which {type(pl_module).__name__} does "
-                f"not log, expected one of {', '.join(metrics)}"
+                f"not log, expected auto or one of {', '.join(metrics)}"
             )
             raise ValueError(msg)
         super().on_validation_end(trainer, pl_module)

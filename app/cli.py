@@ -32,6 +32,7 @@ from app.export import Export
 from app.interrupt import KeepHandlers, Stopped, interruption
 from app.join import JoinCorpus
 from app.nonfinite import FiniteLoss, OnNonFinite
+from app.parser import Parser
 from app.random_state import RandomState
 from app.record import Recorder, RunLogger
 from app.report import table
@@ -78,11 +79,12 @@ class RobustCLI(LightningCLI):
             parser_kwargs={
                 "description": "Train, attack and certify text classifiers.",
                 "epilog": "See also doctor --help, which checks the installation and the machine, "
-                "diagnose --help, which measures a trained model, and attention --help, which "
-                "draws what one attends to.",
+                "resources --help, which gets what attacks need, diagnose --help, which measures a "
+                "trained model, and attention --help, which draws what one attends to.",
                 "version": line(),
                 "prog": "steadfast",
             },
+            parser_class=Parser,
             args=self.argv,
         )
 
@@ -195,28 +197,20 @@ class RobustCLI(LightningCLI):
     def _run_to_evaluate(self) -> RunDirectory:
         self.plan = resume.Plan(())
         if self.checkpoint is None:
-            if self.run_name_given is None:
-                msg = (
-                    "got neither --run nor --ckpt_path, expected one of them: "
-                    f"`{self.subcommand}` is about a trained model"
-                )
-                raise ValueError(msg)
-            run = run_directory.existing(self.runs, self.run_name_given)
+            name = run_directory.named(str(self.subcommand), self.run_name_given)
+            run = run_directory.existing(self.runs, name)
             self.checkpoint = run.best if run.best.is_file() else run.last
+        elif self.run_name_given is None:
+            run = run_directory.of_checkpoint(self.checkpoint) or self._fresh_run()
         else:
-            home = run_directory.of_checkpoint(self.checkpoint)
-            if self.run_name_given is None:
-                run = home or self._fresh_run()
-            else:
-                run = RunDirectory(self.runs / self.run_name_given)
-                if run.begun and (home is None or home.path.resolve() != run.path.resolve()):
-                    msg = (
-                        f"got run {run.name!r} and a checkpoint that is not of it "
-                        f"({self.checkpoint}); leave --run out, or give a new name"
-                    )
-                    raise ValueError(msg)
+            run = RunDirectory(self.runs / self.run_name_given)
+            if run.begun:
+                resume.check_belongs(run, self.checkpoint)
         if run.begun:
-            resume.check_same(run, self.settings, ("model", "data"), resume.HARMLESS)
+            parts = ("model", "data")
+            resume.check_same(
+                run, self.settings, parts, resume.HARMLESS, checkpoint=self.checkpoint
+            )
         return run
 
     def instantiate_trainer(self, **kwargs: Any) -> pl.Trainer:
@@ -227,6 +221,7 @@ class RobustCLI(LightningCLI):
             self.settings,
             seed=int(self.settings["seed_everything"]),
             reopened=self.plan.reopened,
+            checkpoint=None if self.subcommand in TRAINING else self.checkpoint,
         )
         config["default_root_dir"] = config["default_root_dir"] or str(self.run.path)
         if config["logger"] is None or config["logger"] is True:

@@ -61,7 +61,7 @@ class CertifyEvaluator(StandIn):
 
     def on_test_start(self) -> None:
         """Measure the weights once, and find what a former sitting has certified."""
-        require_classification(self.classifier, "certify")
+        require_classification(self.classifier.task.name, "certify")
         corpus, about = self.trainer.datamodule, None  # type: ignore[attr-defined] # set by a connector
         if self.about is not None and isinstance(corpus, TextDataModule):
             about = {**self.about, "samples": fingerprint(corpus.examples("test"))}

@@ -9,7 +9,7 @@ from app.stand_in import StandIn, WholeSplit
 from datamodules import Corpus, Example, RunningText, TextDataModule
 from lit_modules import AdversarialTraining, Classifier, TextModule
 from lit_modules.adversaries import TextSample
-from text import Choices, Text, Words
+from text import Choices, TaskName, Text, Words
 
 
 class JoinCorpus(pl.Callback):
@@ -79,11 +79,22 @@ def labelled_texts(examples: Iterable[Example]) -> Iterator[tuple[int, Text, int
             yield one.sample_id, one.text, one.label
 
 
-def require_classification(classifier: Classifier, command: str) -> None:
-    """Raise ValueError unless a model, joined to its corpus, gives classes to texts or pairs."""
-    if classifier.task.name != "classification":
+def require_classifier(model: pl.LightningModule, what: str) -> None:
+    """Raise ValueError for a model that classifies nothing."""
+    if not isinstance(model, Classifier):
         msg = (
-            f"got a model for {classifier.task.name}, expected one that gives a class to a text "
+            f"got {what} for {type(model).__name__}, which classifies nothing, expected a "
+            "classifier: train one on its folder, for example --model UniBERT --model.backbone "
+            "runs/NAME/backbone"
+        )
+        raise ValueError(msg)
+
+
+def require_classification(task: TaskName, command: str) -> None:
+    """Raise ValueError unless the task of a model is to give classes to texts or pairs."""
+    if task != "classification":
+        msg = (
+            f"got a model for {task}, expected one that gives a class to a text "
             f"or a pair: that is all that `{command}` is about"
         )
         raise ValueError(msg)

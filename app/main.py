@@ -196,6 +196,9 @@ def _message(error: Exception) -> str:
         # jsonargparse puts all settings around what the constructor of a model or corpus says.
         error = cause
     text = _unwrapped(" ".join(str(error).split()))
+    if type(error).__name__ == "DataError":
+        # Bad rows stand on lines of their own.
+        text = "\n".join(" ".join(line.split()) for line in str(error).splitlines())
     if _lost_worker(error):
         return (
             f"a process that --data.num_workers has started is gone ({text}): most often the "

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
@@ -13,6 +14,7 @@ from app import results
 from app.distributed import dry
 from app.results import Results
 from app.run_directory import RunDirectory
+from app.session import digest
 from lit_modules import Classifier
 
 
@@ -45,10 +47,41 @@ class RunLogger(TensorBoardLogger):
             run.path, name="", version="", default_hp_metric=False, purge_step=begin or None
         )
 
+    @property
+    def experiment(self) -> Any:
+        """What opens its file when something is written.
+
+        Lightning asks for it before it looks at data and model, which may be refused.
+        """
+        return _Unopened(self) if self._experiment is None else super().experiment
+
+    def open(self) -> Any:
+        """The writer itself, with its file."""
+        return super().experiment
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """Write values; Lightning would take a file that cannot be opened for a wrong value."""
+        self.open()
+        super().log_metrics(metrics, step)
+
     def save(self) -> None:
         """Flush; `config.yaml` is there in the place of Lightning's `hparams.yaml`."""
         if self._experiment is not None:
             self._experiment.flush()
+
+
+class _Unopened:
+    """Stands for TensorBoard's writer until one of its methods is asked for.
+
+    Args:
+        logger: whose writer it is.
+    """
+
+    def __init__(self, logger: RunLogger) -> None:
+        self._logger = logger
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._logger.open(), name)
 
 
 class Recorder(pl.Callback):
@@ -59,15 +92,23 @@ class Recorder(pl.Callback):
         config: the settings, as plain scalars, lists and mappings.
         seed: the seed of the run.
         reopened: whether a finished run is trained further.
+        checkpoint: what is evaluated, if it is no training.
     """
 
     def __init__(
-        self, run: RunDirectory, config: dict[str, Any], *, seed: int, reopened: bool
+        self,
+        run: RunDirectory,
+        config: dict[str, Any],
+        *,
+        seed: int,
+        reopened: bool,
+        checkpoint: Path | None = None,
     ) -> None:
         self.run = run
         self.config = config
         self.seed = seed
         self.reopened = reopened
+        self.checkpoint = checkpoint
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Begin the run, or go on with it."""
@@ -93,8 +134,10 @@ class Recorder(pl.Callback):
         self.run.unlock()
 
     def keep_config(self, trainer: pl.Trainer) -> None:
-        """Store the settings of a run that is begun by an evaluation."""
+        """Store the settings of a run that is begun by an evaluation, once that has succeeded."""
         if trainer.is_global_zero and not self.run.begun:
+            if self.checkpoint is not None:
+                self.run.write_source(digest(self.checkpoint), self.checkpoint)
             self.run.write_config(self.config)
 
     def finish(

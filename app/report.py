@@ -17,9 +17,10 @@ def table(results: Results) -> str:
     epsilon = metrics.get("test/pgd_epsilon")
     attack = "accuracy under l2-PGD" + (f" at eps = {epsilon:g}" if epsilon is not None else "")
     stages = ", ".join(f"{stage} {spent:.1f}" for stage, spent in seconds.items())
-    named = {"test/accuracy": "accuracy", "certify/radius": "mean certified radius"}
-    named["test/pgd_accuracy"] = attack
-    if "test" not in seconds:
+    figures = {"accuracy": "accuracy", "f1": "F1", "spearman": "Spearman", "pearson": "Pearson"}
+    named = {f"test/{name}": text for name, text in figures.items()}
+    named |= {"certify/radius": "mean certified radius", "test/pgd_accuracy": attack}
+    if "test" not in seconds or "validate" in seconds:
         named |= {name: name for name in metrics if name.startswith("val/")}
     suffix = "/accuracy"
     attacks = [name for name in metrics if name.startswith("attack/") and name.endswith(suffix)]

@@ -8,7 +8,8 @@ from pydoc import locate
 from typing import Any
 
 from app.results import Stage
-from app.run_directory import RunDirectory
+from app.run_directory import RunDirectory, of_checkpoint
+from app.session import digest
 from lit_modules import CheckpointError, Classifier, TextModule, read_checkpoint
 
 log = logging.getLogger(__name__)
@@ -56,7 +57,12 @@ def _leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def check_same(
-    run: RunDirectory, config: Mapping[str, Any], keys: tuple[str, ...], harmless: set[str]
+    run: RunDirectory,
+    config: Mapping[str, Any],
+    keys: tuple[str, ...],
+    harmless: set[str],
+    *,
+    checkpoint: Path | None = None,
 ) -> None:
     """Refuse to mix settings within one run.
 
@@ -65,6 +71,7 @@ def check_same(
         config: the settings given now.
         keys: parts of the settings that have to agree.
         harmless: settings within them that may differ all the same.
+        checkpoint: what is evaluated, if it is no training.
 
     Raises:
         ValueError: some differ; the message lists them.
@@ -78,11 +85,37 @@ def check_same(
         if before[name] != now.get(name) and name not in harmless
     ]
     if different:
+        # An evaluation has its weights from the run, and another run has others.
+        other = "choose another --run"
+        if checkpoint is not None:
+            other = f"give the evaluation a name of its own: --ckpt_path {checkpoint} --run NEW"
         msg = (
             f"run {run.name!r} was made with other settings ({'; '.join(different)}); "
-            "repeat its settings, or choose another --run"
+            f"repeat its settings, or {other}"
         )
         raise ValueError(msg)
+
+
+def check_belongs(run: RunDirectory, checkpoint: Path) -> None:
+    """Refuse to file under a run what is measured with the checkpoint of another.
+
+    A run that an evaluation has begun has no checkpoint of its own, and goes on with that one.
+
+    Raises:
+        ValueError: the checkpoint is another.
+    """
+    home = of_checkpoint(checkpoint)
+    if home is not None and home.path.resolve() == run.path.resolve():
+        return
+    source = run.source()
+    # That there is no such file is said where it is read.
+    if source is not None and (not checkpoint.is_file() or digest(checkpoint) == source):
+        return
+    msg = (
+        f"got run {run.name!r} and a checkpoint that is not of it ({checkpoint}); leave --run out, "
+        "or give a new name"
+    )
+    raise ValueError(msg)
 
 
 def _limit(value: int | None, unlimited: int | None, otherwise: float) -> float:

@@ -61,6 +61,11 @@ class RunDirectory:
         return self.checkpoints / "previous.ckpt"
 
     @property
+    def source_path(self) -> Path:
+        """Of a run that an evaluation has begun: SHA-256 and place of the checkpoint."""
+        return self.path / "checkpoint.sha256"
+
+    @property
     def results_path(self) -> Path:
         """Numbers of the finished stages."""
         return self.path / "results.json"
@@ -103,6 +108,16 @@ class RunDirectory:
         """Store the settings."""
         header = "# Settings of this run, written by it; for a new run: --config THIS --run OTHER\n"
         atomic.write_text(self.config_path, header + yaml.safe_dump(config, sort_keys=False))
+
+    def source(self) -> str | None:
+        """SHA-256 of the checkpoint that the run was begun with by an evaluation, if it was."""
+        if not self.source_path.is_file() or any(self.checkpoints.glob("*.ckpt")):
+            return None
+        return self.source_path.read_text().partition(" ")[0]
+
+    def write_source(self, digest: str, checkpoint: Path) -> None:
+        """Store it, as `sha256sum` does."""
+        atomic.write_text(self.source_path, f"{digest}  {checkpoint.absolute()}\n")
 
     def results(self) -> Results | None:
         """Numbers of the finished stages, or None if there are none."""
@@ -147,6 +162,21 @@ def of_checkpoint(path: Path) -> RunDirectory | None:
     """The run to which a checkpoint belongs, if it lies in one."""
     run = RunDirectory(path.absolute().parents[1])
     return run if path.parent.name == "checkpoints" and run.begun else None
+
+
+def named(command: str, name: str | None) -> str:
+    """The name of the run, which an evaluation without checkpoint has to give.
+
+    Raises:
+        ValueError: it gives none.
+    """
+    if name is None:
+        msg = (
+            "got neither --run nor --ckpt_path, expected one of them: "
+            f"`{command}` is about a trained model"
+        )
+        raise ValueError(msg)
+    return name
 
 
 def existing(runs: Path, name: str) -> RunDirectory:

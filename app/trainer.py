@@ -15,6 +15,7 @@ from app.attack import attack
 from app.attack_settings import AttackSettings
 from app.checkpoint import LastCheckpoint
 from app.evaluation import AttackWriter, CertifyEvaluator, PredictionWriter
+from app.join import require_classifier
 from app.record import Recorder, numbers
 from app.records import Records
 from app.results import Stage
@@ -262,13 +263,15 @@ class RobustTrainer(pl.Trainer):
         """
         if isinstance(model, TextModule):
             require_classifier(model, "predict")
-        if self._kept is not None and self.recorder is not None:
-            return_predictions = False
-            self.recorder.keep_config(self)
+        recorder = None if self._kept is None else self.recorder
+        return_predictions = return_predictions if recorder is None else False
         writing = self._recording(PredictionWriter, "predictions.jsonl")
         with writing, session(self, model, ckpt_path) as path:
             safe = True if path else weights_only
-            return super().predict(model, dataloaders, datamodule, return_predictions, path, safe)
+            found = super().predict(model, dataloaders, datamodule, return_predictions, path, safe)
+        if recorder is not None:
+            recorder.keep_config(self)
+        return found
 
     def train(
         self,
@@ -384,17 +387,6 @@ class RobustTrainer(pl.Trainer):
                 "it, then `certify --run NAME` without"
             )
             raise ValueError(msg)
-
-
-def require_classifier(model: pl.LightningModule, what: str) -> None:
-    """Raise ValueError for a model that classifies nothing."""
-    if not isinstance(model, Classifier):
-        msg = (
-            f"got {what} for {type(model).__name__}, which classifies nothing, expected a "
-            "classifier: train one on its folder, for example --model UniBERT --model.backbone "
-            "runs/NAME/backbone"
-        )
-        raise ValueError(msg)
 
 
 def _task(datamodule: object) -> str:

@@ -112,10 +112,15 @@ class Classifier(TextModule):
         TASKS[task].check(names)
         known = None if self.class_names is None else (self.task.name, self.class_names, self.pairs)
         if known is not None and known != (task, names, pairs):
+            advice = "use a corpus of the same task"
+            if names and (task, len(names), pairs) == (known[0], len(known[1]), known[2]):
+                advice += (
+                    ", or name the classes of files of your own as the model does: --data.classes "
+                    f"'[{', '.join(known[1])}]'"
+                )
             msg = (
                 f"got a corpus with classes {names} (pairs: {pairs}) for {task}, expected the "
-                f"model's {known[1]} (pairs: {known[2]}) for {known[0]}: use a corpus of the same "
-                "task"
+                f"model's {known[1]} (pairs: {known[2]}) for {known[0]}: {advice}"
             )
             raise ValueError(msg)
         self.attach_tokenizer(tokenizer)

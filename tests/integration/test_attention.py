@@ -92,6 +92,14 @@ def test_two_models(runs: Path, steadfast: Steadfast) -> None:
     assert "loose.ckpt: ASA" in outcome.out
 
 
+def test_a_checkpoint_of_another_run_is_refused(runs: Path, steadfast: Steadfast) -> None:
+    other = "--ckpt_path=runs/plain/checkpoints/best.ckpt"
+    outcome = steadfast("attention", "--run=asa", other, TEXT)
+    assert outcome.status == 1
+    assert "got run 'asa' and a checkpoint that is not of it" in outcome.err
+    assert not (runs / "asa/attention.png").exists()
+
+
 def test_a_long_text(runs: Path, steadfast: Steadfast) -> None:
     outcome = steadfast("attention", "--run=asa", f"--text={'a dull film ' * 10}")
     assert outcome.status == 0, outcome.err

@@ -15,9 +15,10 @@ EPOCH = "--trainer.max_epochs=1"
     [
         (["--model.no_such=1"], "no_such"),
         (["--trainer.max_epoch=1"], "max_epoch"),
-        (["--model.width=wide"], "width"),
+        (["--model.width=wide"], "got --model.width wide, expected a whole number"),
         (["--run=../elsewhere"], "RunName"),
-        (["--checkpoint.mode=best"], "mode"),
+        (["--checkpoint.mode=best"], "got --checkpoint.mode best, expected one of min, max"),
+        (["--checkpoint_every_n_minutes=-1"], "minutes -1, expected NonNegativeFloat (v>=0)"),
         (["--config=absent.yaml"], "absent.yaml"),
     ],
 )
@@ -27,7 +28,9 @@ def test_a_wrong_command_line_has_status_2(
     outcome = steadfast("fit", OLSA, REVIEWS, TINY, arguments)
     assert outcome.status == 2
     assert message in outcome.err
-    assert "Traceback" not in outcome.err
+    assert outcome.err.startswith("error: ")
+    assert outcome.err.endswith(" (`steadfast fit --help` lists what there is)\n")
+    assert outcome.err.count("\n") == 1
     assert not list(here.iterdir())
 
 
@@ -107,10 +110,24 @@ def test_absent_run(trained: Path, steadfast: Steadfast) -> None:
     )
 
 
+def test_a_mistyped_run_or_checkpoint(trained: Path, steadfast: Steadfast) -> None:
+    cases = {
+        "--run=absent": "got run 'absent', which is not in runs (there are: done); train it first",
+        "--ckpt_path=absent.ckpt": "got checkpoint absent.ckpt, which is no file; expected one "
+        "written by `fit` or `train`",
+        "--pgd_steps=2": "got neither --run nor --ckpt_path, expected one of them: `test` is about "
+        "a trained model",
+    }
+    for argument, message in cases.items():
+        outcome = steadfast("test", argument, TINY)
+        assert outcome.status == 1
+        assert outcome.err == f"error: {message}\n"
+
+
 def test_unknown_monitor(here: Path, steadfast: Steadfast) -> None:
     outcome = steadfast("fit", OLSA, REVIEWS, TINY, EPOCH, "--checkpoint.monitor=val/f2", "--run=a")
     assert outcome.status == 1
-    assert "expected one of val/accuracy, val/f1, val/loss, val/radius" in outcome.err
+    assert "expected auto or one of val/accuracy, val/f1, val/loss, val/radius" in outcome.err
 
 
 def test_other_classes(trained: Path, steadfast: Steadfast) -> None:
@@ -124,6 +141,35 @@ def test_other_classes(trained: Path, steadfast: Steadfast) -> None:
     outcome = steadfast("test", OLSA, arguments, TINY, "--run=b")
     assert outcome.status == 1
     assert "expected the model's ['negative', 'positive']" in outcome.err
+    assert "use a corpus of the same task" in outcome.err
+    assert "--data.classes" not in outcome.err
+
+
+def test_classes_with_other_names(trained: Path, steadfast: Steadfast) -> None:
+    Path("a.tsv").write_text("text\tlabel\na b\t0\nb a\t1\n")
+    own = ["--data=TextFiles", "--data.train=a.tsv", "--data.test=a.tsv"]
+    source = ["--ckpt_path=runs/done/checkpoints/best.ckpt", "--run=b", *TINY]
+    outcome = steadfast("test", source, own)
+    assert outcome.status == 1
+    assert outcome.err.endswith("does: --data.classes '[negative, positive]'\n")
+    outcome = steadfast("test", source, own, "--data.classes", "[negative, positive]", ATTACK)
+    assert outcome.status == 0, outcome.err
+
+
+def test_other_data_than_the_runs(trained: Path, steadfast: Steadfast) -> None:
+    outcome = steadfast("test", "--run=done", TINY, "--data=TextFiles", "--data.test=a.tsv")
+    assert outcome.status == 1
+    best = "runs/done/checkpoints/best.ckpt"
+    assert outcome.err.endswith(f"a name of its own: --ckpt_path {best} --run NEW\n")
+
+
+def test_bad_rows_stand_on_lines_of_their_own(here: Path, steadfast: Steadfast) -> None:
+    Path("a.tsv").write_text("text\tlabel\na b\t0\nb a\t1\n\t0\n \t1\n")
+    outcome = steadfast("fit", OLSA, TINY, EPOCH, "--data=TextFiles", "--data.train=a.tsv")
+    assert outcome.status == 1
+    error, *rows = outcome.err.splitlines()[-3:]
+    assert error.startswith("error: got 2 bad row(s), expected none")
+    assert [row.split(":")[0] for row in rows] == ["a.tsv, line 4", "a.tsv, line 5"]
 
 
 def test_full_disk_while_writing_results(trained: Path, steadfast: Steadfast) -> None:

@@ -1,9 +1,11 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 import lit_modules
 from tests.integration.conftest import ATTACK, OLSA, REVIEWS, TINY, Steadfast, lines, results
+from tests.integration.test_attack import LETTERS
 
 BEST = "runs/done/checkpoints/best.ckpt"
 
@@ -105,3 +107,55 @@ def test_a_checkpoint_of_another_run_is_refused(trained: Path, steadfast: Steadf
     outcome = steadfast("test", "--run=b", f"--ckpt_path={BEST}", TINY)
     assert outcome.status == 1
     assert "a checkpoint that is not of it" in outcome.err
+
+
+def own_texts(name: str, labels: str) -> list[str]:
+    """A file of one's own with a row for each label; the arguments that name it."""
+    rows = [f"a dull film, number {i}\t{label}" for i, label in enumerate(labels)]
+    Path(name).write_text("\n".join(["text\tlabel", *rows]) + "\n")
+    return ["--data=TextFiles", f"--data.test={name}", "--data.classes=[negative, positive]"]
+
+
+def test_a_run_that_an_evaluation_has_begun_goes_on(trained: Path, steadfast: Steadfast) -> None:
+    source = [f"--ckpt_path={BEST}", "--run=mine", *TINY]
+    assert steadfast("test", source, own_texts("a.tsv", "0110"), ATTACK).status == 0
+    assert steadfast("test", source, own_texts("a.tsv", "0110"), ATTACK).status == 0
+    # The corpus is that of the run.
+    assert steadfast("certify", source).status == 0
+    assert len(lines("runs/mine/certificates.jsonl")) == 4
+    Path("resources/corpora/stopwords").mkdir(parents=True)
+    Path("resources/corpora/stopwords/english").write_text("a\n")
+    Path("letters.yaml").write_text(yaml.safe_dump(LETTERS))
+    for recipe, count in (("letters.yaml", 2), ("letters.yaml", 4), ("deepwordbug", 2)):
+        settings = ["--attack.resources=resources", f"--attack.num_samples={count}"]
+        outcome = steadfast("attack", source, f"--attack={recipe}", settings)
+        assert outcome.status == 0, outcome.err
+        assert len(lines(f"runs/mine/attacks/{Path(recipe).stem}.jsonl")) == count
+    assert {"test", "certify"} < set(results("mine")["seconds"])
+    outcome = steadfast("test", source, own_texts("b.tsv", "01"))
+    assert "run 'mine' was made with other settings (data.test" in outcome.err
+    Path(BEST).write_bytes(Path("runs/done/checkpoints/previous.ckpt").read_bytes())
+    assert "a checkpoint that is not of it" in steadfast("certify", source).err
+
+
+def test_a_prediction_that_has_failed_begins_no_run(trained: Path, steadfast: Steadfast) -> None:
+    arguments = [f"--ckpt_path={BEST}", "--run=mine", *TINY]
+    wrong = steadfast("predict", arguments, own_texts("a.tsv", "01x"))
+    assert wrong.status == 1
+    assert "a.tsv, line 4" in wrong.err
+    assert not Path("runs/mine").exists()
+    corrected = steadfast("predict", arguments, own_texts("b.tsv", "011"))
+    assert corrected.status == 0, corrected.err
+    assert len(lines("runs/mine/predictions.jsonl")) == 3
+    assert Path("runs/mine/config.yaml").is_file()
+
+
+def test_what_is_refused_leaves_nothing(trained: Path, steadfast: Steadfast) -> None:
+    before = sorted(trained.rglob("*"))
+    assert steadfast("certify", "--run=done", TINY, "--data.limit_train=5").status == 1
+    assert steadfast("certify", "--run=done", TINY, "--trainer.precision=bf16-mixed").status == 1
+    wrong = own_texts("a.tsv", "01x")
+    assert steadfast("certify", f"--ckpt_path={BEST}", "--run=new", TINY, wrong).status == 1
+    assert steadfast("fit", OLSA, wrong, "--data.train=a.tsv", TINY).status == 1
+    assert sorted(trained.rglob("*")) == before
+    assert [path.name for path in trained.parent.iterdir()] == ["done"]

@@ -137,15 +137,10 @@ KINDS = ("corporation", "creative-work", "group", "location", "person", "product
 
 @pytest.mark.parametrize("task", ["regression", "tagging", "choice"])
 def test_what_is_about_classes_only(here: Path, steadfast: Steadfast, task: str) -> None:
-    words = Path("resources/corpora/stopwords/english")
-    words.parent.mkdir(parents=True)
-    words.write_text("the\na\nand\nis\n")
     arguments = [*METHODS["ASA"], *corpus(task), *QUIET, "--trainer.max_epochs=1", "--run=a"]
     assert steadfast("fit", arguments).status == 0
     for command in ("certify", "attack"):
-        recipe = ["--attack.recipe=deepwordbug", "--attack.resources=resources"]
-        recipe = recipe if command == "attack" else []
-        outcome = steadfast(command, "--run=a", *recipe, QUIET)
+        outcome = steadfast(command, "--run=a", QUIET)
         assert outcome.status == 1
         assert f"got a model for {task}, expected one that gives a class" in outcome.err
     wrong = ["--model=TextClassifier", *corpus(task), *QUIET, "--trainer.max_epochs=1", "--run=b"]
@@ -154,6 +149,22 @@ def test_what_is_about_classes_only(here: Path, steadfast: Steadfast, task: str)
     assert f"got a corpus for {task}, expected one for classification" in outcome.err
     assert "FineTuning and ASA do the other tasks" in outcome.err
     assert not Path("runs/b/checkpoints").exists()
+
+
+def test_the_metric_that_the_user_names(here: Path, steadfast: Steadfast) -> None:
+    named = "--checkpoint.monitor=val/accuracy"
+    base = [*METHODS["FineTuning"], *QUIET, named, "--trainer.max_epochs=1"]
+    assert steadfast("fit", base, corpus("tagging"), "--run=a").status == 0
+    assert set(results("a")["metrics"]) == {"val/accuracy"}
+    more = ["--trainer.max_epochs=2", "--checkpoint.monitor=auto"]
+    outcome = steadfast("fit", "--run=a", more)
+    assert outcome.status == 0
+    assert "best.ckpt was chosen otherwise up to now" in outcome.err
+    assert set(results("a")["metrics"]) == {"val/f1"}
+    outcome = steadfast("fit", base, corpus("regression"), "--run=b")
+    assert outcome.status == 1
+    expected = "FineTuning does not log, expected auto or one of val/loss, val/pearson, val/spear"
+    assert f"got --checkpoint.monitor val/accuracy, which {expected}" in outcome.err
 
 
 def test_adversaries_and_methods_that_do_not_go_together(here: Path, steadfast: Steadfast) -> None:

@@ -21,10 +21,11 @@ def test_train_fits_tests_certifies_and_reports(here: Path, steadfast: Steadfast
     assert outcome.status == 0
     table = outcome.out.strip().splitlines()
     assert table[0] == "OLSA on reviews, seed 0"
-    rows = {row.split("  ")[0]: row.split("  ", 1)[1].strip() for row in table[2:6]}
+    rows = {row.split("  ")[0]: row.split("  ", 1)[1].strip() for row in table[2:7]}
     found = results("a")
     metrics = found["metrics"]
     assert rows["accuracy"] == f"{metrics['test/accuracy']:.4f}"
+    assert rows["F1"] == f"{metrics['test/f1']:.4f}"
     assert rows["mean certified radius"] == f"{metrics['certify/radius']:.4f}"
     assert rows["accuracy under l2-PGD at eps = 1"] == f"{metrics['test/pgd_accuracy']:.4f}"
     assert re.match(r"[\d.]+ \(fit [\d.]+, test [\d.]+, certify [\d.]+\)", rows["seconds"])

@@ -7,6 +7,7 @@ import yaml
 
 from app.arguments import check_classes, classes_first, with_stored_settings
 from app.run_directory import RunDirectory
+from lit_modules import CheckpointError
 
 STORED = {
     "seed_everything": 3,
@@ -63,13 +64,15 @@ def test_another_class_inherits_nothing() -> None:
     [
         [],
         ["--help"],
-        ["test"],
+        ["test", "--help"],
+        ["test", "--model.help=OLSA"],
+        ["test", "--run=absent", "--print_config"],
         ["test", "--run"],
-        ["test", "--run=absent"],
-        ["test", "--run=a", "--runs_dir=elsewhere"],
+        ["test", "--run=absent", "--model=OLSA", "--data=Reviews"],
+        ["test", "--run=absent", "--model.class_path=OLSA", "--data.class_path=Reviews"],
         ["test", "--run=a", "--config=c.yaml"],
         ["test", "--run=a", "-c", "c.yaml"],
-        ["test", "--ckpt_path=other.ckpt"],
+        ["test", "--ckpt_path=other.ckpt", "--config=c.yaml"],
         ["fit", "--run=a", "--model=OLSA"],
         ["fit", "--run=a", "--data=Reviews"],
         ["fit", "--model=OLSA"],
@@ -77,6 +80,24 @@ def test_another_class_inherits_nothing() -> None:
 )
 def test_nothing_is_taken(argv: list[str]) -> None:
     assert inserted(*argv) == set()
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["test"], "got neither --run nor --ckpt_path.*`test` is about a trained model"),
+        (["predict", "--data=Reviews"], "got neither --run nor --ckpt_path"),
+        (["test", "--run=absent"], r"got run 'absent', which is not in runs \(there are: a\)"),
+        (["test", "--run=absent", "--data=Reviews"], "got run 'absent'"),
+        (["certify", "--run=a", "--runs_dir=elsewhere"], "which is not in elsewhere"),
+        (["test", "--ckpt_path=absent.ckpt"], "got checkpoint absent.ckpt, which is no file"),
+        (["test", "--ckpt_path=alone.ckpt"], "alone.ckpt, which lies in no run.*--config FILE"),
+    ],
+)
+def test_what_names_no_settings(argv: list[str], message: str) -> None:
+    Path("alone.ckpt").touch()
+    with pytest.raises((ValueError, OSError, CheckpointError), match=message):
+        inserted(*argv)
 
 
 @pytest.mark.parametrize(

@@ -65,9 +65,26 @@ def test_table(tmp_path: Path) -> None:
         "accuracy",
         "mean certified radius",
         "accuracy under l2-PGD at eps = 0.5",
+        "val/accuracy",
         "seconds",
     ]
     columns = {len(line) - len(line.split("  ", 1)[1].lstrip()) for line in lines[3:]}
     assert len(columns) == 1
     assert lines[4].endswith("not finite")
-    assert lines[6].endswith("4.9 (fit 1.2, validate 1.2, test 1.2, certify 1.2)")
+    assert lines[7].endswith("4.9 (fit 1.2, validate 1.2, test 1.2, certify 1.2)")
+
+
+def test_the_table_has_the_figures_of_every_task(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    shown = table(merge(path, "test", {"test/spearman": 0.5, "test/pearson": 0.25}))
+    assert "Spearman  0.5000" in shown
+    assert "Pearson   0.2500" in shown
+    shown = table(merge(path, "test", {"test/accuracy": 0.75, "test/f1": 0.125}))
+    assert "F1        0.1250" in shown
+
+
+def test_the_table_has_what_was_validated_after_a_test(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    merge(path, "fit", {"val/accuracy": 0.5})
+    assert "val/accuracy" not in table(merge(path, "test", {"test/accuracy": 0.25}))
+    assert "val/accuracy  0.7500" in table(merge(path, "validate", {"val/accuracy": 0.75}))

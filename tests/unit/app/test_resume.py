@@ -6,8 +6,9 @@ import pytest
 from app import results
 from app.checkpoint import AtomicCheckpointIO
 from app.results import Stage
-from app.resume import HARMLESS, Plan, check_same, newest_state, plan_training
+from app.resume import HARMLESS, Plan, check_belongs, check_same, newest_state, plan_training
 from app.run_directory import RunDirectory
+from app.session import digest
 from lit_modules import CheckpointError
 
 CONFIG: dict[str, Any] = {
@@ -158,3 +159,20 @@ def test_nothing_undamaged_is_left(run: RunDirectory) -> None:
     with pytest.raises(CheckpointError, match=r"no undamaged checkpoint.*last\.ckpt.*previous"):
         plan_training(run, CONFIG, whole=False)
     assert before == {path: path.read_bytes() for path in run.checkpoints.iterdir()}
+
+
+def test_which_checkpoints_belong_to_a_run(run: RunDirectory, tmp_path: Path) -> None:
+    other = RunDirectory(tmp_path / "b")
+    other.write_config(CONFIG)
+    save(run)
+    check_belongs(run, run.best)
+    with pytest.raises(ValueError, match="got run 'b' and a checkpoint that is not of it"):
+        check_belongs(other, run.last)
+    # As an evaluation notes it; of that checkpoint only, and until the run is trained itself.
+    other.write_source(digest(run.last), run.last)
+    check_belongs(other, run.last)
+    with pytest.raises(ValueError, match="not of it"):
+        check_belongs(other, save(run, step=8, path=run.previous))
+    save(other)
+    with pytest.raises(ValueError, match="not of it"):
+        check_belongs(other, run.last)

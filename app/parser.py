@@ -1,0 +1,83 @@
+"""The parser, with errors of one line."""
+
+import re
+import sys
+from typing import NoReturn
+
+from pytorch_lightning.cli import LightningArgumentParser
+
+_KEY = re.compile(r'Parser key "(?P<key>.+?)":')
+_CLASS = re.compile(r"Problem with given class_path '(?P<path>.+)':")
+_WANTED = re.compile(r"Expected an? (?P<type>.+?)(?:\. Got value: (?P<value>.*))?")
+_GIVEN = re.compile(r"Given value: (?P<value>.*)")
+_OPTION = re.compile(r"Option '(?P<name>.+)' is not accepted")
+_RESTRICTED = re.compile(
+    r"Not of type (?P<type>\w+): (?:(?P<value>.+) does not conform to restriction |"
+    r"does not match regular expression )?(?P<rule>.*)"
+)
+_PLAIN = {"float": "a number", "int": "a whole number", "bool": "true or false", "str": "a text"}
+_FRAME = ("Does not validate against", "Subtypes: ", "Errors:", "Given value type: ")
+
+
+class Parser(LightningArgumentParser):
+    """Says what is wrong in one line, without all settings of the command before it."""
+
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        """Say it, and end the program with status 2."""
+        if not self.exit_on_error:
+            super().error(message, ex)
+        command = getattr(ex, "subcommand_parser", None) or self
+        prog = command.prog.replace(" [options]", "")
+        print(f"error: {plain(message)} (`{prog} --help` lists what there is)", file=sys.stderr)
+        self.exit(2)
+
+
+def plain(message: str) -> str:
+    """What jsonargparse says of a setting, without the types around it.
+
+    It goes down from a setting to the one inside of it that is wrong; at the end of that way stands
+    what was expected, or that there is no such setting.
+
+    Args:
+        message: of jsonargparse 4, in lines.
+
+    Returns:
+        One line: `got --model.tau nan, expected a number`; the whole message where it is another.
+    """
+    keys: list[str] = []
+    wanted: list[str] = []
+    owner, value = "", None
+    for line in message.splitlines():
+        text = line.strip().removeprefix("- ")
+        if found := _KEY.match(text):
+            keys.append(found["key"].removeprefix("init_args."))
+            text = text[found.end() :].strip()
+        if found := _CLASS.fullmatch(text):
+            owner = found["path"].rsplit(".", 1)[-1]
+        elif found := _OPTION.fullmatch(text):
+            setting = ".".join([*keys, found["name"]])
+            shown = f"{setting.rsplit('.', 1)[0]}.help {owner}"
+            return f"got --{setting}, which {owner} does not have; --{shown} lists its settings"
+        elif found := _WANTED.fullmatch(text):
+            wanted.append(_name(found["type"]))
+            value = found["value"] or value
+        elif found := _GIVEN.fullmatch(text):
+            value = value or found["value"]
+        elif found := _RESTRICTED.fullmatch(text):
+            wanted.append(f"{found['type']} ({found['rule']})")
+            value = found["value"] or value
+        elif text and not text.startswith(_FRAME):
+            wanted.append(text)
+    if not keys or value is None:
+        return " ".join(message.split())
+    expected = " or ".join(dict.fromkeys(one for one in wanted if one != "NoneType"))
+    return f"got --{'.'.join(keys)} {value}, expected {expected}"
+
+
+def _name(kind: str) -> str:
+    """A type, as a user would say it."""
+    if kind.startswith("typing.Literal["):
+        choices = kind.removeprefix("typing.Literal[").removesuffix("]").split(", ")
+        return f"one of {', '.join(choice.strip(chr(39)) for choice in choices)}"
+    found = re.sub(r"<class '(?:.*\.)?(.+?)'>", r"\1", kind)
+    return _PLAIN.get(found, found)
