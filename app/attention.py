@@ -155,16 +155,15 @@ def _head(given: str) -> int | None:
 
 def _run(runs: Path, name: str | None, ckpt_path: str | None) -> tuple[RunDirectory | None, Path]:
     """The run, if there is one, and the checkpoint to look at."""
-    if name is not None:
-        run = run_directory.existing(runs, name)
-        if ckpt_path is None:
-            return run, run.best if run.best.is_file() else run.last
-        check_belongs(run, Path(ckpt_path))
-        return run, Path(ckpt_path)
     if ckpt_path is None:
-        msg = "got neither --run nor --ckpt_path, expected one of them: which model is it?"
-        raise ValueError(msg)
-    return run_directory.of_checkpoint(Path(ckpt_path)), Path(ckpt_path)
+        run = run_directory.existing(runs, run_directory.named("attention", name))
+        return run, run.chosen
+    checkpoint = Path(ckpt_path)
+    if name is None:
+        return run_directory.of_checkpoint(checkpoint), checkpoint
+    run = run_directory.existing(runs, name)
+    check_belongs(run, checkpoint)
+    return run, checkpoint
 
 
 def _picture(run: RunDirectory | None, checkpoint: Path, out: str | None) -> Path:

@@ -199,7 +199,7 @@ class RobustCLI(LightningCLI):
         if self.checkpoint is None:
             name = run_directory.named(str(self.subcommand), self.run_name_given)
             run = run_directory.existing(self.runs, name)
-            self.checkpoint = run.best if run.best.is_file() else run.last
+            self.checkpoint = run.chosen
         elif self.run_name_given is None:
             run = run_directory.of_checkpoint(self.checkpoint) or self._fresh_run()
         else:

@@ -43,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
     )
     rest = [
         measure(
-            _best(other),
+            other.chosen,
             other,
             theirs,
             pooling=first.pooling,
@@ -115,18 +115,14 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(runs: Path, name: str | None, ckpt_path: str | None) -> tuple[RunDirectory, Path]:
     """The run, and the checkpoint to measure."""
-    if name is not None:
-        run = run_directory.existing(runs, name)
-        return run, _best(run) if ckpt_path is None else Path(ckpt_path)
     if ckpt_path is None:
-        msg = "got neither --run nor --ckpt_path, expected one of them: which model is it?"
-        raise ValueError(msg)
-    home = run_directory.of_checkpoint(Path(ckpt_path))
+        run = run_directory.existing(runs, run_directory.named("diagnose", name))
+        return run, run.chosen
+    checkpoint = Path(ckpt_path)
+    if name is not None:
+        return run_directory.existing(runs, name), checkpoint
+    home = run_directory.of_checkpoint(checkpoint)
     if home is None:
         msg = f"got {ckpt_path}, which lies in no run, expected --run NAME with records of attacks"
         raise ValueError(msg)
-    return home, Path(ckpt_path)
-
-
-def _best(run: RunDirectory) -> Path:
-    return run.best if run.best.is_file() else run.last
+    return home, checkpoint

@@ -56,6 +56,11 @@ class RunDirectory:
         return self.checkpoints / "last.ckpt"
 
     @property
+    def chosen(self) -> Path:
+        """The weights to evaluate: the best ones, or the last where none were chosen."""
+        return self.best if self.best.is_file() else self.last
+
+    @property
     def previous(self) -> Path:
         """The state before `last`."""
         return self.checkpoints / "previous.ckpt"
