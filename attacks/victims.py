@@ -13,7 +13,7 @@ from attacks.composition import Compat
 from attacks.document import Document
 from attacks.goals import Floats, logarithms
 from attacks.saliency import module_weights, transformer_weights
-from text import Text, length_batches
+from text import Text, cuts_unsaid, length_batches
 
 log = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
@@ -40,7 +40,7 @@ class Victim(Protocol):
 class PredictsTexts(Protocol):
     """What our modules have."""
 
-    def predict_texts(self, texts: Sequence[Text], *, batch_size: int) -> Tensor:
+    def predict_texts(self, texts: list[Text], *, batch_size: int) -> Tensor:
         """Logits `[n, C]` in evaluation mode."""
 
 
@@ -141,7 +141,8 @@ class ModuleVictim(_Batched):
         self.module = module
 
     def _answer(self, texts: Sequence[Text]) -> Tensor:
-        return self.module.predict_texts(texts, batch_size=self.batch_size)
+        with cuts_unsaid():
+            return self.module.predict_texts(list(texts), batch_size=self.batch_size)
 
     def word_weights(
         self, documents: Sequence[Document], *, compat: Compat = "none"

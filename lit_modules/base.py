@@ -15,7 +15,18 @@ from lit_modules.schedule import Decay
 from lit_modules.scores import Scores
 from lit_modules.tasks import TASKS, Task
 from lit_modules.text_module import CHECKPOINT_KEY, TextModule, checkpoint_content
-from text import Batch, TaskName, Text, Tokenizer, WordTokenizer, collate, length_batches
+from text import (
+    Batch,
+    Encoding,
+    TaskName,
+    Text,
+    Tokenizer,
+    WordTokenizer,
+    collate,
+    given_texts,
+    length_batches,
+    say_cut,
+)
 
 
 class Classifier(TextModule):
@@ -189,19 +200,37 @@ class Classifier(TextModule):
         logits: Tensor = self.network(x, mask)
         return logits
 
-    def encode_texts(self, texts: Sequence[Text]) -> Batch:
-        """Raw strings or pairs as one padded batch on the model's device."""
+    def _encoded(self, texts: Text | list[Text]) -> list[Encoding]:
+        """Encode what a caller gives, and say how many texts are cut."""
         tokenizer, _ = self.require_text()
-        encodings = tokenizer.encode(texts)
+        encodings = tokenizer.encode(given_texts(texts, pairs=self.pairs))
+        say_cut(encodings, tokenizer.max_length)
+        return encodings
+
+    def encode_texts(self, texts: Text | list[Text]) -> Batch:
+        """One padded batch, on the model's device, of a raw text or a list of them.
+
+        Args:
+            texts: see `predict_texts`.
+
+        Raises:
+            ValueError: something else, or no text at all.
+        """
+        tokenizer, _ = self.require_text()
+        encodings = self._encoded(texts)
         return collate(encodings, pad_id=tokenizer.pad_id, pairs=self.pairs).to(self.device)
 
     @torch.no_grad()
-    def predict_texts(self, texts: Sequence[Text], *, batch_size: int = 256) -> Tensor:
-        """Logits `[len(texts), C]` of raw strings or pairs, in evaluation mode.
+    def predict_texts(self, texts: Text | list[Text], *, batch_size: int = 256) -> Tensor:
+        """Logits `[n, C]` of n raw texts, in evaluation mode.
 
         Args:
-            texts: any number of inputs.
+            texts: one text, or a list of texts; a text is a string, or, for a model of pairs, a
+                tuple of two strings. A warning says how many were longer than the model reads.
             batch_size: texts per forward pass; texts of like length go together.
+
+        Raises:
+            ValueError: something else, or a model that gives no answer to a text.
         """
         tokenizer, class_names = self.require_text()
         if self.task.name not in ("classification", "regression"):
@@ -210,9 +239,9 @@ class Classifier(TextModule):
                 "`predict` answers to a corpus"
             )
             raise ValueError(msg)
-        if not texts:
+        encodings = self._encoded(texts)
+        if not encodings:
             return torch.empty(0, self.task.outputs(class_names), device=self.device)
-        encodings = tokenizer.encode(texts)
         batches = length_batches([len(encoding.input_ids) for encoding in encodings], batch_size)
         parts = []
         training = self.training

@@ -14,6 +14,7 @@ from text.batch import (
     collate,
     length_batches,
 )
+from text.given import cuts_unsaid, given_texts, say_cut
 from text.hub import hub_reachable
 from text.hugging_face import save_tokenizer
 from text.pretrained import PretrainedTokenizer
@@ -38,9 +39,12 @@ __all__ = [
     "WordTokenizer",
     "Words",
     "collate",
+    "cuts_unsaid",
+    "given_texts",
     "hub_reachable",
     "length_batches",
     "save_tokenizer",
+    "say_cut",
     "split_words",
     "tokenizer_from_state",
     "train_word_piece",

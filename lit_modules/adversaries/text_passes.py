@@ -10,7 +10,7 @@ from torch import Tensor
 from attacks.records import AttackRecord
 from lit_modules.adversaries.base import Problem, TextSample, undisturbed
 from lit_modules.base import Classifier
-from text import Batch, Text
+from text import Batch, Text, cuts_unsaid
 
 
 def succeeded(record: AttackRecord) -> bool:
@@ -37,7 +37,9 @@ def logits_of(
         sample_ids: `[n]`, of the samples that they were made from.
         labels: `[n]`.
     """
-    batch: Batch = replace(classifier.encode_texts(texts), sample_ids=sample_ids, labels=labels)
+    with cuts_unsaid():
+        encoded = classifier.encode_texts(list(texts))
+    batch: Batch = replace(encoded, sample_ids=sample_ids, labels=labels)
     return classifier.classify(classifier.embed(batch), batch.mask)
 
 

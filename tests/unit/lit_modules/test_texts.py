@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 import torch
 
+from attacks.victims import ModuleVictim
 from tests.unit.lit_modules.builders import PAIRS, SINGLE, attached, batch_of, olsa, plain
-from text import WordTokenizer
+from text import WordTokenizer, cuts_unsaid
 
 
 def saved() -> dict[str, Any]:
@@ -91,7 +92,7 @@ def test_pairs_need_segments() -> None:
 @pytest.mark.parametrize("pairs", [False, True])
 def test_predictions_of_texts(pairs: bool) -> None:
     module = attached(olsa(depth=2, dropout=0.5), pairs=pairs).train()
-    texts = [*PAIRS, *SINGLE] if pairs else [*SINGLE, *PAIRS[:2], *SINGLE[::-1]]
+    texts = [*PAIRS, *PAIRS[::-1]] if pairs else [*SINGLE, *SINGLE[::-1]]
     found = module.predict_texts(texts, batch_size=3)
     assert module.training
     assert not found.requires_grad
@@ -113,3 +114,49 @@ def test_mode_comes_back_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(ZeroDivisionError):
         module.predict_texts(SINGLE)
     assert module.training
+
+
+def test_one_text_or_a_list_of_texts() -> None:
+    module = attached(plain()).eval()
+    assert torch.equal(module.predict_texts("not good"), module.predict_texts(["not good"]))
+    assert len(module.encode_texts("not good")) == 1
+    of_pairs = attached(plain(), pairs=True).eval()
+    assert of_pairs.predict_texts(("a good", "film")).shape == (1, 3)
+
+
+WRONG: dict[str, tuple[bool, Any, str]] = {
+    "none": (False, None, "got None, expected a string for each text: give one text, or a list"),
+    "none in a list": (False, ["good", None], "got None at place 1 of a list, expected a string"),
+    "bytes": (False, b"good", "got a bytes, expected a string"),
+    "row": (False, [{"text": "good"}], "got a dict at place 0 of a list, expected a string"),
+    "generator": (False, (text for text in SINGLE), "got a generator, expected a string"),
+    "tuple": (False, ("good", "bad"), "got a tuple of 2, expected a string"),
+    "pair": (False, [("good", "bad")], "got a tuple of 2 at place 0 of a list, expected a string"),
+    "no pair": (True, "good", r"got a single string, expected a tuple of two strings \(first, sec"),
+    "no pairs": (True, ["good", "bad"], "got a single string at place 0 of a list, expected a t"),
+    "triple": (True, [("a", "b", "c")], "got a tuple of 3 at place 0 of a list, expected a tuple"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_everything_else_is_refused(name: str) -> None:
+    pairs, given, message = WRONG[name]
+    module = attached(plain(), pairs=pairs).eval()
+    for ask in (module.predict_texts, module.encode_texts):
+        with pytest.raises(ValueError, match=f"^{message}[^\n]*$"):
+            ask(given)
+
+
+def test_cut_texts_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+    module = attached(plain(max_length=4)).eval()
+    for ask in (module.predict_texts, module.encode_texts):
+        ask(["good " * 9, "good", "bad " * 5])
+        assert [record.getMessage() for record in caplog.records] == [
+            "2 of 3 texts cut to 4 tokens"
+        ]
+        caplog.clear()
+    module.predict_texts("good")
+    with cuts_unsaid():
+        module.predict_texts("good " * 9)
+    ModuleVictim(module).logits(["good " * 9])
+    assert caplog.records == []

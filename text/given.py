@@ -1,0 +1,73 @@
+"""Texts as a caller gives them: one, or a list of them; and how many of them are cut."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from text.batch import Encoding, Text
+
+log = logging.getLogger(__name__)
+
+_cuts_said: ContextVar[bool] = ContextVar("_cuts_said", default=True)
+
+
+def given_texts(given: Any, *, pairs: bool = False) -> list[Text]:
+    """Make a list of texts of what a caller gives.
+
+    Args:
+        given: a text, or a list of texts. A text is a string; of pairs, a tuple of two strings.
+        pairs: whether texts are pairs.
+
+    Raises:
+        ValueError: anything else; it could be read as other texts than were meant.
+    """
+    texts = given if isinstance(given, list) else [given]
+    wrong = next((i for i, text in enumerate(texts) if not _is_text(text, pairs)), None)
+    if wrong is None:
+        return list(texts)
+    place = f" at place {wrong} of a list" if isinstance(given, list) else ""
+    one = "a tuple of two strings (first, second)" if pairs else "a string"
+    msg = (
+        f"got {_described(texts[wrong])}{place}, expected {one} for each text: give one text, or a "
+        "list of texts"
+    )
+    raise ValueError(msg)
+
+
+def _is_text(value: Any, pairs: bool) -> bool:
+    if not pairs:
+        return isinstance(value, str)
+    return isinstance(value, tuple) and len(value) == 2 and all(isinstance(v, str) for v in value)
+
+
+def _described(value: Any) -> str:
+    if value is None:
+        return "None"
+    kind = type(value).__name__
+    if isinstance(value, str):
+        return "a single string"
+    return f"a {kind} of {len(value)}" if isinstance(value, tuple | list) else f"a {kind}"
+
+
+def say_cut(encodings: Sequence[Encoding], max_length: int) -> None:
+    """Log how many texts have been cut, unless inside `cuts_unsaid`.
+
+    Args:
+        encodings: of the texts.
+        max_length: tokens that they were cut to.
+    """
+    cut = sum(encoding.truncated for encoding in encodings)
+    if cut and _cuts_said.get():
+        log.warning("%d of %d texts cut to %d tokens", cut, len(encodings), max_length)
+
+
+@contextmanager
+def cuts_unsaid() -> Iterator[None]:
+    """Say nothing of cut texts inside the block: attacks ask about a text hundreds of times."""
+    token = _cuts_said.set(False)
+    try:
+        yield
+    finally:
+        _cuts_said.reset(token)
