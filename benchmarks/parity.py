@@ -60,7 +60,9 @@ class FixedVictim:
         answers = []
         for text in texts:
             joined = text if isinstance(text, str) else " ".join(text)
-            z = self.bias + sum(weight(word, 0.0) for word in _WORD.findall(joined.lower()))
+            # Exact, as in the recorded answers: equal words in another order are equal scores.
+            weights = [weight(word, 0.0) for word in _WORD.findall(joined.lower())]
+            z = math.fsum([self.bias, *weights])
             positive = 1 / (1 + math.exp(-z))
             answers.append([1 - positive, positive])
         return answers

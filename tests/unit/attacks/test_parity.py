@@ -1,5 +1,7 @@
 """What TextAttack 0.3.11 answers, sample by sample, and what hides no difference."""
 
+import json
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,17 @@ def peer(data_dir: Path) -> Path:
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+def test_the_order_of_words_is_nothing_to_the_victim(tmp_path: Path) -> None:
+    path = tmp_path / "victim.json"
+    path.write_text(
+        json.dumps({"bias": 0.1, "weights": {"a": 0.2, "b": 0.3, "c": -0.4, "d": 1e16}})
+    )
+    victim = parity.FixedVictim(path)
+    texts = [" ".join(order) for order in permutations(["a", "b", "c", "d", "a"])]
+    assert len({tuple(row) for row in victim(texts)}) == 1
+    assert len({tuple(row) for row in victim([" ".join(o) for o in permutations("abca")])}) == 1
 
 
 @pytest.mark.data
