@@ -11,7 +11,7 @@ from random import Random
 from typing import Any, Literal, NamedTuple, Protocol
 
 from attacks.document import Candidate, Document
-from attacks.goals import TIE, Goal, Untargeted
+from attacks.goals import Goal, Untargeted, tie
 
 Compat = Literal["none", "textattack"]
 
@@ -152,6 +152,8 @@ class Context:
         attack: the composition.
         random: the random numbers of this sample.
         columns: names of the texts.
+        scale: of the victim's logits: its largest lead (`attacks.goals.leads`) in all answers about
+            this sample so far.
     """
 
     original: Document
@@ -159,12 +161,18 @@ class Context:
     attack: "Attack"
     random: Random
     columns: Sequence[str]
+    scale: float = 0.0
     _known: tuple[Document, list[int]] | None = None
 
     @property
+    def reference(self) -> bool:
+        """Whether the reference is to be reproduced."""
+        return self.attack.compat == "textattack"
+
+    @property
     def tie(self) -> float:
-        """Scores nearer than this are equal; 0 where the reference is to be reproduced."""
-        return 0.0 if self.attack.compat == "textattack" else TIE[self.attack.goal.score]
+        """Scores nearer than this are equal; 0 for the reference."""
+        return 0.0 if self.reference else tie(self.attack.goal.score, self.scale)
 
     def allowed(self, document: Document) -> list[int]:
         """The words that may be replaced, in order.
@@ -180,7 +188,7 @@ class Context:
                 break
             allowed = constraint.allowed(document, columns=self.columns)
             indices = indices & (allowed if isinstance(allowed, set) else set(allowed))
-        found = list(indices) if self.attack.compat == "textattack" else sorted(indices)
+        found = list(indices) if self.reference else sorted(indices)
         self._known = (document, found)
         return found.copy()
 

@@ -30,7 +30,7 @@ from attacks.composition import (
     Weigh,
 )
 from attacks.document import Candidate, Document
-from attacks.goals import Floats, logarithms
+from attacks.goals import Floats, leads, logarithms
 from attacks.records import AttackRecord, Outcome, Sample, words_changed
 from attacks.victims import Victim, VictimError
 from text import Text
@@ -223,6 +223,7 @@ class Engine:
                 attack=self.attack,
                 random=run.random,
                 columns=self.columns,
+                scale=float(leads(row[None])[0]),
             )
             run.steps = self.attack.search.steps(run.context)
             self._send(run, None)
@@ -311,9 +312,13 @@ class Engine:
             rows = {text: row for row, text in enumerate(unique)}
             logits, given = self._numbers(unique, [rows[text] for _, text in new])
             labels = np.array([runs[number].sample.label for number, _ in new])
-            for (number, text), judged in zip(new, self._judge(logits, given, labels), strict=True):
-                runs[number].known[text] = judged
-                runs[number].unique += 1
+            answered = zip(new, self._judge(logits, given, labels), leads(logits), strict=True)
+            for (number, text), judged, lead in answered:
+                run = runs[number]
+                run.known[text] = judged
+                run.unique += 1
+                if run.context is not None:
+                    run.context.scale = max(run.context.scale, float(lead))
         for run, texts, exhausted in asked:
             self._send(run, Answers([run.known[text] for text in texts], exhausted))
 

@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 Score = Literal["margin", "probability"]
 Floats = NDArray[np.float64]
 
-TIE = {"margin": 1e-4, "probability": 1e-6}
-"""Scores nearer than this count as equal. Logits in single precision depend in the sixth digit on
-what else is in the batch; with ties broken by text, verdicts do not."""
+NEAR = {"margin": 1e-5, "probability": 1e-6}
+"""Scores nearer than this, times the scale of the victim's logits, count as equal; see `tie`.
+
+Logits in single precision depend in the sixth digit on what else is in the batch; with ties broken
+by text, searches do not. Success is no matter of ties: it is the argmax."""
 
 
 class Goal(Protocol):
@@ -30,7 +32,24 @@ class Goal(Protocol):
         """
 
     def reached(self, logits: Floats, labels: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """`[n]` whether the goal is reached."""
+        """`[n]` whether the goal is reached: the argmax says so, however small its lead."""
+
+
+def leads(logits: Floats) -> Floats:
+    """`[n]` differences between the largest and the second largest of `[n, C]` logits.
+
+    The largest lead of a victim over the texts of a sample is the scale of its logits there. Other
+    differences are no scale: models that exclude a class give it a logit of -1e9.
+    """
+    top = np.partition(logits, -2, axis=1)
+    found: Floats = top[:, -1] - top[:, -2]
+    return found
+
+
+def tie(score: Score, scale: float) -> float:
+    """Scores of a victim of this scale that are nearer than this count as equal."""
+    # Probabilities follow small logits in proportion, and are 1 at most.
+    return NEAR[score] * (scale if score == "margin" else min(scale, 1.0))
 
 
 def probabilities(logits: Floats) -> Floats:
@@ -65,11 +84,9 @@ class Untargeted:
     Attributes:
         score: `margin`, the largest other logit minus the gold one; or `probability`, 1 minus that
             of the gold class, which is constant 0 where the victim is very confident.
-        tie: by how much the gold class has to be beaten, in logits.
     """
 
     score: Score = "margin"
-    tie: float = TIE["margin"]
 
     def judge(
         self, logits: Floats, labels: NDArray[np.int64], *, given: Floats | None = None
@@ -81,11 +98,8 @@ class Untargeted:
 
     def reached(self, logits: Floats, labels: NDArray[np.int64]) -> NDArray[np.bool_]:
         """See `Goal`."""
-        if self.tie == 0:
-            moved: NDArray[np.bool_] = logits.argmax(axis=1) != labels
-            return moved
-        beaten: NDArray[np.bool_] = _best_other(logits, labels) - _pick(logits, labels) > self.tie
-        return beaten
+        moved: NDArray[np.bool_] = logits.argmax(axis=1) != labels
+        return moved
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,12 +109,10 @@ class Targeted:
     Attributes:
         target: the class.
         score: `margin`, its logit minus the largest other one; or `probability`, its own.
-        tie: by how much all others have to be beaten, in logits.
     """
 
     target: int
     score: Score = "margin"
-    tie: float = TIE["margin"]
 
     def _classes(self, logits: Floats) -> NDArray[np.int64]:
         if not 0 <= self.target < logits.shape[1]:
@@ -119,9 +131,5 @@ class Targeted:
 
     def reached(self, logits: Floats, labels: NDArray[np.int64]) -> NDArray[np.bool_]:
         """See `Goal`."""
-        classes = self._classes(logits)
-        if self.tie == 0:
-            hit: NDArray[np.bool_] = logits.argmax(axis=1) == classes
-            return hit
-        ahead: NDArray[np.bool_] = _pick(logits, classes) - _best_other(logits, classes) > self.tie
-        return ahead
+        hit: NDArray[np.bool_] = logits.argmax(axis=1) == self._classes(logits)
+        return hit

@@ -8,7 +8,7 @@ from typing import Any
 
 from attacks.composition import Attack, Compat
 from attacks.engine import Engine, Limits
-from attacks.goals import TIE, Goal, Score, Targeted, Untargeted
+from attacks.goals import Goal, Score, Targeted, Untargeted
 from attacks.journal import Journal
 from attacks.progress import Progress, Watched
 from attacks.records import AttackRecord, Sample
@@ -43,14 +43,10 @@ def make_goal(
     Args:
         target: the class to reach; any but the gold one if None.
         score: see `attacks.goals`; `margin` if None, and `probability` for the reference's.
-        compat: the reference breaks no ties.
+        compat: of the attack.
     """
-    reference = compat == "textattack"
-    score = score or ("probability" if reference else "margin")
-    tie = 0.0 if reference else TIE["margin"]
-    if target is None:
-        return Untargeted(score=score, tie=tie)
-    return Targeted(target=target, score=score, tie=tie)
+    score = score or ("probability" if compat == "textattack" else "margin")
+    return Untargeted(score=score) if target is None else Targeted(target=target, score=score)
 
 
 def attack(

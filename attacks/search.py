@@ -28,25 +28,34 @@ Ranking = Literal["delete", "unk", "weighted-saliency", "gradient", "random"]
 Item = Document | Candidate
 
 NEARLY = 1e-4
-"""Gradients nearer than this, as a share of the largest, count as equal; see `goals.TIE`."""
+"""Gradients nearer than this, as a share of the largest, count as equal; see `goals.NEAR`."""
 
 
 def _key(item: Item) -> tuple[str, ...]:
     return item.columns
 
 
-def best(items: Sequence[Candidate], judged: Sequence[Judged], tie: float) -> int:
-    """The candidate of highest score; of nearly equal ones the first by its text."""
-    top = max(one.score for one in judged) - tie
-    return min(
-        (i for i, one in enumerate(judged) if one.score >= top), key=lambda i: items[i].columns
-    )
+def best(items: Sequence[Candidate], judged: Sequence[Judged], context: Context) -> int:
+    """The candidate of highest score; of nearly equal ones the first by its text.
+
+    Of candidates that reach the goal, if some do; the reference looks at the score alone.
+    """
+    rows: Sequence[int] = range(len(judged))
+    if not context.reference:
+        rows = [i for i in rows if judged[i].success] or rows
+    top = max(judged[i].score for i in rows) - context.tie
+    return min((i for i in rows if judged[i].score >= top), key=lambda i: items[i].columns)
 
 
-def descending(values: NDArray[np.float64], tie: float) -> list[int]:
-    """Positions by value, the largest first; of nearly equal values the first position."""
-    if tie == 0:
-        # The reference's order, the unstable one of numpy's default sort included.
+def descending(values: NDArray[np.float64], tie: float | None) -> list[int]:
+    """Positions by value, the largest first; of nearly equal values the first position.
+
+    Args:
+        values: `[n]`.
+        tie: values nearer than this are nearly equal. None takes the reference's order, the
+            unstable one of numpy's default sort.
+    """
+    if tie is None:
         return [int(i) for i in (-values).argsort()]
     order = [int(i) for i in np.argsort(-values, kind="stable")]
     result: list[int] = []
@@ -75,7 +84,7 @@ class Greedy:
 
     def steps(self, context: Context) -> Steps:
         """See `Search`."""
-        compat = context.attack.compat == "textattack"
+        compat = context.reference
         order, exhausted = yield from self._order(context)
         current, standing = context.original, context.clean
         reached: Item = current
@@ -93,12 +102,13 @@ class Greedy:
             if not judged:
                 break
             asked = candidates[: len(judged)]
-            chosen = best(asked, judged, context.tie)
-            if judged[chosen].score <= standing.score + context.tie:
-                continue
-            if judged[chosen].success or (not compat and any(one.success for one in judged)):
+            chosen = best(asked, judged, context)
+            improves = judged[chosen].score > standing.score + context.tie
+            if judged[chosen].success and (improves or not compat):
                 last = _most_similar(asked, judged, chosen, compat=compat)
                 return Reached(asked[last], judged[last])
+            if not improves:
+                continue
             standing, reached = judged[chosen], asked[chosen]
             current = current.accept(asked[chosen], whole=compat)
         return Reached(reached, standing)
@@ -117,9 +127,9 @@ class Greedy:
             indices = [i for i in indices if weights[i] > -np.inf]
             values = np.array([weights[i] for i in indices], dtype=np.float64)
             # Gradients have no scale of their own: equal is what differs in the sixth digit.
-            tie = 0.0 if context.tie == 0 else NEARLY * values.max(initial=0.0)
+            tie = None if context.reference else NEARLY * values.max(initial=0.0)
             return [indices[i] for i in descending(values, tie)], False
-        compat = context.attack.compat == "textattack"
+        compat = context.reference
         if self.ranking != "delete":
             probes = [document.replace(i, "[UNK]") for i in indices]
         elif compat:  # leaves the space before the last word
@@ -131,6 +141,10 @@ class Greedy:
         exhausted = answers.exhausted
         if self.ranking == "weighted-saliency" and not exhausted:
             gains, exhausted = yield from self._gains(context, indices)
+            if not compat and context.attack.goal.score == "margin" and context.scale > 0:
+                # A softmax of margins would depend on their scale. The paper's is one of
+                # probabilities, which are no larger than 1.
+                values = values / context.scale
             # The reference has single precision here: what is equal in it keeps its order.
             precision = torch.float32 if compat else torch.float64
             saliency = torch.softmax(torch.from_numpy(values).to(precision), dim=0)
@@ -138,6 +152,7 @@ class Greedy:
         if len(values) < len(indices):  # the budget ended in the ranking: nothing is left to spend
             return [], True
         tie = context.tie if self.ranking != "weighted-saliency" else context.tie / len(values)
+        tie = None if compat else tie
         return [indices[i] for i in descending(values, tie)], exhausted
 
     @staticmethod
@@ -154,7 +169,7 @@ class Greedy:
             best_of: dict[int, float] = {}
             for candidate, one in zip(candidates, answers.judged, strict=False):
                 best_of[candidate.index] = max(one.score, best_of.get(candidate.index, -np.inf))
-            reference = 0.0 if context.attack.compat == "textattack" else context.clean.score
+            reference = 0.0 if context.reference else context.clean.score
             gains |= {i: score - reference for i, score in best_of.items()}
         return np.array([gains[i] for i in indices]), exhausted
 
@@ -197,7 +212,7 @@ def _most_similar(
     rated = [(i, candidates[i].similarity) for i in found]
     known = [(similarity, i) for i, similarity in rated if similarity is not None]
     if not known:
-        return chosen if judged[chosen].success else min(found, key=lambda i: _key(candidates[i]))
+        return chosen
     top = max(similarity for similarity, _ in known)
     close = 0.0 if compat else 1e-6
     return min(
@@ -245,14 +260,18 @@ class Beam:
             pool = pool[: len(answers.judged)]
             if not pool:
                 break
-            chosen = best(pool, answers.judged, context.tie)
-            if answers.judged[chosen].score > top.judged.score + context.tie:
-                top = Reached(pool[chosen], answers.judged[chosen])
-            if answers.judged[chosen].success or answers.exhausted:
+            chosen = best(pool, answers.judged, context)
+            judged = answers.judged[chosen]
+            if judged.success or judged.score > top.judged.score + context.tie:
+                top = Reached(pool[chosen], judged)
+            if judged.success or answers.exhausted:
                 break
             values = np.array([one.score for one in answers.judged], dtype=np.float64)
             by_text = sorted(range(len(pool)), key=lambda i: pool[i].columns)
-            order = [by_text[i] for i in descending(values[by_text], context.tie)]
+            order = [
+                by_text[i]
+                for i in descending(values[by_text], None if context.reference else context.tie)
+            ]
             beam = [
                 (proposed[pool[i].columns][0].accept(pool[i]), answers.judged[i])
                 for i in order[: self.width]

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from statistics import NormalDist
 from typing import Any
 
-from attacks.goals import TIE, Score
+from attacks.goals import NEAR, Score
 from attacks.records import AttackRecord
 
 Z = NormalDist().inv_cdf(0.975)
@@ -218,7 +218,7 @@ def _blind(record: AttackRecord) -> bool:
     They are 1 in single precision, or so near to it that a step of the search is below what the
     goal tells apart.
     """
-    return record.saturated or 0 <= record.score < TIE["probability"]
+    return record.saturated or 0 <= record.score < NEAR["probability"]
 
 
 FIGURES = (

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attacks.goals import Targeted, Untargeted, probabilities
+from attacks.goals import Targeted, Untargeted, leads, probabilities, tie
 
 LOGITS = np.array([[3.0, 1.0, 0.0], [0.0, 2.0, 1.5], [1.0, 1.0, -1.0]])
 LABELS = np.array([0, 0, 1])
@@ -12,7 +12,8 @@ LABELS = np.array([0, 0, 1])
 def test_margins() -> None:
     goal = Untargeted()
     np.testing.assert_allclose(goal.judge(LOGITS, LABELS), [-2.0, 2.0, 0.0])
-    assert goal.reached(LOGITS, LABELS).tolist() == [False, True, False]
+    # Of equal logits the first class is predicted, which is not the gold one here.
+    assert goal.reached(LOGITS, LABELS).tolist() == [False, True, True]
 
 
 def test_probabilities() -> None:
@@ -23,12 +24,23 @@ def test_probabilities() -> None:
     np.testing.assert_allclose(probabilities(LOGITS + 1000), probabilities(LOGITS))
 
 
-def test_a_tie_is_no_success_unless_asked_for() -> None:
-    logits = np.array([[1.0, 1.0 + 1e-6], [1.0, 1.0]])
-    labels = np.array([0, 1])
-    assert not Untargeted().reached(logits, labels).any()
-    # As the reference judges: whatever argmax says.
-    assert Untargeted(tie=0).reached(logits, labels).tolist() == [True, True]
+@pytest.mark.parametrize("lead", [1e-300, 1e-8, 1.0])
+def test_success_is_the_argmax_however_small_the_lead(lead: float) -> None:
+    logits, labels = np.array([[0.0, lead], [0.0, -lead]]), np.array([0, 0])
+    assert Untargeted().reached(logits, labels).tolist() == [True, False]
+    assert Targeted(target=1).reached(logits, labels).tolist() == [True, False]
+    # Of equal ones the first is predicted.
+    assert not Untargeted().reached(np.zeros((1, 2)), labels[:1]).any()
+
+
+def test_ties_are_relative_to_the_lead() -> None:
+    assert leads(LOGITS).tolist() == [2.0, 0.5, 0.0]
+    assert leads(LOGITS - 7).tolist() == [2.0, 0.5, 0.0]
+    for scale in (1e-8, 1.0, 1e8):
+        assert 1e-6 < tie("margin", scale) / scale < 1e-4
+    # Probabilities end at 1.
+    assert tie("probability", 1e8) == tie("probability", 1.0) < 1e-5
+    assert tie("probability", 1e-8) == pytest.approx(1e-8 * tie("probability", 1.0))
 
 
 def test_probabilities_saturate_and_margins_do_not() -> None:
@@ -43,7 +55,7 @@ def test_targets() -> None:
     np.testing.assert_allclose(goal.judge(LOGITS, LABELS), [-3.0, -0.5, -2.0])
     assert not goal.reached(LOGITS, LABELS).any()
     assert Targeted(target=1).reached(LOGITS, LABELS).tolist() == [False, True, False]
-    assert Targeted(target=0, tie=0).reached(LOGITS, LABELS).tolist() == [True, False, True]
+    assert Targeted(target=0).reached(LOGITS, LABELS).tolist() == [True, False, True]
     chosen = Targeted(target=1, score="probability").judge(LOGITS, LABELS)
     np.testing.assert_allclose(chosen, probabilities(LOGITS)[:, 1])
 

@@ -169,7 +169,7 @@ def test_samples_in_flight_are_no_other_settings(tmp_path: Path) -> None:
 
 def test_goals() -> None:
     assert make_goal() == Untargeted()
-    assert make_goal(compat="textattack") == Untargeted(score="probability", tie=0)
+    assert make_goal(compat="textattack") == Untargeted(score="probability")
     assert make_goal(2, score="probability") == Targeted(target=2, score="probability")
 
 

@@ -129,7 +129,7 @@ def test_random(resources: Resources) -> None:
 
 
 def test_settings(resources: Resources) -> None:
-    goal = Untargeted(score="probability", tie=0.0)
+    goal = Untargeted(score="probability")
     attack = build(
         "textfooler",
         resources,
