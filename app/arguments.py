@@ -23,6 +23,7 @@ COMMON = (
     "data",
     "trainer",
     "checkpoint",
+    "early_stopping",
     "checkpoint_every_n_minutes",
     "on_nonfinite_loss",
 )

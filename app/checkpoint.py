@@ -46,6 +46,12 @@ class CheckpointSettings:
     allow_world_change: bool = False
 
 
+def monitored(monitor: str, module: pl.LightningModule) -> str:
+    """The name of a monitored figure: that of the module's task, where `auto` stands for it."""
+    task = module.task if isinstance(module, Classifier) else TASKS["classification"]
+    return f"val/{task.headline}" if monitor == AUTO else monitor
+
+
 class BestCheckpoint(ModelCheckpoint):
     """Keeps the weights with the best value of a monitored metric as `best.ckpt`.
 
@@ -70,9 +76,8 @@ class BestCheckpoint(ModelCheckpoint):
 
         The module has been joined to its corpus before.
         """
-        if self.monitor == AUTO:
-            task = pl_module.task if isinstance(pl_module, Classifier) else TASKS["classification"]
-            self.monitor = f"val/{task.headline}"
+        if self.monitor is not None:
+            self.monitor = monitored(self.monitor, pl_module)
         super().setup(trainer, pl_module, stage)
 
     def on_load_checkpoint(

@@ -28,6 +28,7 @@ from app.arguments import (
 from app.attack_settings import AttackSettings
 from app.checkpoint import AtomicCheckpointIO, BestCheckpoint, CheckpointSettings, LastCheckpoint
 from app.distributed import dry, first_process
+from app.early_stopping import EarlyStoppingSettings, StopEarly, limits
 from app.export import Export
 from app.interrupt import KeepHandlers, Stopped, interruption
 from app.join import JoinCorpus
@@ -40,9 +41,17 @@ from app.run_directory import RunDirectory
 from app.terminal import harmless
 from app.trainer import RobustTrainer
 from app.version import line
+from lit_modules import FineTuning, MaskedLM, TextModule
 
 # Settings are code (SECURITY.md): of files only, and not of addresses, which Lightning has allowed.
 set_parsing_settings(config_read_mode_fsspec_enabled=False)
+
+MAX_EPOCHS = (
+    "Stop training once this number of epochs is reached; -1 for no limit. If null, there is none "
+    "where max_steps or max_time is set; else that of the method: "
+    f"{TextModule.default_epochs}, {FineTuning.default_epochs} for a pretrained encoder that is "
+    f"fine-tuned, {MaskedLM.default_epochs} in pre-training. See --early_stopping.patience, too. "
+)
 
 RunName = restricted_string_type(
     "RunName", r"^[A-Za-z0-9][A-Za-z0-9._@+=-]*\Z", docstring="letters, digits and . _ @ + = -"
@@ -123,6 +132,11 @@ class RobustCLI(LightningCLI):
             help="Show where an error came from (also: STEADFAST_DEBUG=1).",
         )
         parser.add_class_arguments(CheckpointSettings, "checkpoint")
+        parser.add_class_arguments(EarlyStoppingSettings, "early_stopping")
+        for action in parser._actions:
+            if action.dest == "trainer.max_epochs":
+                # Lightning would train 1,000 epochs.
+                action.help = MAX_EPOCHS
         parser.add_argument(
             "--checkpoint_every_n_minutes",
             type=NonNegativeFloat,
@@ -216,6 +230,17 @@ class RobustCLI(LightningCLI):
     def instantiate_trainer(self, **kwargs: Any) -> pl.Trainer:
         """Build the trainer with everything that keeps the run."""
         config = {**self._get(self.config_init, "trainer"), **kwargs}
+        patience = 0
+        if self.subcommand in TRAINING:
+            stored = self.run.config() if self.run.begun else None
+            given = self.settings["early_stopping"]["patience"]
+            epochs: int = self.model.default_epochs
+            config["max_epochs"], patience = limits(
+                config, given, default_epochs=epochs, stored=stored
+            )
+            # What `config.yaml` says is what was done.
+            self.settings["trainer"]["max_epochs"] = config["max_epochs"]
+            self.settings["early_stopping"] = {"patience": patience}
         self.recorder = Recorder(
             self.run,
             self.settings,
@@ -235,6 +260,17 @@ class RobustCLI(LightningCLI):
             self.recorder,
             Export(self.run.backbone),
         ]
+        if patience:
+            callbacks.append(
+                StopEarly(
+                    patience,
+                    monitor=settings.monitor,
+                    mode=settings.mode,
+                    # Numbers without those of a fit: it was finished once, and is trained further.
+                    anew=self.plan.reopened or self.run.results() is not None,
+                    another=self.plan.checkpoint is None,
+                )
+            )
         if config["logger"]:
             callbacks.append(LearningRateMonitor())
         if config["enable_checkpointing"] is not False:

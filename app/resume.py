@@ -7,6 +7,7 @@ from pathlib import Path
 from pydoc import locate
 from typing import Any
 
+from app.early_stopping import LIGHTNING_EPOCHS, stopped_early
 from app.results import Stage
 from app.run_directory import RunDirectory, of_checkpoint
 from app.session import digest
@@ -28,7 +29,6 @@ HARMLESS = {
 }
 # A training step sees a batch: its size is part of the training.
 HARMLESS_IN_FIT = HARMLESS - {"data.init_args.batch_size"}
-LIGHTNING_EPOCHS = 1000  # what Lightning trains for when neither epochs nor steps are limited
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,12 @@ def _longer(stored: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
     return more_epochs or more_steps
 
 
+def _more_patient(stored: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
+    """Whether a fit that has ended early would not have ended yet with the patience given now."""
+    before, now = (one.get("early_stopping", {}).get("patience") for one in (stored, given))
+    return bool(before) and now is not None and (now == 0 or now > before)
+
+
 def newest_state(run: RunDirectory) -> tuple[Path, int] | None:
     """The newest undamaged state of a run and its step; None if the run has saved none yet.
 
@@ -163,6 +169,15 @@ def newest_state(run: RunDirectory) -> tuple[Path, int] | None:
     return None
 
 
+def _asks_for_more(run: RunDirectory, config: Mapping[str, Any]) -> bool:
+    """Whether a finished run is to be trained further."""
+    stored = run.config()
+    if _longer(stored.get("trainer", {}), config["trainer"]):
+        return True
+    more = _more_patient(stored, config) and run.last.is_file()
+    return more and stopped_early(read_checkpoint(run.last, lazily=True))
+
+
 def _classifies(config: Mapping[str, Any]) -> bool:
     """Whether the method classifies, so that there is something to certify."""
     method = locate(str(config.get("model", {}).get("class_path", "")))
@@ -176,7 +191,7 @@ def plan_training(run: RunDirectory, config: Mapping[str, Any], *, whole: bool) 
 
     A run that is not there is begun; an unfinished one goes on from `last.ckpt`, or from
     `previous.ckpt` if that is damaged; a finished one is trained further if more epochs or steps
-    are asked for.
+    are asked for, or more patience where it has ended early.
 
     Raises:
         CheckpointError: the checkpoints of the run are damaged.
@@ -193,7 +208,7 @@ def plan_training(run: RunDirectory, config: Mapping[str, Any], *, whole: bool) 
     harmless = HARMLESS if other_world else HARMLESS_IN_FIT
     check_same(run, config, ("seed_everything", "model", "data"), harmless)
     finished = run.finished("fit")
-    if not finished or _longer(run.config().get("trainer", {}), config["trainer"]):
+    if not finished or _asks_for_more(run, config):
         state = newest_state(run)
         if state is not None:
             return Plan(stages, *state, reopened=finished)

@@ -117,6 +117,7 @@ class AdversarialTraining(Classifier):
             )
             raise ValueError(msg)
         self.classifier, self.tasks = classifier, classifier.tasks
+        self.default_epochs = classifier.default_epochs
         self.hparams["classifier"] = named(classifier, settings)
         names = classifier.metric_names
         self.metric_names = names

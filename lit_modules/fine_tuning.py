@@ -25,6 +25,7 @@ class FineTuning(Classifier):
 
     network: BackboneClassifier
     tasks = get_args(TaskName)
+    default_epochs = 10
 
     def __init__(
         self,

@@ -60,6 +60,7 @@ class MaskedLM(TextModule):
 
     model: "PreTrainedModel"
     _special: Tensor
+    default_epochs = 5
 
     def __init__(
         self,

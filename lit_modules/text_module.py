@@ -27,6 +27,9 @@ class TextModule(pl.LightningModule):
     carries its tokenizer; `configure_model` then builds the layers.
     """
 
+    default_epochs: int = 20
+    """After how many epochs the command line ends a fit whose length nobody has limited."""
+
     def __init__(
         self,
         *,

@@ -163,6 +163,21 @@ def test_shipped_settings_are_accepted(steadfast: Steadfast, path: Path, command
     assert content["data"]["class_path"].startswith("datamodules.")
 
 
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_recipes_train_to_their_end(path: Path) -> None:
+    """They say how long, so that no early stopping is added to what a page reports."""
+    content = yaml.safe_load(path.read_text())
+    assert {"max_epochs", "max_steps"} & content["trainer"].keys()
+    assert "early_stopping" not in content
+
+
+def test_help_says_how_long_a_fit_lasts(steadfast: Steadfast) -> None:
+    text = " ".join(steadfast("fit", "--help").out.split())
+    assert "1000" not in text.partition("--trainer.max_epochs")[2][:600]
+    assert "else that of the method: 20, 10 for a pretrained encoder" in text
+    assert "--early_stopping.patience" in text
+
+
 def effective(steadfast: Steadfast, *paths: Path) -> dict[str, Any]:
     """What a train with these configurations would do, as flat settings."""
     outcome = steadfast("train", [f"--config={path}" for path in paths], "--print_config")
