@@ -40,7 +40,7 @@ class OwnStep(adversaries.Adversary):
         task, moved = module.loss(found.clean, labels), module.task.divergence
         moves = moved(found.clean, found.biased, labels, symmetric=module.symmetric)
         module.masking.note(masks.masked().mean(), module.progress)
-        loss = task + module.alpha * moves + module.masking.penalty(masks)
+        loss = task + module.alpha * moves + module.penalty(masks, labels)
         return adversaries.Found(loss, {}, {})
 
 

@@ -40,7 +40,7 @@ class ASA(MaskedAttention, FineTuning):
     """Fine-tunes an encoder against masks of its attention; answers as the plain encoder does.
 
     Trains on loss + alpha * D + tau * L_c (equation 9): D is how far the prediction under the masks
-    is from the one without, L_c the share of the units that are kept. The adversary, behind a
+    is from the one without, L_c what is kept of the attention. The adversary, behind a
     gradient reversal, maximises the last two: it changes the prediction, and masks little.
     """
 
@@ -54,7 +54,7 @@ class ASA(MaskedAttention, FineTuning):
         tau: float = 0.3,
         alpha: float = 1.0,
         symmetric: bool = False,
-        penalty: Penalty = "mean",
+        penalty: Penalty = "released",
         temperature: float = 1.0,
         noise: bool = True,
         per_head: bool = False,
@@ -62,6 +62,7 @@ class ASA(MaskedAttention, FineTuning):
         reversal: float = 1.0,
         reversal_schedule: Reversal = "constant",
         adversary_lr_factor: float = 1.0,
+        shared_dropout: bool = True,
         share: float = 0.1,
         schedule: list[float] | None = None,
         pooling: Pooling = "first",
@@ -89,8 +90,9 @@ class ASA(MaskedAttention, FineTuning):
             alpha: of the divergence between the predictions with and without masks.
             symmetric: KL(p || q) + KL(q || p) in place of KL(p || q), p without masks. The squared
                 difference of a regression is either.
-            penalty: mean: the share of the units that are kept, in all layers; sum: their number,
-                as the paper prints it, which depends on the length of the text.
+            penalty: released: tau^2 times the number of units that are kept, in all layers, as
+                strong beside the divergence as in the released code: the paper's tau are for this
+                form; mean: tau times the share that is kept; sum: tau times the number.
             temperature: of the sigmoid whose derivative stands in for that of the masks.
             noise: draw the masks (logistic noise); else mask what has a negative score.
             per_head: a mask for each attention head, not one for all.
@@ -98,6 +100,8 @@ class ASA(MaskedAttention, FineTuning):
             reversal: coefficient of the gradient reversal.
             reversal_schedule: constant, or rising from 0 (Ganin and Lempitsky, 2015).
             adversary_lr_factor: learning rate of the adversary, in that of the encoder.
+            shared_dropout: both passes drop the same, so that the divergence is what the masks do;
+                false: each pass draws anew, as in the released code.
             share: of the units that bernoulli and magnitude mask.
             schedule: for scheduled: shares at equal distances from the beginning to the end of
                 training, such as those that ASA has masked (see docs/methods/asa.md).
@@ -141,6 +145,7 @@ class ASA(MaskedAttention, FineTuning):
         )
         self.alpha, self.symmetric = alpha, symmetric
         self.adversary_lr_factor = adversary_lr_factor
+        self.shared_dropout = shared_dropout
 
     def configure_model(self) -> None:
         if hasattr(self, "network"):
@@ -151,17 +156,21 @@ class ASA(MaskedAttention, FineTuning):
     # Steps
 
     def passes(self, batch: Batch, masks: Masks) -> Passes:
-        """Both passes over a batch: tokens are embedded once, and dropout drops the same."""
-        tape = self.attention.tape
+        """Both passes over a batch, whose tokens are embedded once."""
         x = self.embed(batch)
-        try:
-            with tape.recording():
-                clean = self.classify(x, batch.mask)
-            with tape.replaying(), self.attention.masked(masks):
-                biased = self.classify(x, batch.mask)
-        finally:
-            tape.clear()
+        clean, biased = self.twice(lambda: self.classify(x, batch.mask), masks)
         return Passes(clean, biased, masks)
+
+    def penalty(self, masks: Masks, labels: Tensor) -> Tensor:
+        """Tau * L_c of a batch.
+
+        Args:
+            masks: of its pass.
+            labels: as the task has them.
+        """
+        # As the divergence: a mean over units, which of a tagging are the words.
+        units = self.task.units(labels).sum().clamp_min(1) / len(labels)
+        return self.masking.penalty(masks, units)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         masks = self.masks(batch)
@@ -175,8 +184,9 @@ class ASA(MaskedAttention, FineTuning):
         loss = weight * (task_loss + self.alpha * moved)
         samples = batch_weight(self.trainer, batch_idx)
         if self.masking.kind == "adversarial":
-            # A mean over samples, also where the task's is one over words.
-            loss = loss + samples * self.masking.penalty(masks)
+            # Released, it is a mean over units; the other forms are means over samples.
+            by_unit = self.masking.penalty_form == "released"
+            loss = loss + (weight if by_unit else samples) * self.penalty(masks, labels)
         shown = {"train/loss": (task_loss + self.alpha * moved).detach()}
         if self.logs_this_step():
             shown |= {"train/task_loss": task_loss.detach(), "train/divergence": moved.detach()}

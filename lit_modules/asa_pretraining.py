@@ -60,7 +60,7 @@ class ASAPretraining(MaskedAttention, MaskedLM):
         tau: float = 0.1,
         alpha: float = 1.0,
         symmetric: bool = False,
-        penalty: Penalty = "mean",
+        penalty: Penalty = "released",
         temperature: float = 1.0,
         noise: bool = True,
         per_head: bool = False,
@@ -68,6 +68,7 @@ class ASAPretraining(MaskedAttention, MaskedLM):
         reversal: float = 1.0,
         reversal_schedule: Reversal = "constant",
         adversary_lr_factor: float = 1.0,
+        shared_dropout: bool = True,
         share: float = 0.1,
         schedule: list[float] | None = None,
         unitary: Unitary = "none",
@@ -101,8 +102,9 @@ class ASAPretraining(MaskedAttention, MaskedLM):
             tau: of the penalty for what the adversary masks; the lower, the more it masks.
             alpha: of both divergences between the passes with and without masks.
             symmetric: KL(p || q) + KL(q || p) in place of KL(p || q), p without masks.
-            penalty: mean: the share of the units that are kept, in all layers; sum: their number,
-                as the paper prints it, which depends on the length of the text.
+            penalty: released: tau^2 times the number of units that are kept, in all layers, as
+                strong beside the divergence as in the released code: the paper's tau are for this
+                form; mean: tau times the share that is kept; sum: tau times the number.
             temperature: of the sigmoid whose derivative stands in for that of the masks.
             noise: draw the masks (logistic noise); else mask what has a negative score.
             per_head: a mask for each attention head, not one for all.
@@ -110,6 +112,8 @@ class ASAPretraining(MaskedAttention, MaskedLM):
             reversal: coefficient of the gradient reversal.
             reversal_schedule: constant, or rising from 0 (Ganin and Lempitsky, 2015).
             adversary_lr_factor: learning rate of the adversary, in that of the encoder.
+            shared_dropout: both passes drop the same, so that the divergence is what the masks do;
+                false: each pass draws anew, as in the released code.
             share: of the units that bernoulli and magnitude mask.
             schedule: for scheduled: shares at equal distances from the beginning to the end of
                 training, such as those that ASA has masked (see docs/methods/asa.md).
@@ -162,6 +166,7 @@ class ASAPretraining(MaskedAttention, MaskedLM):
         )
         self.alpha, self.symmetric = alpha, symmetric
         self.adversary_lr_factor = adversary_lr_factor
+        self.shared_dropout = shared_dropout
 
     def configure_model(self) -> None:
         if hasattr(self, "model"):
@@ -184,21 +189,10 @@ class ASAPretraining(MaskedAttention, MaskedLM):
         return Reading(out.logits, out.hidden_states[-1][:, 0])
 
     def passes(self, hidden: Hidden, masks: Masks) -> tuple[Reading, Reading]:
-        """Both passes, without masks and with them.
-
-        Tokens are hidden and embedded once, and dropout drops the same.
-        """
+        """Both passes, without masks and with them; tokens are hidden and embedded once."""
         batch, chosen, _ = hidden
-        tape = self.attention.tape
         x = self.model.get_input_embeddings()(batch.input_ids)
-        try:
-            with tape.recording():
-                clean = self.read(x, batch.mask, chosen)
-            with tape.replaying(), self.attention.masked(masks):
-                biased = self.read(x, batch.mask, chosen)
-        finally:
-            tape.clear()
-        return clean, biased
+        return self.twice(lambda: self.read(x, batch.mask, chosen), masks)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         masks = self.masks(batch)

@@ -17,9 +17,11 @@ from layers.attention.biased import BiasedAttention
 from layers.gradient_reversal import reversal_coefficient
 
 Masking = Literal["adversarial", "bernoulli", "scheduled", "magnitude", "none"]
-Penalty = Literal["mean", "sum"]
+Penalty = Literal["released", "mean", "sum"]
 Reversal = Literal["constant", "rising"]
 
+SWITCH = 1e4
+"""What the released code adds to the score of a unit when it keeps it (`(1 - mask) * -10000`)."""
 POINTS = 20
 """Parts of a training for which the share of the masked units is kept."""
 
@@ -46,7 +48,7 @@ class AttentionMasking(nn.Module):
             `magnitude` with one share, `scheduled` Bernoulli with a share for each part of the
             training; `none` masks nothing.
         tau: of the penalty.
-        penalty: `mean` over pairs of tokens and layers; or their `sum`, as the paper prints it.
+        penalty: see `penalty`.
         temperature: see `AttentionAdversary`; so are noise, per_head and initial_keep.
         noise: whether masks are drawn.
         per_head: a mask for each attention head.
@@ -81,7 +83,8 @@ class AttentionMasking(nn.Module):
         if not all(known):
             msg = (
                 f"got {masking=}, {penalty=}, {reversal_schedule=}, expected one of "
-                f"{', '.join(get_args(Masking))}; mean or sum; constant or rising"
+                f"{', '.join(get_args(Masking))}; {', '.join(get_args(Penalty))}; constant or "
+                "rising"
             )
             raise ValueError(msg)
         check_finite("tau", tau)
@@ -161,16 +164,28 @@ class AttentionMasking(nn.Module):
         share = self.share if self.schedule is None else interpolated(self.schedule, progress)
         return RuleMasks(rule, share, real=real, seeds=seeds)
 
-    def penalty(self, masks: Masks) -> Tensor:
+    def penalty(self, masks: Masks, units: Tensor | float = 1.0) -> Tensor:
         """Tau * L_c, a scalar: what the adversary, whose gradients are reversed, keeps high.
 
-        L_c is the share of the units that are kept, a mean over samples and layers; or their
-        number, summed over layers.
+        `released`: tau^2 * the number of units that are kept, summed over layers, a mean over rows,
+        as the released code has it; divided by 10,000, because there the divergence reaches a unit
+        10,000 times as strongly as here (`SWITCH`), and by `units`, because there it is a sum over
+        a sample's units. So the adversary weighs both as it does there, with the same tau.
+
+        `mean`: tau * the share that is kept, a mean over rows and layers. `sum`: tau * the number,
+        as the paper prints it.
+
+        Args:
+            masks: of a pass.
+            units: of a sample, a mean: 1, or the number of its words if each has a divergence.
         """
         kept = torch.stack(masks.kept)
+        if self.penalty_form == "mean":
+            return self.tau * kept.mean()
+        number = (kept * masks.pairs).sum(dim=0).mean()
         if self.penalty_form == "sum":
-            return self.tau * (kept * masks.pairs).sum(dim=0).mean()
-        return self.tau * kept.mean()
+            return self.tau * number
+        return self.tau**2 * number / (SWITCH * units)
 
     @torch.no_grad()
     def note(self, share: Tensor, progress: float) -> None:

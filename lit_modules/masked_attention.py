@@ -1,7 +1,8 @@
 """What training against masks of attention shares, whatever the encoder is trained for."""
 
 import os
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from torch import nn
 
@@ -13,6 +14,8 @@ from lit_modules.attention_masking import AttentionMasking
 from lit_modules.text_module import TextModule
 from text import Batch
 
+T = TypeVar("T")
+
 
 class MaskedAttention(TextModule):
     """Comes before the method that trains the encoder among the bases of a class.
@@ -21,11 +24,13 @@ class MaskedAttention(TextModule):
         masking: what is masked; has the adversary, if there is one.
         attention: of the encoder, once there are layers.
         adversary_lr_factor: learning rate of the adversary, in that of the encoder.
+        shared_dropout: whether both passes drop the same.
     """
 
     masking: AttentionMasking
     attention: BiasedAttention
     adversary_lr_factor: float
+    shared_dropout: bool
 
     def bias(self, network: nn.Module, encoder: Any) -> None:
         """Let the attention of an encoder be masked, and make the adversary.
@@ -51,6 +56,26 @@ class MaskedAttention(TextModule):
         groups: list[dict[str, Any]] = [{"params": own}, {"params": learnt}]
         groups[1]["lr_factor"] = self.adversary_lr_factor
         return groups
+
+    def twice(self, once: Callable[[], T], masks: Masks) -> tuple[T, T]:
+        """What a pass gives, without masks and with them.
+
+        Args:
+            once: makes a pass.
+            masks: of the second one.
+        """
+        tape = self.attention.tape
+        if not self.shared_dropout:
+            clean = once()
+            with self.attention.masked(masks):
+                return clean, once()
+        try:
+            with tape.recording():
+                clean = once()
+            with tape.replaying(), self.attention.masked(masks):
+                return clean, once()
+        finally:
+            tape.clear()
 
     @property
     def progress(self) -> float:

@@ -94,6 +94,7 @@ ASA = [
     "--model.dropout=0",
     "--model.backbone_dropout=0",
     "--model.initial_keep=0.6",
+    "--model.tau=10",
 ]
 OTHER = [*FIT[:-1], *ASA, "--data.data_dir=data"]
 RUNS["asa"] = [*ASA, "--data.limit_train=65"]

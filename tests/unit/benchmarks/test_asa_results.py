@@ -197,7 +197,7 @@ def test_recipes_differ_in_the_method_alone(task: str, method: str) -> None:
         "scheduled": {"masking", "schedule"},
         "bernoulli": {"masking"},
         "magnitude": {"masking"},
-    }.get(method, {"tau"})
+    }.get(method, {"tau", "penalty"})
 
 
 def test_changes() -> None:
