@@ -72,7 +72,8 @@ class Example:
         other = torch.linspace(-1, 1, logits.numel(), dtype=torch.float64).view_as(logits)
         div_fct = nn.KLDivLoss(reduction="batchmean")
         one = div_fct(other.log_softmax(dim=-1), logits.softmax(dim=-1))
-        return (one + div_fct(logits.log_softmax(dim=-1), other.softmax(dim=-1))) / 2
+        both: Tensor = one + div_fct(logits.log_softmax(dim=-1), other.softmax(dim=-1))
+        return both / 2
 
     def released(self) -> tuple[Gradients, Gradients]:
         """Of D and of the penalty, for the masks: as AsaBertForSequenceClassification has them."""
