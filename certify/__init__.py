@@ -1,6 +1,13 @@
 """Certificates: Lipschitz bounds that are theorems, and the radii that follow from them."""
 
-from certify.certificate import Certificates, Certifier, certify, margins, signed_margins
+from certify.certificate import (
+    Certificates,
+    Certifier,
+    certify,
+    in_float64,
+    margins,
+    signed_margins,
+)
 from certify.norms import spectral_norm_bound
 from layers.attention.bounds import BOUNDS, Bound
 
@@ -10,6 +17,7 @@ __all__ = [
     "Certificates",
     "Certifier",
     "certify",
+    "in_float64",
     "margins",
     "signed_margins",
     "spectral_norm_bound",

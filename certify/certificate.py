@@ -1,25 +1,35 @@
 """Certified radii: how far the embedded text may move without changing the prediction."""
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from certify.lipschitz import encoder_bound, measure
+from certify.lipschitz import encoder_bound, measure, rounding_of_sums
+from certify.parts import check_holder, check_network
 from layers.attention.bounds import BOUNDS, Bound
 from layers.encoders import LipschitzClassifier
 from layers.orthogonal import OrthogonalLinear
 
-ROUNDING = 1e-9
-"""Relative allowance for rounding: far above a float64 forward pass's, far below any margin."""
+LARGEST = 1e100
+"""Entries of embeddings from which on their squares may overflow in float64."""
 
 
 class Certifiable(Protocol):
-    """What can be certified: `embed` maps a batch to tokens, `network` tokens to logits."""
+    """What can be certified: `embed` maps a batch to tokens, `network` tokens to logits.
 
-    network: nn.Module
+    Where it has an attribute `no_certificate` that is a sentence and not None, it gets none. Where
+    it has `encode_texts`, texts can be certified as well.
+    """
+
+    @property
+    def network(self) -> nn.Module:
+        """The classifier from tokens `[B, N, d]` and mask `[B, N]` on."""
+        ...
 
     def embed(self, batch: Any) -> Tensor:
         """`[B, N, d]` embedded tokens of a batch that has a `mask` `[B, N]`."""
@@ -57,15 +67,16 @@ class Certifier:
         """Measure the model's weights.
 
         The certificate is about the network with the weights that `module` uses in evaluation
-        mode (orthogonal matrices bit for bit), run in float64; the module itself is not changed.
+        mode (orthogonal matrices bit for bit), run in float64 (`classify`); the module itself is
+        not changed.
 
         Args:
             module: a classifier. One whose network is no `LipschitzClassifier` gets radius 0.
             bound: which formula; `paper` is for reproduction only and not a guarantee.
 
         Raises:
-            ValueError: unknown bound, or weights of reduced precision.
-            TypeError: a part of the network is of a class that the theorem does not cover.
+            ValueError: unknown bound, weights of reduced precision, or a network that the theorem
+                is not about: other classes, hooks, methods of an instance's own.
         """
         if bound not in BOUNDS:
             msg = f"got bound={bound!r}, expected one of {', '.join(BOUNDS)}"
@@ -79,51 +90,82 @@ class Certifier:
                 raise ValueError(msg)
         self.module, self.bound = module, bound
         self.network: LipschitzClassifier | None = None
-        if isinstance(module.network, LipschitzClassifier):
-            self.network = _plain_double(module.network)
+        network = module.network
+        if isinstance(network, LipschitzClassifier) and not getattr(module, "no_certificate", None):
+            self._check()
+            self.network = in_float64(network)
             self.norms = measure(self.network)
+
+    def _check(self) -> None:
+        check_holder(self.module, self.module.network)
+        check_network(self.module.network)
 
     @torch.no_grad()
     def __call__(self, batch: Any) -> Certificates:
         """Certify one batch on the module's device.
 
+        Args:
+            batch: has `mask` `[B, N]` and whatever `module.embed` reads; or a text or a list of
+                texts, as `module.encode_texts` takes them.
+
         Raises:
-            ValueError: called under autocast, or the module embeds in reduced precision.
+            ValueError: called under autocast, or the module embeds in reduced precision, or has
+                been changed so that the theorem is no longer about it.
         """
-        x = self.module.embed(batch)
-        if torch.is_autocast_enabled(x.device.type) or x.dtype not in (
-            torch.float32,
-            torch.float64,
-        ):
-            msg = (
-                f"got {x.dtype} embeddings or an active autocast, expected full precision: "
-                "certify with --trainer.precision 32-true (or 64-true)"
-            )
-            raise ValueError(msg)
-        mask = batch.mask
-        if self.network is None:
-            logits = self.module.network(x, mask).to(torch.float64)
-            prediction, margin = margins(logits, None)
-            return Certificates(
-                prediction,
-                margin,
-                torch.full_like(margin, torch.inf),
-                torch.zeros_like(margin),
-                self.bound,
-            )
-        pooled = self.network.encoder(x.to(torch.float64), mask)
-        logits = self.network.head(pooled)
+        if self.network is not None:
+            self._check()
+        with evaluating(self.module):
+            if not hasattr(batch, "mask"):
+                batch = _encoded(self.module, batch)
+            x, mask = self.module.embed(batch), batch.mask
+            if torch.is_autocast_enabled(x.device.type) or x.dtype not in (
+                torch.float32,
+                torch.float64,
+            ):
+                msg = (
+                    f"got {x.dtype} embeddings or an active autocast, expected full precision: "
+                    "certify with --trainer.precision 32-true (or 64-true)"
+                )
+                raise ValueError(msg)
+            if self.network is None:
+                return self._without(self.module.network(x, mask).to(torch.float64))
+        logits, head = self.classify(x, mask), self.network.head
         prediction = logits.argmax(dim=1)
         lengths = mask.sum(dim=1).to(torch.float64)
-        scale = torch.maximum(pooled.norm(dim=1), lengths.sqrt() * self.network.encoder.radius)
-        raised = _raise_others(logits, prediction, ROUNDING * scale, self.network.head)
-        margin = signed_margins(raised, prediction, self.network.head.weight)
-        lipschitz = encoder_bound(self.network.encoder, self.norms, lengths, bound=self.bound)
-        lipschitz = lipschitz.nan_to_num(nan=torch.inf)
+        proven = encoder_bound(self.network, self.norms, lengths, bound=self.bound)
+        # Of a difference of two logits, here and at the other point of the ball.
+        gamma, longest = rounding_of_sums(head.in_features, lengths), head.weight.norm(dim=1).amax()
+        allowance = 4 * longest * (proven.rounding + gamma * proven.norm)
+        if head.bias is not None:
+            allowance = allowance + 4 * gamma * head.bias.abs().amax()
+        margin = signed_margins(
+            _raise_others(logits, prediction, allowance), prediction, head.weight
+        )
+        lipschitz = proven.lipschitz.nan_to_num(nan=torch.inf)
         radius = margin / lipschitz
-        proven = (radius > 0) & radius.isfinite() & logits.isfinite().all(dim=1)
-        radius = torch.where(proven, radius, torch.zeros_like(radius))
+        sized = x.masked_fill(~mask.unsqueeze(-1), 0.0).abs().amax(dim=(1, 2)) < LARGEST
+        certain = (radius > 0) & radius.isfinite() & logits.isfinite().all(dim=1) & sized
+        radius = torch.where(certain, radius, torch.zeros_like(radius))
         return Certificates(prediction, margin, lipschitz, radius, self.bound)
+
+    def classify(self, x: Tensor, mask: Tensor) -> Tensor:
+        """`[B, C]` logits of the float64 pass, which is what certificates are about.
+
+        Args:
+            x: `[B, N, d]` tokens, of a text or perturbed; float32 or float64.
+            mask: `[B, N]`.
+        """
+        if self.network is None:
+            msg = "got classify() of a model without certificate, expected its own classify()"
+            raise ValueError(msg)
+        logits: Tensor = self.network(x.to(torch.float64), mask)
+        return logits
+
+    def _without(self, logits: Tensor) -> Certificates:
+        """What there is to say without a certificate."""
+        prediction, margin = margins(logits, None)
+        nowhere = torch.full_like(margin, torch.inf)
+        return Certificates(prediction, margin, nowhere, torch.zeros_like(margin), self.bound)
 
 
 def certify(module: Certifiable, batch: Any, bound: Bound = "sound") -> Certificates:
@@ -131,7 +173,8 @@ def certify(module: Certifiable, batch: Any, bound: Bound = "sound") -> Certific
 
     Args:
         module: a classifier in evaluation mode.
-        batch: has `mask` `[B, N]` and whatever `module.embed` reads.
+        batch: has `mask` `[B, N]` and whatever `module.embed` reads; or a text or a list of texts,
+            as `module.encode_texts` takes them.
         bound: see `Certifier`.
     """
     return Certifier(module, bound)(batch)
@@ -175,7 +218,7 @@ def signed_margins(logits: Tensor, labels: Tensor, head: Tensor | None) -> Tenso
     return gaps.masked_fill(own, torch.inf).amin(dim=1)
 
 
-def _raise_others(logits: Tensor, prediction: Tensor, error: Tensor, head: nn.Linear) -> Tensor:
+def _raise_others(logits: Tensor, prediction: Tensor, allowance: Tensor) -> Tensor:
     """Logits in which every class but the predicted one has the benefit of the rounding error.
 
     Rounding moves a logit in proportion to its head row and not to itself: of two nearly equal,
@@ -184,18 +227,14 @@ def _raise_others(logits: Tensor, prediction: Tensor, error: Tensor, head: nn.Li
     Args:
         logits: `[B, C]`.
         prediction: `[B]`.
-        error: `[B]` allowance for the pooled vectors' error.
-        head: gives the lengths of the rows.
+        allowance: `[B]` error of a difference of logits.
     """
-    allowance = error * torch.linalg.vector_norm(head.weight, dim=1).amax()
-    if head.bias is not None:
-        allowance = allowance + ROUNDING * head.bias.abs().amax()
     chosen = prediction.unsqueeze(1)
     raised: Tensor = (logits + allowance[:, None]).scatter(1, chosen, logits.gather(1, chosen))
     return raised
 
 
-def _plain_double(network: LipschitzClassifier) -> LipschitzClassifier:
+def in_float64(network: LipschitzClassifier) -> LipschitzClassifier:
     """A float64 copy in evaluation mode whose orthogonal layers hold the matrices used now.
 
     Orthogonalising again in float64 would give slightly other matrices than the model's own.
@@ -210,3 +249,30 @@ def _plain_double(network: LipschitzClassifier) -> LipschitzClassifier:
     for layer, matrix in zip(layers, matrices, strict=True):
         layer.fix(matrix.to(torch.float64))
     return double
+
+
+@contextmanager
+def evaluating(module: object) -> Iterator[None]:
+    """Evaluation mode inside the block, if it has modes; each part's own mode after it."""
+    modes = (
+        {part: part.training for part in module.modules()} if isinstance(module, nn.Module) else {}
+    )
+    try:
+        for part in modes:
+            part.training = False
+        yield
+    finally:
+        for part, mode in modes.items():
+            part.training = mode
+
+
+def _encoded(module: Certifiable, texts: object) -> Any:
+    """A batch of what a caller gives as texts."""
+    encode = getattr(module, "encode_texts", None)
+    if encode is None:
+        msg = (
+            f"got a {type(texts).__name__} to certify with {type(module).__name__}, which encodes "
+            "no texts, expected a batch with a mask"
+        )
+        raise ValueError(msg)
+    return encode(texts)

@@ -5,35 +5,16 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from certify.norms import spectral_norm_bound
 from layers.attention.bounds import AttentionNorms, Bound, attention_bound, mixing_norm
 from layers.attention.olsa import OneLipschitzSelfAttention
-from layers.encoders import (
-    LipschitzBlock,
-    LipschitzClassifier,
-    LipschitzEncoder,
-    MeanOnlyNorm,
-    OrthogonalFeedForward,
-)
-from layers.groupsort import GroupSort
+from layers.encoders import LipschitzBlock, LipschitzClassifier, LipschitzEncoder
 from layers.orthogonal import OrthogonalLinear
 
-COVERED: tuple[type[nn.Module], ...] = (
-    LipschitzClassifier,
-    LipschitzEncoder,
-    LipschitzBlock,
-    OneLipschitzSelfAttention,
-    OrthogonalLinear,
-    OrthogonalFeedForward,
-    GroupSort,
-    MeanOnlyNorm,
-    nn.Dropout,
-    nn.Linear,
-    nn.ModuleList,
-)
-"""The classes whose compositions docs/certificates.md proves bounds for."""
+UNIT = torch.finfo(torch.float64).eps / 2
+"""Unit roundoff of the float64 pass."""
 
 
 class BlockNorms(NamedTuple):
@@ -43,28 +24,33 @@ class BlockNorms(NamedTuple):
     feedforward: Tensor
 
 
+class EncoderBound(NamedTuple):
+    """What is proven of an encoder, for inputs of each length.
+
+    Attributes:
+        lipschitz: `[B]`, Lipschitz constant from tokens to the pooled vector.
+        norm: `[B]`, bound on the norm of the pooled vector.
+        rounding: `[B]`, how far the pooled vector of the float64 pass may be from that of real
+            arithmetic; infinite where nothing is proven.
+    """
+
+    lipschitz: Tensor
+    norm: Tensor
+    rounding: Tensor
+
+
 def measure(network: LipschitzClassifier) -> list[BlockNorms]:
     """Upper bounds, in float64, on the norms of each block's weights.
 
-    Raises:
-        TypeError: a part of the network, or of a part, is not of the very class that the theorem
-            is about; a subclass may compute anything.
+    Args:
+        network: that `certify.parts.check_network` has passed.
     """
-    for part in network.modules():
-        if type(part) not in COVERED:
-            msg = (
-                f"got a {type(part).__name__} in a network to certify, expected only "
-                f"{', '.join(kind.__name__ for kind in COVERED)}: no theorem covers others"
-            )
-            raise TypeError(msg)
     return [_measure(block) for block in _blocks(network.encoder)]
 
 
 def _blocks(encoder: LipschitzEncoder) -> Iterator[LipschitzBlock]:
     for block in encoder.blocks:
-        if not isinstance(block, LipschitzBlock):
-            msg = f"got a block of type {type(block).__name__}, expected LipschitzBlock"
-            raise TypeError(msg)
+        assert isinstance(block, LipschitzBlock)  # `check_network` made sure
         yield block
 
 
@@ -91,42 +77,80 @@ def _norm(layer: OrthogonalLinear) -> Tensor:
 
 
 def encoder_bound(
-    encoder: LipschitzEncoder, norms: list[BlockNorms], lengths: Tensor, *, bound: Bound
-) -> Tensor:
-    """Lipschitz constant from embedded tokens to the pooled vector.
+    network: LipschitzClassifier, norms: list[BlockNorms], lengths: Tensor, *, bound: Bound
+) -> EncoderBound:
+    """Lipschitz constant from embedded tokens to the pooled vector, and the pass's own error.
 
     The ball projection and the pooling are 1-Lipschitz; blocks multiply. Two radii are followed:
     the one the forward pass itself uses (ideal weights) to set alpha_2 and the value clip, and a
     proven one that allows for the measured norms.
 
     Args:
-        encoder: in float64 and evaluation mode.
+        network: in float64 and evaluation mode.
         norms: of each block, by `measure`.
         lengths: `[B]` float64 number of real tokens.
         bound: formula of the attention layers.
-
-    Returns:
-        `[B]` float64.
     """
-    lipschitz = torch.ones_like(lengths)
+    encoder, width = network.encoder, network.head.in_features
+    exact = 1 + 1e-11  # covers the rounding of what is computed here
+    lipschitz, roots = torch.ones_like(lengths), lengths.sqrt()
+    gamma = rounding_of_sums(width, lengths)
     used = torch.full_like(lengths, encoder.radius)
-    proven = used * (1 + 1e-12)
+    rounding = gamma * used * roots
+    proven = used * exact + rounding
     for block, measured in zip(_blocks(encoder), norms, strict=True):
         attention = block.attention
         alpha_2 = attention.alpha_2(lengths, used)
         gain, mixed = _attention(
             attention, measured.attention, lengths, used=used, proven=proven, bound=bound
         )
-        lipschitz = lipschitz * (1 + gain / alpha_2) / 2
+        half = (1 + gain / alpha_2) / 2
+        step = _attention_rounding(attention, measured.attention, lengths, gamma, proven)
+        lipschitz, rounding = lipschitz * half, rounding * half + step * proven * roots
         proven = (proven + mixed / alpha_2) / 2
         used = used * (1 + attention.growth(lengths, used) / alpha_2) / 2
         if block.feedforward is not None:
             half = (1 + measured.feedforward) / 2
-            lipschitz, proven = lipschitz * half, proven * half
+            step = 4 * gamma * math.sqrt(width) * measured.feedforward.clamp_min(1)
+            lipschitz, rounding = lipschitz * half, rounding * half + step * proven * roots
+            proven = proven * half
         if block.norm is not None:
             shift = torch.linalg.vector_norm(block.norm.bias)
+            rounding = rounding + 4 * gamma * (proven + shift) * roots
             used, proven = used + shift, proven + shift
-    return lipschitz * (1 + 1e-12)
+        proven = proven + rounding  # of the tokens that the pass computes, too
+    rounding = rounding + 2 * gamma * proven * roots
+    return EncoderBound(lipschitz * exact, proven * roots + rounding, rounding)
+
+
+def rounding_of_sums(width: int, lengths: Tensor) -> Tensor:
+    """`[B]`, relative error of a sum of up to `width` or N terms, in any order, in float64.
+
+    gamma_k = k u / (1 - k u) with k larger than either by as much as what goes with a sum needs:
+    functions such as exp and sqrt, within 8 units, and a few products and quotients.
+    """
+    terms = width + lengths + 100
+    return terms * UNIT / (1 - terms * UNIT)
+
+
+def _attention_rounding(
+    attention: OneLipschitzSelfAttention,
+    norms: AttentionNorms,
+    lengths: Tensor,
+    gamma: Tensor,
+    radius: Tensor,
+) -> Tensor:
+    """How far the float64 output may be from the real one, in units of the tokens' norm.
+
+    docs/certificates.md, "The rounding of the float64 pass".
+    """
+    longest = torch.stack([torch.as_tensor(n) for n in (norms.query, norms.key, norms.value)])
+    longest = longest.amax().clamp_min(1)
+    sharpness = 1 + norms.score * longest * radius / attention.alpha_1
+    step = 16 * gamma * (attention.width + lengths) * sharpness * longest
+    # Beyond this the logits of a row may be nothing but rounding, or their softmax underflow.
+    proven = (sharpness < 300) & (gamma * math.sqrt(attention.width) * sharpness < 0.01)
+    return torch.where(proven, step, torch.inf)
 
 
 def _attention(

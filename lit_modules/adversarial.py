@@ -303,6 +303,13 @@ class AdversarialTraining(Classifier):
     def classify(self, x: Tensor, mask: Tensor) -> Tensor:
         return self.classifier.classify(x, mask)
 
+    def predict_logits(self, batch: Batch) -> Tensor:
+        return self.classifier.predict_logits(batch)
+
+    @property
+    def no_certificate(self) -> str | None:
+        return self.classifier.no_certificate
+
     def activations(self, batch: Batch) -> list[Tensor]:
         return self.classifier.activations(batch)
 

@@ -200,6 +200,19 @@ class Classifier(TextModule):
         logits: Tensor = self.network(x, mask)
         return logits
 
+    def predict_logits(self, batch: Batch) -> Tensor:
+        """Logits of the predictions that are given out: those of `forward` unless overridden."""
+        logits: Tensor = self(batch)
+        return logits
+
+    @property
+    def no_certificate(self) -> str | None:
+        """Say in one sentence why predictions have no certificate; None where they have one."""
+        return (
+            "no Lipschitz constant is proven for a Transformer with dot-product attention and "
+            "LayerNorm; OLSA has one"
+        )
+
     def _encoded(self, texts: Text | list[Text]) -> list[Encoding]:
         """Encode what a caller gives, and say how many texts are cut."""
         tokenizer, _ = self.require_text()
@@ -250,7 +263,7 @@ class Classifier(TextModule):
             for rows in batches:
                 chunk = [encodings[i] for i in rows]
                 batch = collate(chunk, pad_id=tokenizer.pad_id, pairs=self.pairs)
-                parts.append(self(batch.to(self.device)))
+                parts.append(self.predict_logits(batch.to(self.device)))
         finally:
             self.train(training)
         logits = torch.cat(parts)
@@ -352,7 +365,7 @@ class Classifier(TextModule):
         raise ValueError(msg)
 
     def predict_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
-        logits = self(batch)
+        logits = self.predict_logits(batch)
         return {
             "sample_ids": batch.sample_ids,
             "logits": logits,

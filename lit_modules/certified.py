@@ -7,7 +7,7 @@ from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
 from torch import Tensor
 from torch.nn import functional
 
-from certify import signed_margins
+from certify import in_float64, signed_margins
 from layers import LipschitzClassifier
 from lit_modules.base import Classifier
 from lit_modules.radius import RadiusObjective
@@ -76,6 +76,23 @@ class CertifiedClassifier(Classifier):
     def head_weight(self) -> Tensor | None:
         """`[C, d]` weight of the head; None for a network without certificate."""
         return self.network.head.weight if isinstance(self.network, LipschitzClassifier) else None
+
+    @property
+    def no_certificate(self) -> str | None:
+        if not self.certified:
+            return super().no_certificate
+        own = type(self)
+        if own.classify is not Classifier.classify or own.forward is not Classifier.forward:
+            return f"{own.__name__} has a classify() or forward() that no theorem is about"
+        return None
+
+    def predict_logits(self, batch: Batch) -> Tensor:
+        """Logits of the float64 pass, which is what certificates are about."""
+        if self.no_certificate is not None or not isinstance(self.network, LipschitzClassifier):
+            return super().predict_logits(batch)
+        x = self.embed(batch).to(torch.float64)
+        logits: Tensor = in_float64(self.network)(x, batch.mask)
+        return logits
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         head = self.head_weight()

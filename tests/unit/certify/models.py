@@ -58,7 +58,8 @@ def classifier(depth: int, *, classes: int = 3, seed: int = 0, **options: Any) -
     """Random weights, mean-norm biases included; float64."""
     torch.manual_seed(seed)
     settings = {"heads": 2, "initial_alpha_1": 0.7, **options}
-    network = olsa_classifier(8, classes, depth=depth, radius=RADIUS, **settings).double()
+    width = settings.pop("width", 8)
+    network = olsa_classifier(width, classes, depth=depth, radius=RADIUS, **settings).double()
     for name, parameter in network.named_parameters():
         if name.endswith("norm.bias"):
             nn.init.normal_(parameter, std=0.2)

@@ -99,7 +99,7 @@ def test_predictions_of_texts(pairs: bool) -> None:
     module = module.eval()
     with torch.no_grad():
         for text, logits in zip(texts, found, strict=True):
-            torch.testing.assert_close(logits, module(module.encode_texts([text]))[0])
+            torch.testing.assert_close(logits.float(), module(module.encode_texts([text]))[0])
         whole = module.predict_texts(texts)
         assert not module.training
         torch.testing.assert_close(whole, found)

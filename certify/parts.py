@@ -1,0 +1,222 @@
+"""The networks that the theorem is about: checked part by part before anything is measured.
+
+A certificate is computed from weights and settings, on the assumption that each part computes what
+its class does. Whatever could make a part compute something else is refused: a subclass, a hook, a
+parametrisation, a method or an attribute of the instance's own, a part in the place of another.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn.modules import module as torch_module
+
+from layers.attention.additive import ACTIVATIONS
+from layers.attention.bounds import BOUNDS
+from layers.attention.olsa import OneLipschitzSelfAttention
+from layers.encoders import (
+    LipschitzBlock,
+    LipschitzClassifier,
+    LipschitzEncoder,
+    MeanOnlyNorm,
+    OrthogonalFeedForward,
+)
+from layers.groupsort import GroupSort
+from layers.orthogonal import OrthogonalLinear
+
+Check = Callable[[Any], bool]
+
+
+def _count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _positive(value: Any) -> bool:
+    return type(value) in (int, float) and 0 < value < math.inf
+
+
+def _plain(value: Any) -> bool:
+    return value is None or type(value) in (bool, int, float, str)
+
+
+def _tensors(value: Any) -> bool:
+    parts = value if type(value) is tuple else (value,)
+    return value is None or all(type(part) is Tensor for part in parts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """All that an instance of a class may hold.
+
+    Attributes:
+        parameters: by name; others are refused, and so is one that is missing.
+        optional: parameters that may be None.
+        settings: its other attributes by name, and what their values must be.
+        children: its parts by name, and their very class.
+        absent: children that may be None.
+    """
+
+    parameters: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    settings: Mapping[str, Check] = field(default_factory=dict)
+    children: Mapping[str, type[nn.Module]] = field(default_factory=dict)
+    absent: tuple[str, ...] = ()
+
+
+PARTS: dict[type[nn.Module], Part] = {
+    LipschitzClassifier: Part(children={"encoder": LipschitzEncoder, "head": nn.Linear}),
+    LipschitzEncoder: Part(settings={"radius": _positive}, children={"blocks": nn.ModuleList}),
+    nn.ModuleList: Part(),  # of an encoder: any number of blocks
+    LipschitzBlock: Part(
+        children={
+            "attention": OneLipschitzSelfAttention,
+            "feedforward": OrthogonalFeedForward,
+            "norm": MeanOnlyNorm,
+            "dropout": nn.Dropout,
+        },
+        absent=("feedforward", "norm"),
+    ),
+    OneLipschitzSelfAttention: Part(
+        parameters=("raw_score", "raw_alpha_1"),
+        settings={
+            "width": _count,
+            "heads": _count,
+            "offset_heads": _count,
+            "value_clip": lambda value: value is None or _positive(value),
+            "bound": lambda value: value in BOUNDS,
+            "activation": lambda value: value in ACTIVATIONS,
+            "form": _plain,
+        },
+        children={"value": OrthogonalLinear, "query_key": OrthogonalLinear},
+    ),
+    OrthogonalFeedForward: Part(
+        children={"inner": OrthogonalLinear, "outer": OrthogonalLinear, "activation": GroupSort}
+    ),
+    OrthogonalLinear: Part(
+        parameters=("raw",),
+        settings={
+            **dict.fromkeys(("in_features", "out_features", "count", "iterations"), _count),
+            "method": _plain,
+            # Measured as they are: the forward pass multiplies by what `weight()` gives.
+            **dict.fromkeys(("_cache", "_fixed"), _tensors),
+        },
+    ),
+    GroupSort: Part(settings={"group_size": lambda value: _count(value) and value >= 2}),
+    MeanOnlyNorm: Part(parameters=("bias",)),
+    nn.Dropout: Part(settings={"p": _plain, "inplace": _plain}),
+    nn.Linear: Part(
+        parameters=("weight", "bias"),
+        optional=("bias",),
+        settings={"in_features": _count, "out_features": _count},
+    ),
+}
+"""The classes whose compositions docs/certificates.md proves bounds for."""
+
+_STATE = frozenset(vars(nn.Module()))
+_FORWARD_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
+Complaint = tuple[str, str]
+"""What was found, and what was expected."""
+
+
+def check_network(network: nn.Module) -> None:
+    """Refuse a network that may compute anything else than the theorem says.
+
+    Raises:
+        ValueError: it names the part and what is wrong with it.
+    """
+    _refuse(_everywhere())
+    _refuse(_in_part(network, LipschitzClassifier, "network"))
+
+
+def check_holder(holder: object, network: nn.Module) -> None:
+    """Refuse what holds the network, if it may change what goes in or comes out.
+
+    Args:
+        holder: what is certified. A module in it that holds the network is checked, too.
+        network: its network.
+
+    Raises:
+        ValueError: a method of the instance's own, or a hook on its forward pass.
+    """
+    around = [holder]
+    if isinstance(holder, nn.Module):
+        inside = [part for part in holder.modules() if part is not holder and part is not network]
+        around += [part for part in inside if any(one is network for one in part.modules())]
+    for one in around:
+        _refuse(_in_holder(one))
+
+
+def _refuse(complaints: Iterator[Complaint]) -> None:
+    for found, expected in complaints:
+        msg = (
+            f"got {found}, expected {expected}: no theorem covers others; certify a model as "
+            "lit_modules.load() returns it"
+        )
+        raise ValueError(msg)
+
+
+def _everywhere() -> Iterator[Complaint]:
+    if any(getattr(torch_module, f"_global{hooks}") for hooks in _FORWARD_HOOKS):
+        yield "a forward hook on all modules", "none"
+
+
+def _in_holder(holder: object) -> Iterator[Complaint]:
+    name = type(holder).__name__
+    if isinstance(holder, nn.Module):
+        yield from _hooks(holder, name)
+    for attribute in vars(holder):
+        if callable(getattr(type(holder), attribute, None)):
+            yield f"{attribute}() set on the instance of {name}", "the class's own"
+
+
+def _in_part(part: nn.Module, kind: type[nn.Module], path: str) -> Iterator[Complaint]:
+    if type(part) is not kind:
+        yield f"a {type(part).__name__} as {path}", f"a {kind.__name__}"
+    yield from _hooks(part, path)
+    yield from _tensors_of(part, PARTS[kind], path)
+    yield from _attributes(part, PARTS[kind], path)
+    yield from _children(part, PARTS[kind], path)
+
+
+def _hooks(part: nn.Module, path: str) -> Iterator[Complaint]:
+    """Those of the backward pass cannot change an output."""
+    if any(getattr(part, hooks) for hooks in _FORWARD_HOOKS):
+        yield f"a forward hook on {path}", "none"
+
+
+def _tensors_of(part: nn.Module, known: Part, path: str) -> Iterator[Complaint]:
+    found = {**part._parameters, **part._buffers}
+    if found.keys() != set(known.parameters):
+        yield f"tensors {list(found)} in {path}", f"{list(known.parameters)}"
+    for name, tensor in found.items():
+        if type(tensor) is not nn.Parameter and (tensor is not None or name not in known.optional):
+            yield f"a {type(tensor).__name__} as {path}.{name}", "a Parameter"
+
+
+def _attributes(part: nn.Module, known: Part, path: str) -> Iterator[Complaint]:
+    own = {name: value for name, value in vars(part).items() if name not in _STATE}
+    for name in known.absent:
+        # Such an attribute stands before the part of that name, if there is one.
+        if name not in part._modules and own.get(name, part) is None:
+            del own[name]
+    if own.keys() != known.settings.keys():
+        yield f"attributes {sorted(own)} of {path}", f"{sorted(known.settings)}"
+    for name, value in own.items():
+        if not known.settings[name](value):
+            yield f"{path}.{name}={value!r}", "a value that its class takes"
+
+
+def _children(part: nn.Module, known: Part, path: str) -> Iterator[Complaint]:
+    found = part._modules
+    kinds = known.children
+    if type(part) is nn.ModuleList:
+        kinds = dict.fromkeys(found, LipschitzBlock)
+    if found.keys() - kinds.keys() or kinds.keys() - found.keys() - set(known.absent):
+        yield f"parts {list(found)} in {path}", f"{list(kinds)}"
+    for name, child in found.items():
+        if child is not None:
+            yield from _in_part(child, kinds[name], f"{path}.{name}")
+        elif name not in known.absent:
+            yield f"None as {path}.{name}", f"a {kinds[name].__name__}"
