@@ -5,11 +5,14 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from text import Text
+from text.marks import MARKS
 
 _EDGES = "'-_*@"
 """Part of a word inside it, not at its ends: well-placed, don't, user@host."""
-_RUN = re.compile(r"[\w'\-*@˗`×]+")
-"""Letters, digits, what may stand inside words, and three characters that pose as letters."""
+_LETTERS = r"\w'\-*@˗`×"
+_RUN = re.compile(f"[{_LETTERS}][{_LETTERS}{MARKS}]*")
+"""Letters with their marks, digits, what may stand inside words, and three characters that pose as
+letters."""
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from attacks.batches import Batches
 from attacks.loading import quiet
+from layers.positions import longest_text
 from text import Encoding, PretrainedTokenizer, collate
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
@@ -109,8 +110,7 @@ class SentenceEncoder:
         self._model = model.to(self.device).eval().requires_grad_(requires_grad=False)
         self._heads = nn.Sequential(*heads).to(self.device).requires_grad_(requires_grad=False)
         settings = _json(where / "sentence_bert_config.json")
-        positions = getattr(model.config, "max_position_embeddings", None)
-        limits = [max_length, settings.get("max_seq_length"), positions and positions - 2]
+        limits = [max_length, settings.get("max_seq_length"), longest_text(model)]
         length = min([limit for limit in limits if limit], default=512)
         self._tokenizer = PretrainedTokenizer.from_pretrained(str(where), max_length=length)
         self._lower = bool(settings.get("do_lower_case"))

@@ -11,10 +11,10 @@ from attacks.engine import Engine, Limits
 from attacks.goals import Goal, Score, Targeted, Untargeted
 from attacks.journal import Journal
 from attacks.progress import Progress, Watched
-from attacks.records import AttackRecord, Sample
+from attacks.records import AttackRecord
+from attacks.samples import Given, as_samples
 from attacks.summary import Summary, summarise, table
 from attacks.victims import as_victim
-from text import Text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ def make_goal(
 
 def attack(
     model: Any,
-    samples: Iterable[Sample | tuple[Text, int]],
+    samples: Iterable[Given],
     *,
     recipe: str | Attack = "textfooler",
     tokenizer: Any = None,
@@ -71,7 +71,8 @@ def attack(
     Args:
         model: a module of ours, a `transformers` model with its `tokenizer`, a function from a list
             of texts (or pairs) to logits `[texts, classes]`, or a victim (`attacks.victims`).
-        samples: texts (or pairs) with their gold classes; numbered as they come.
+        samples: texts (or pairs) with their gold classes, or rows of a data set; numbered as they
+            come. See `attacks.samples`.
         recipe: name of a recipe (`attacks.recipes.RECIPES`), or a composed attack.
         tokenizer: of a `transformers` model.
         target: class to reach; any but the gold one if None.
@@ -90,18 +91,7 @@ def attack(
         ValueError: no samples, two of the same id, an unknown recipe, or a file of other settings.
         VictimError: the victim failed.
     """
-    numbered = [
-        one if isinstance(one, Sample) else Sample(sample_id=i, text=one[0], label=int(one[1]))
-        for i, one in enumerate(samples)
-    ]
-    if not numbered:
-        msg = "got no samples, expected texts with their classes"
-        raise ValueError(msg)
-    if len({one.sample_id for one in numbered}) < len(numbered):
-        msg = "got samples with the same sample_id, expected one of its own for each"
-        raise ValueError(msg)
-    if columns is None:
-        columns = ("text",) if isinstance(numbered[0].text, str) else ("text", "text_pair")
+    numbered, columns = as_samples(samples, columns)
     goal = make_goal(target, score=score, compat=compat)
     if isinstance(recipe, str):
         from attacks import recipes

@@ -14,6 +14,7 @@ from torch import Tensor
 from attacks.batches import Batches
 from attacks.document import count_words, word_spans
 from attacks.loading import quiet
+from layers.positions import longest_text
 
 Query = tuple[str, int]
 """A text with the mask in it, and where the mask begins."""
@@ -136,8 +137,7 @@ class MaskedLM:
         self._backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
         self._backend.no_padding()
         self._backend.no_truncation()
-        positions = getattr(model.config, "max_position_embeddings", None)
-        limits = [max_length, tokenizer.model_max_length, positions and positions - 2, 512]
+        limits = [max_length, tokenizer.model_max_length, longest_text(model), 512]
         self.max_length = min(limit for limit in limits if limit)
         if self.max_length < 8:
             msg = f"got max_length={self.max_length}, expected at least 8 tokens"

@@ -20,11 +20,32 @@ class Sample:
         sample_id: its position in the split; seeds its random numbers.
         text: a string or a pair.
         label: gold class.
+
+    Raises:
+        ValueError: anything else as text or label.
     """
 
     sample_id: int
     text: Text
     label: int
+
+    def __post_init__(self) -> None:
+        """Check the text and the label, which come from a user."""
+        text: Any = self.text
+        texts = text if isinstance(text, tuple) and len(text) == 2 else (text,)
+        if not all(isinstance(one, str) for one in texts):
+            msg = (
+                f"got {text!r:.80} as text of sample {self.sample_id}, expected a string, or "
+                "a pair (tuple) of strings"
+            )
+            raise ValueError(msg)
+        label: Any = self.label
+        if not isinstance(label, int):
+            msg = (
+                f"got label {label!r:.80} of sample {self.sample_id}, expected the number of "
+                "its class: 0, 1, ..."
+            )
+            raise ValueError(msg)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -70,7 +70,7 @@ def module_weights(
         (gradient,) = torch.autograd.grad(loss, x)
         return [gradient[row, mask].float().cpu() for row, mask in enumerate(batch.mask)]
 
-    with _mode(module, training=training):
+    with in_mode(module, training=training):
         return _weights(
             documents,
             tokenizer.spans(texts),
@@ -147,7 +147,7 @@ def transformer_weights(
         mask = batch["attention_mask"].bool()
         return [gradient[row, mask[row]].float().cpu() for row in range(len(rows))]
 
-    with _mode(model, training=training):
+    with in_mode(model, training=training):
         return _weights(
             documents,
             spans,
@@ -219,7 +219,7 @@ def word_norms(gradient: Tensor, spans: Sequence[Span], document: Document) -> l
 
 
 @contextmanager
-def _mode(module: Any, *, training: bool) -> Iterator[None]:
+def in_mode(module: Any, *, training: bool) -> Iterator[None]:
     """Every part in one mode, and back in its own afterwards."""
     parts: list[nn.Module] = list(module.modules())
     before = [part.training for part in parts]

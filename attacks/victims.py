@@ -2,7 +2,8 @@
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -12,7 +13,8 @@ from torch import Tensor
 from attacks.composition import Compat
 from attacks.document import Document
 from attacks.goals import Floats, logarithms
-from attacks.saliency import module_weights, transformer_weights
+from attacks.saliency import in_mode, module_weights, transformer_weights
+from layers.positions import longest_text
 from text import Text, cuts_unsaid, length_batches
 
 log = logging.getLogger(__name__)
@@ -97,8 +99,8 @@ def checked(answer: Any, texts: Sequence[Text], name: str) -> Floats:
     """An answer as float64 logits.
 
     Raises:
-        VictimError: wrong shape, or a row without a finite largest value: NaN, or infinity, whose
-            margins would be NaN, and the attack no attack.
+        VictimError: wrong shape, or a number that is not finite: margins would be no numbers, and
+            the attack no attack.
     """
     if isinstance(answer, Tensor):
         answer = answer.detach().cpu().to(torch.float64).numpy()
@@ -110,16 +112,18 @@ def checked(answer: Any, texts: Sequence[Text], name: str) -> Floats:
     if logits.ndim != 2 or logits.shape[0] != len(texts) or logits.shape[1] < 2:
         msg = (
             f"victim {name}: got an answer of shape {list(logits.shape)} to {len(texts)} text(s), "
-            f"expected [{len(texts)}, classes] with at least two classes"
+            f"expected [{len(texts)}, classes] with at least two classes: a regression has none; "
+            "for one logit z answer [0, z], for one probability p [1 - p, p]"
         )
         raise VictimError(msg)
-    bad = ~np.isfinite(logits.max(axis=1))
+    bad = ~np.isfinite(logits).all(axis=1)
     if bad.any():
         first = repr(texts[int(bad.argmax())])
         what = "NaN" if np.isnan(logits).any() else "infinity"
+        what = "-infinity" if (logits[bad] < np.inf).all() and what == "infinity" else what
         msg = (
             f"victim {name}: got {what} for {int(bad.sum())} of {len(texts)} text(s), expected "
-            f"finite numbers; the first is {first[:200]}"
+            f"finite numbers (a class that cannot be has -1e4); the first is {first[:200]}"
         )
         raise VictimError(msg)
     return logits
@@ -176,6 +180,9 @@ class HuggingFaceVictim(_Batched):
         batch_size: texts per forward pass; texts of like length go together, padded to the longest.
         max_length: longest text in tokens; what the tokenizer and the model take if not given.
         name: as it is called in results; its class if not given.
+
+    Raises:
+        ValueError: model and tokenizer do not pad with the same token.
     """
 
     def __init__(
@@ -189,8 +196,15 @@ class HuggingFaceVictim(_Batched):
     ) -> None:
         super().__init__(name or type(model).__name__, batch_size)
         self.model, self.tokenizer = model, tokenizer
-        positions = getattr(model.config, "max_position_embeddings", None)
-        limits = [max_length, tokenizer.model_max_length, positions and positions - 2]
+        pads = tokenizer.pad_token_id, getattr(model.config, "pad_token_id", None)
+        if pads[0] is None or pads[0] != pads[1]:
+            msg = (
+                f"got a tokenizer with pad_token_id={pads[0]} and a model with {pads[1]}, expected "
+                "one token: set tokenizer.pad_token (to tokenizer.eos_token, if it has none) and "
+                "model.config.pad_token_id = tokenizer.pad_token_id"
+            )
+            raise ValueError(msg)
+        limits = [max_length, tokenizer.model_max_length, longest_text(model)]
         self.max_length = min(limit for limit in limits if limit)
 
     @torch.no_grad()
@@ -200,18 +214,18 @@ class HuggingFaceVictim(_Batched):
         second = [text[1] for text in pairs] if pairs else None
         coded = self.tokenizer(first, second, truncation=True, max_length=self.max_length)
         batches = length_batches([len(ids) for ids in coded["input_ids"]], self.batch_size)
-        training = self.model.training
-        self.model.eval()
         parts = []
-        try:
+        with in_mode(self.model, training=False):
             for rows in batches:
                 batch = self.tokenizer.pad(
                     {name: [values[i] for i in rows] for name, values in coded.items()},
                     return_tensors="pt",
                 ).to(self.model.device)
-                parts.append(self.model(**batch).logits.float())
-        finally:
-            self.model.train(training)
+                answer = self.model(**batch)
+                if getattr(answer, "logits", None) is None:
+                    msg = f"got {self.name}, which answers without logits, expected a classifier"
+                    raise VictimError(msg)
+                parts.append(answer.logits.float())
         logits = torch.cat(parts)
         order = torch.tensor([i for rows in batches for i in rows], device=logits.device)
         return logits[order.argsort()]
@@ -242,7 +256,8 @@ class CallableVictim(_Batched):
     """Any function from a list of texts to numbers `[texts, classes]`.
 
     Args:
-        function: called with at most `batch_size` strings (or pairs of strings).
+        function: called with at most `batch_size` strings (or pairs of strings). An `nn.Module`,
+            or a method of one, answers in evaluation mode and without gradients.
         outputs: what its numbers are. From probabilities, logits are their logarithms.
         batch_size: texts per call.
         name: as it is called in results.
@@ -278,7 +293,8 @@ class CallableVictim(_Batched):
         for start in range(0, len(texts), self.batch_size):
             batch = list(texts[start : start + self.batch_size])
             try:
-                answer = self.function(batch.copy())  # it may do with its list what it likes
+                with self._evaluating():
+                    answer = self.function(batch.copy())  # it may do with its list what it likes
             except torch.cuda.OutOfMemoryError:
                 raise
             except Exception as error:
@@ -289,6 +305,15 @@ class CallableVictim(_Batched):
                 raise VictimError(msg) from error
             parts.append(checked(answer, batch, self.name))
         return np.concatenate(parts)
+
+    @contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        owner = getattr(self.function, "__self__", self.function)
+        if not isinstance(owner, torch.nn.Module):
+            yield
+            return
+        with in_mode(owner, training=False), torch.no_grad():
+            yield
 
     def _distributions(self, numbers: Floats) -> Floats:
         """The same, if they are probabilities.
@@ -322,14 +347,19 @@ def as_victim(model: Any, *, tokenizer: Any = None, batch_size: int = 256) -> Vi
     """The victim of whatever can be attacked.
 
     Args:
-        model: a victim, a module of ours, a `transformers` model (with `tokenizer`), or a function
-            of a list of texts that returns logits.
+        model: a victim, a module of ours, a `transformers` model (with `tokenizer`) or pipeline, or
+            a function (or `nn.Module`) of a list of texts that returns logits.
         tokenizer: of a `transformers` model.
         batch_size: texts per forward pass.
 
     Raises:
         TypeError: it is none of these.
     """
+    if all(hasattr(model, name) for name in ("task", "model", "tokenizer", "preprocess")):
+        if model.task != "text-classification":
+            msg = f"got a pipeline for {model.task}, expected one for text-classification"
+            raise TypeError(msg)
+        model, tokenizer = model.model, tokenizer or model.tokenizer
     if hasattr(model, "logits") and hasattr(model, "name"):
         victim: Victim = model
         return victim

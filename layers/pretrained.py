@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
 
 from layers.architectures import check_reads_text
+from layers.positions import longest_text
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -139,12 +139,8 @@ def check_fits(encoder: "PreTrainedModel", vocab_size: int, max_length: int) -> 
         max_length: longest text in tokens.
     """
     words: int = encoder.config.vocab_size
-    longest = max_length
-    table = getattr(getattr(encoder, "embeddings", None), "position_embeddings", None)
-    if isinstance(table, nn.Embedding):
-        # RoBERTa and its kin count positions from behind the padding id.
-        taken = 0 if table.padding_idx is None else table.padding_idx + 1
-        longest = table.num_embeddings - taken
+    limit = longest_text(encoder)
+    longest = max_length if limit is None else limit
     if vocab_size > words or max_length > longest:
         msg = (
             f"got a tokenizer of {vocab_size} ids and max_length={max_length}, expected at "

@@ -7,17 +7,18 @@ from itertools import pairwise
 from typing import Any
 
 from text.batch import Encoding, Span, Text
+from text.marks import MARKS
 from text.tokenizer import Tokenizer
 from text.vocabulary import Vocabulary
 
 # In the order tried: numbers with inner points, commas or colons; a negated verb up to its "n't";
-# "n't"; the other English clitics; words with their combining accents; runs of one punctuation mark
+# "n't"; the other English clitics; words with their combining marks; runs of one punctuation mark
 # ("...", "--"), or any other symbol.
 _TOKEN = re.compile(
     r"\d+(?:[.,:]\d+)*"
     r"|[^\W\d_]+?(?=n't\b)|n't\b"
     r"|'(?:s|m|d|re|ve|ll)\b"
-    r"|\w[\w\u0300-\u036f]*"
+    rf"|\w[\w{MARKS}]*"
     r"|([^\w\s])\1*"
 )
 _RUN = re.compile(r"\S+|\s+")

@@ -17,6 +17,11 @@ words = st.text(alphabet="abcXYZ019é'-_*@ .,!\n", max_size=40)
         ("user@host.org snake_case *bold*", "user@host org snake_case bold"),
         ("", ""),
         ("?! ... 🙂", ""),
+        # Vowel signs, conjuncts and joiners; accents of their own; a heart with its variant.
+        ("हिन्दी फ़िल्म बहुत अच्छी थी।", "हिन्दी फ़िल्म बहुत अच्छी थी"),
+        ("मूल्\u200dय, می\u200cخواهم", "मूल्\u200dय می\u200cخواهم"),
+        ("cafe\u0301 na\u0308ive-ly", "cafe\u0301 na\u0308ive-ly"),
+        ("good \u2764\ufe0f \u0301 film", "good film"),
     ],
 )
 def test_words(text: str, expected: str) -> None:

@@ -183,6 +183,12 @@ def test_long_texts_are_cut_as_the_folder_says(plain: Path) -> None:
     assert longer._tokenizer.max_length == 12
 
 
+def test_long_texts_are_cut_where_positions_end(folder: Path) -> None:
+    encoder = SentenceEncoder(folder)
+    assert encoder._tokenizer.max_length == encoder._model.config.max_position_embeddings
+    assert np.isfinite(encoder.encode(["it is " * 400])).all()
+
+
 @pytest.mark.parametrize("name", ["nowhere/at-all", "/no/such/folder"])
 def test_nowhere(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nothing listens there

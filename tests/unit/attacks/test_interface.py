@@ -89,11 +89,49 @@ def test_texts_of_a_pair() -> None:
     [
         ([], "got no samples"),
         ([attacks.Sample(sample_id=1, text="a", label=0)] * 2, "the same sample_id"),
+        ("a good film", "got one str as samples"),
+        ({"text": "a"}, "got one dict as samples"),
+        (["a good film"], "got 'a good film' as sample 0, expected"),
+        ([("good", "film", 1)], r"as sample 0, expected \(text, class\)"),
+        ([(("good", "film", "plot"), 1)], "got .* as text of sample 0, expected a string, or a"),
+        ([(None, 1)], "got None as text of sample 0"),
+        ([((None, "film"), 1)], "as text of sample 0"),
+        ([("good", None)], "got label None of sample 0, expected the number"),
+        ([("good", "positive")], "got label 'positive' of sample 0"),
+        ([("good", "1")], "got label '1' of sample 0"),
+        ([("good", 0.5)], "got label 0.5 of sample 0"),
+        ([("good", 1), (("good", "film"), 1)], "got single texts and pairs"),
+        ([{"sentence": "good", "label": 1}], "got row 0 with sentence, label, expected text"),
+        ([{"text": "good", "class": 1}], "got row 0 with text, class, expected label"),
+        ([{"text": None, "label": 1}], "got None as text"),
     ],
 )
-def test_samples_that_are_none(samples: list[Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_samples_that_are_none(samples: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
         run(samples=samples)
+    assert "\n" not in str(caught.value)
+
+
+def test_columns_name_every_text() -> None:
+    with pytest.raises(ValueError, match=r"got columns \['a', 'b'\] for samples of 1 text"):
+        run(columns=["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "text"),
+    [
+        ([{"text": "good film", "label": 1}], None, "good film"),
+        ([{"sentence": "good film", "label": 1, "idx": 0}], ["sentence"], "good film"),
+        ([{"text": "good", "text_pair": "film", "label": 1}], None, ("good", "film")),
+        ([{"premise": "a", "hypothesis": "b", "label": 1}], ["premise", "hypothesis"], ("a", "b")),
+        ([(["good", "film"], np.int64(1))], None, ("good", "film")),
+        ([["good film", torch.tensor(1)]], None, "good film"),
+    ],
+)
+def test_rows_of_data_sets(rows: Any, columns: Any, text: Text) -> None:
+    (one,) = run(samples=rows, columns=columns).records
+    assert (one.text, one.label) == (text, 1)
+    assert type(one.label) is int
 
 
 def test_a_model_that_is_none() -> None:

@@ -219,9 +219,9 @@ def test_of_a_long_text_what_is_around_the_word() -> None:
     assert words(reference, text, 6)
     assert shown.texts[-1] == "[CLS] a b c d e a [MASK] [SEP]"
     assert words(reference, text, 7) == []
-    # All that a model takes: 64 positions, of which some models keep two for themselves.
+    # All that a model takes: 64 positions.
     assert words(MaskedLMSwap(model, wordpiece(), 3), "the plot " * 400, 600)
-    assert len(shown.texts[-1].split()) == 62
+    assert len(shown.texts[-1].split()) == 64
 
 
 def test_of_a_pair_the_text_with_the_word() -> None:

@@ -1,0 +1,84 @@
+"""Samples from what users have: texts with their classes, and rows of data sets."""
+
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from attacks.records import Sample
+from text import Text
+
+Given = Sample | tuple[Text, int] | Mapping[str, Any]
+"""A sample, a text (or pair) with its class, or a row of a data set."""
+_NAMES = ("text", "text_pair")
+
+
+def as_samples(
+    given: Iterable[Given], columns: Sequence[str] | None = None
+) -> tuple[list[Sample], Sequence[str]]:
+    """Number samples as they come, those apart that have a number.
+
+    Args:
+        given: see `Given`. A row of a data set has its class as `label`.
+        columns: names of the texts; of a row, the texts that are meant. `text`, and of pairs
+            `text_pair`, if None.
+
+    Returns:
+        The samples, and the names of their texts.
+
+    Raises:
+        ValueError: no samples, two with the same number, or something that is no sample.
+    """
+    if isinstance(given, str | Mapping):
+        msg = f"got one {type(given).__name__} as samples, expected a list of texts with classes"
+        raise ValueError(msg)
+    samples = [_sample(number, one, columns) for number, one in enumerate(given)]
+    if not samples:
+        msg = "got no samples, expected texts with their classes"
+        raise ValueError(msg)
+    if len({one.sample_id for one in samples}) < len(samples):
+        msg = "got samples with the same sample_id, expected one of its own for each"
+        raise ValueError(msg)
+    counts = {1 if isinstance(one.text, str) else 2 for one in samples}
+    if len(counts) > 1:
+        msg = "got single texts and pairs, expected samples of one kind: attack them apart"
+        raise ValueError(msg)
+    names = _NAMES[: counts.pop()] if columns is None else columns
+    count = 1 if isinstance(samples[0].text, str) else 2
+    if len(names) != count:
+        msg = f"got columns {list(names)} for samples of {count} text(s), expected a name for each"
+        raise ValueError(msg)
+    return samples, names
+
+
+def _sample(number: int, one: Any, columns: Sequence[str] | None) -> Sample:
+    if isinstance(one, Sample):
+        return one
+    if isinstance(one, Mapping):
+        text, label = _row(number, one, columns)
+    elif isinstance(one, Sequence) and not isinstance(one, str) and len(one) == 2:
+        text, label = one
+    else:
+        msg = (
+            f"got {one!r:.80} as sample {number}, expected (text, class), a row with text and "
+            "label, or attacks.Sample; the texts of a pair stand together: ((text, text), class)"
+        )
+        raise ValueError(msg)
+    if isinstance(text, list):
+        text = tuple(text)
+    with suppress(TypeError):  # what is no number is refused by Sample
+        label = operator.index(label)
+    return Sample(sample_id=number, text=text, label=label)
+
+
+def _row(number: int, row: Mapping[str, Any], columns: Sequence[str] | None) -> tuple[Any, Any]:
+    """The text and the class of a row of a data set."""
+    names = columns if columns is not None else _NAMES[: 2 if _NAMES[1] in row else 1]
+    if missing := [name for name in (*names, "label") if name not in row]:
+        msg = (
+            f"got row {number} with {', '.join(row)}, expected {' and '.join(missing)}, too: name "
+            'its texts, such as columns=("premise", "hypothesis"), and its class label'
+        )
+        raise ValueError(msg)
+    texts = tuple(row[name] for name in names)
+    return (texts[0] if len(texts) == 1 else texts), row["label"]
