@@ -50,7 +50,13 @@ def join(module: TextModule, corpus: Corpus) -> None:
         raise ValueError(msg)
     tokenizer = module.tokenizer or module.build_tokenizer(corpus.train_texts())
     if isinstance(module, Classifier) and isinstance(corpus, TextDataModule):
-        module.attach(tokenizer, list(corpus.class_names), pairs=corpus.pairs, task=corpus.task)
+        module.attach(
+            tokenizer,
+            list(corpus.class_names),
+            pairs=corpus.pairs,
+            task=corpus.task,
+            synonyms=corpus.synonyms,
+        )
         if isinstance(module, AdversarialTraining):
             module.attach_samples(partial(training_samples, corpus), corpus.text_columns)
     else:

@@ -61,6 +61,8 @@ class TextDataModule(Splits):
     """Least and greatest target, where the task is regression."""
     holdout: ClassVar[float] = 0.0
     """Share of the training rows that validate, in corpora without validation rows of their own."""
+    synonyms: ClassVar[tuple[tuple[str, ...], ...]] = ()
+    """Other names of the same classes, in the same order, under which a model may know them."""
     drop_unlabelled: ClassVar[bool] = False
     """Whether rows without label are no part of the corpus."""
 
@@ -127,7 +129,7 @@ class TextDataModule(Splits):
         if self.task == "regression":
             label: Label | None = target(value, self.target_range)
         else:
-            label = label_index(value, self.class_names)
+            label = label_index(value, self.class_names, self.synonyms)
         return (texts[0] if len(texts) == 1 else (texts[0], texts[1])), label
 
     # From files to examples

@@ -38,8 +38,15 @@ class Example(NamedTuple):
     sample_id: int
 
 
-def label_index(value: Any, class_names: Sequence[str]) -> int | None:
+def label_index(
+    value: Any, class_names: Sequence[str], synonyms: Sequence[Sequence[str]] = ()
+) -> int | None:
     """The class of a label as it stands in a file: a class name, or the index of one.
+
+    Args:
+        value: the label.
+        class_names: by index.
+        synonyms: other names of the classes, in the same order.
 
     Returns:
         The index; None for -1, an empty field or null, which mark a row without label.
@@ -48,8 +55,9 @@ def label_index(value: Any, class_names: Sequence[str]) -> int | None:
         ValueError: no such class.
     """
     text = "" if value is None else str(value).strip()
-    if text in class_names:
-        return class_names.index(text)
+    for names in (class_names, *synonyms):
+        if text in names:
+            return names.index(text)
     if text in {"", "-1"}:
         return None
     # An index is read as one only where no class is itself named by a number.

@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from datamodules.base import TextDataModule
+from datamodules.paraphrases import PARAPHRASES
 
 
 class MRPC(TextDataModule):
@@ -18,6 +19,7 @@ class MRPC(TextDataModule):
 
     corpus = "mrpc"
     classes: ClassVar[tuple[str, ...]] = ("not_equivalent", "equivalent")
+    synonyms = PARAPHRASES
     text_columns = ("sentence1", "sentence2")
     hub_id = "nyu-mll/glue"
     hub_config = "mrpc"

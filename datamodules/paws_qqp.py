@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from datamodules.base import TextDataModule
+from datamodules.paraphrases import PARAPHRASES
 from datamodules.splits import hub_split_names
 
 
@@ -22,6 +23,7 @@ class PAWSQQP(TextDataModule):
 
     corpus = "paws_qqp"
     classes: ClassVar[tuple[str, ...]] = ("different", "paraphrase")
+    synonyms = PARAPHRASES
     text_columns = ("sentence1", "sentence2")
     hub_splits = hub_split_names(test="validation")
     origin = "https://github.com/google-research-datasets/paws tells how to make it from QQP"

@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from datamodules.base import TextDataModule
+from datamodules.paraphrases import PARAPHRASES
 from datamodules.splits import hub_split_names
 
 
@@ -21,6 +22,7 @@ class QQP(TextDataModule):
 
     corpus = "qqp"
     classes: ClassVar[tuple[str, ...]] = ("different", "duplicate")
+    synonyms = PARAPHRASES
     text_columns = ("question1", "question2")
     hub_id = "nyu-mll/glue"
     hub_config = "qqp"

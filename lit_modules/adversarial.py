@@ -221,6 +221,7 @@ class AdversarialTraining(Classifier):
         *,
         pairs: bool = False,
         task: TaskName = "classification",
+        synonyms: Sequence[Sequence[str]] = (),
     ) -> None:
         if task not in self.adversary.tasks:
             msg = (
@@ -230,8 +231,9 @@ class AdversarialTraining(Classifier):
             raise ValueError(msg)
         for one in (self._origin, self.classifier):
             if one is not None:
-                one.attach(tokenizer, class_names, pairs=pairs, task=task)
-        super().attach(tokenizer, class_names, pairs=pairs, task=task)
+                one.attach(tokenizer, class_names, pairs=pairs, task=task, synonyms=synonyms)
+                _, class_names = one.require_text()  # its own, where it knows them by others
+        super().attach(tokenizer, class_names, pairs=pairs, task=task, synonyms=synonyms)
 
     @property
     def method(self) -> str:

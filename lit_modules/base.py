@@ -99,6 +99,7 @@ class Classifier(TextModule):
         *,
         pairs: bool = False,
         task: TaskName = "classification",
+        synonyms: Sequence[Sequence[str]] = (),
     ) -> None:
         """Fix the vocabulary, the task and its classes; before `configure_model`, once.
 
@@ -108,12 +109,16 @@ class Classifier(TextModule):
                 the choices of a multiple choice; none of a regression.
             pairs: whether inputs are pairs of texts.
             task: what is asked of a text.
+            synonyms: other names of the classes, in the same order: a model that knows them by
+                these keeps its own names.
 
         Raises:
             ValueError: fewer than two classes, a task that the method cannot do, or another
                 vocabulary, task or other classes than those attached before.
         """
         names = list(class_names)
+        if self.class_names in [list(other) for other in synonyms]:
+            names = self.class_names
         if task not in self.tasks:
             msg = (
                 f"got a corpus for {task}, expected one for {' or '.join(self.tasks)}, which is "

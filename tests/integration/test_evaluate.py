@@ -4,7 +4,16 @@ import pytest
 import yaml
 
 import lit_modules
-from tests.integration.conftest import ATTACK, OLSA, REVIEWS, TINY, Steadfast, lines, results
+from tests.integration.conftest import (
+    ATTACK,
+    OLSA,
+    QUIET,
+    REVIEWS,
+    TINY,
+    Steadfast,
+    lines,
+    results,
+)
 from tests.integration.test_attack import LETTERS
 
 BEST = "runs/done/checkpoints/best.ckpt"
@@ -71,6 +80,43 @@ def test_a_checkpoint_on_other_data_in_a_new_run(trained: Path, steadfast: Stead
     assert steadfast("test", arguments, TINY, ATTACK).status == 0
     assert results("other")["metrics"] != results("done")["metrics"]
     assert Path("runs/other/config.yaml").is_file()
+
+
+def paraphrases(folder: str, columns: tuple[str, str], labels: list[str]) -> None:
+    """A corpus of pairs, the same words in both texts, with these labels by turns."""
+    Path(f"data/{folder}").mkdir(parents=True)
+    rows = [f"who is {i % 7}\tis {i % 7} who\t{labels[i % 2]}" for i in range(24)]
+    for split in ("train", "validation"):
+        text = "\n".join(["\t".join([*columns, "label"]), *rows]) + "\n"
+        Path(f"data/{folder}/{split}.tsv").write_text(text)
+
+
+def test_trained_on_qqp_tested_on_paws(here: Path, steadfast: Steadfast) -> None:
+    """OLSA's Table 4: the classes have other names there, and are the same."""
+    paraphrases("qqp", ("question1", "question2"), ["0", "1"])
+    paraphrases("paws_qqp", ("sentence1", "sentence2"), ["different", "paraphrase"])
+    common = ["--data.data_dir=data", *QUIET, "--trainer.max_epochs=1"]
+    assert steadfast("fit", OLSA, "--data=QQP", common, "--run=qqp").status == 0
+    best = "runs/qqp/checkpoints/best.ckpt"
+    other = [f"--ckpt_path={best}", "--data=PAWSQQP", "--data.data_dir=data", "--run=paws"]
+    for command in (["test", *ATTACK], ["certify"], ["predict"]):
+        outcome = steadfast(command[0], other, QUIET, *command[1:])
+        assert outcome.status == 0, outcome.err
+    found = results("paws")
+    assert (found["method"], found["corpus"]) == ("OLSA", "paws_qqp")
+    assert {"test/accuracy", "test/pgd_accuracy", "certify/radius"} <= found["metrics"].keys()
+    written = lines("runs/paws/predictions.jsonl")
+    assert {one["class"] for one in written} <= {"different", "duplicate"}
+    right = sum(one["prediction"] == i % 2 for i, one in enumerate(written))
+    assert found["metrics"]["test/accuracy"] == pytest.approx(right / 24)
+    adversarial = ["--model=AdversarialTraining", "--model.adversary=FreeLB"]
+    go_on = [*adversarial, f"--model.init_from={best}", "--data=PAWSQQP", "--run=more"]
+    outcome = steadfast("fit", go_on, common)
+    assert outcome.status == 0, outcome.err
+    assert lit_modules.load("runs/more/checkpoints/last.ckpt").class_names == [
+        "different",
+        "duplicate",
+    ]
 
 
 def test_the_checkpoint_does_not_override_the_command_line(

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from datamodules import SST2, DataError, Example, Reviews, TextFiles
+from datamodules import MRPC, PAWSQQP, QQP, SST2, DataError, Example, Reviews, TextFiles
 from datamodules.encoded import EncodedTexts
 from datamodules.examples import label_index
 from text import Batch, Choices, Encoding, Span, Text, Tokenizer, Words, WordTokenizer
@@ -71,6 +71,15 @@ def test_only_bad_rows_is_an_error_even_when_they_are_skipped(tmp_path: Path) ->
 )
 def test_labels(value: Any, index: int | None) -> None:
     assert label_index(value, ["a", "b"]) == index
+
+
+def test_labels_by_other_names_of_the_classes() -> None:
+    known = PAWSQQP.synonyms
+    labels = ["paraphrase", "duplicate", "equivalent", "different", "not_equivalent", 1]
+    assert [label_index(one, PAWSQQP.classes, known) for one in labels] == [1, 1, 1, 0, 0, 1]
+    assert all(kind.classes in kind.synonyms for kind in (QQP, PAWSQQP, MRPC))
+    with pytest.raises(ValueError, match=r"unknown label 'duplicate'"):
+        label_index("duplicate", ["negative", "positive"])
 
 
 def test_classes_named_by_numbers_are_names() -> None:

@@ -36,6 +36,19 @@ def test_other_classes_or_vocabulary() -> None:
     assert module.tokenizer is tokenizer
 
 
+def test_other_names_of_the_same_classes() -> None:
+    """A model keeps the names that it was trained with; other classes are still refused."""
+    module = attached(plain())
+    tokenizer, names = module.require_text()
+    own, theirs = list(names), ["x", "y", "z"]
+    module.attach(tokenizer, theirs, synonyms=[theirs, own])
+    assert module.class_names == own
+    with pytest.raises(ValueError, match="got a corpus with classes"):
+        module.attach(tokenizer, theirs, synonyms=[theirs, own[::-1]])
+    with pytest.raises(ValueError, match="got a corpus with classes"):
+        module.attach(tokenizer, theirs, pairs=True, synonyms=[own])
+
+
 def test_nothing_works_without_them() -> None:
     module = olsa()()
     for use in (
