@@ -10,11 +10,11 @@ from app.download import DownloadError, fetch
 from attacks.resources import MASKED_LM, SENTENCE_ENCODER
 from attacks.vectors import cache_folder
 
-# Each at one commit, so that what is there cannot change under its checksum.
-_NLTK = "https://raw.githubusercontent.com/nltk/nltk_data/{}/packages/{}.zip"
-_NEWER = "550b6625bcef1f2abff2ff770a5a0d272c9c6b2a"
-# The last one with the 179 English stop words with which attacks have been reported.
-_OLDER = "005569f5d91002697c5dfd5bced624209af0b3bb"
+# At one commit, so that what is there cannot change under its checksum.
+_NLTK = (
+    "https://raw.githubusercontent.com/nltk/nltk_data/550b6625bcef1f2abff2ff770a5a0d272c9c6b2a/"
+    "packages/{}.zip"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,21 +54,14 @@ class Model:
 SOURCES: dict[str, Source | Model] = {
     "wordnet": Source(
         what="WordNet 3.0 (pwws)",
-        url=_NLTK.format(_NEWER, "corpora/wordnet"),
+        url=_NLTK.format("corpora/wordnet"),
         path="nltk/corpora/wordnet.zip",
         sha256="cbda5ea6eef7f36a97a43d4a75f85e07fccbb4f23657d27b4ccbc93e2646ab59",
         size=10_775_600,
     ),
-    "stopwords": Source(
-        what="stop words (all but textfooler)",
-        url=_NLTK.format(_OLDER, "corpora/stopwords"),
-        path="nltk/corpora/stopwords.zip",
-        sha256="15c94179887425ca1bedc265608cab9f27d650211f709bb929e320990a4b01d1",
-        size=34_276,
-    ),
     "tagger": Source(
         what="part-of-speech tagger (textfooler, bae, a2t)",
-        url=_NLTK.format(_NEWER, "taggers/averaged_perceptron_tagger_eng"),
+        url=_NLTK.format("taggers/averaged_perceptron_tagger_eng"),
         path="nltk/taggers/averaged_perceptron_tagger_eng.zip",
         sha256="6025f530624335c67d6547d44757b357b4e79bae030a0383e9887a92c1718f0b",
         size=1_539_115,
@@ -98,7 +91,7 @@ SOURCES: dict[str, Source | Model] = {
     ),
     "masked-lm": Model(what="masked language model (bae, a2t-mlm)", repository=MASKED_LM),
 }
-USUAL = ("wordnet", "stopwords", "tagger", "neighbours")
+USUAL = ("wordnet", "tagger", "neighbours")
 """What is got when no names are given."""
 
 

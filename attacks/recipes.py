@@ -18,7 +18,7 @@ from attacks.recipe_settings import (
     sentence_similarity,
 )
 from attacks.recipes_models import a2t, a2t_mlm, bae
-from attacks.resources import Resources
+from attacks.resources import ResourceError, Resources
 from attacks.search import Greedy, RandomSearch
 from attacks.transformations import (
     Composite,
@@ -76,7 +76,14 @@ def build(
     if strange := [one for one in numbers if getattr(settings, one) is not None and one not in has]:
         msg = f"got {strange} for {name}, expected only what it has: {list(has) or 'nothing'}"
         raise ValueError(msg)
-    return RECIPES[name](resources, settings)
+    try:
+        return RECIPES[name](resources, settings)
+    except ResourceError as error:
+        needs = [one for one in NEEDS[name] if similarity != 0 or one != "sentence-encoder"]
+        if len(needs) == 1:
+            raise
+        msg = f"{error}; all that {name} needs: `python -m app resources {' '.join(needs)}`"
+        raise ResourceError(msg) from error
 
 
 def textfooler(resources: Resources, settings: Settings) -> Attack:
@@ -222,3 +229,15 @@ HAS: dict[str, tuple[str, ...]] = {
     "random": ("candidates",),
 }
 """Which settings a recipe has beside those that all have."""
+
+NEEDS: dict[str, tuple[str, ...]] = {
+    "textfooler": ("neighbours", "tagger", "sentence-encoder"),
+    "textbugger": ("neighbours", "sentence-encoder"),
+    "bae": ("tagger", "masked-lm", "sentence-encoder"),
+    "deepwordbug": (),
+    "pwws": ("wordnet",),
+    "a2t": ("neighbours", "tagger", "sentence-encoder"),
+    "a2t-mlm": ("masked-lm", "tagger", "sentence-encoder"),
+    "random": ("neighbours",),
+}
+"""What `python -m app resources` has to get for a recipe; nothing for `deepwordbug`."""

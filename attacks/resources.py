@@ -1,6 +1,7 @@
 """Word vectors, WordNet, taggers and models: found and loaded when they are first needed.
 
-Nothing is ever downloaded from here; `python -m app resources` does that.
+Nothing is ever downloaded from here; `python -m app resources` does that. Stop words come with the
+program.
 """
 
 import os
@@ -10,9 +11,9 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attacks.archive import BrokenFile, member
 from attacks.neighbours import ListedNeighbours, Neighbours, VectorNeighbours
-from attacks.stop_words import TEXTFOOLER
+from attacks.stop_words import LISTS as STOP_WORDS
+from attacks.stop_words import StopWordList
 from attacks.tagger import Tagger
 from attacks.vectors import WordVectors, cache_folder
 from attacks.wordnet import WordNet
@@ -109,21 +110,16 @@ class Resources:
         """
         return self._tagger
 
-    def stop_words(self, name: str = "english") -> frozenset[str]:
-        """A list of stop words: `textfooler`, or one of nltk's (`english`).
+    def stop_words(self, name: StopWordList = "english") -> frozenset[str]:
+        """A list of stop words, the same wherever nltk's data lie; see `attacks.stop_words`.
 
         Raises:
-            ResourceError: nltk's lists are nowhere, or there is none of this name.
+            ValueError: there is none of this name.
         """
-        if name == "textfooler":
-            return TEXTFOOLER
-        place = self._nltk("corpora/stopwords", "stopwords")
-        try:
-            text = member(place, name).decode("utf-8")
-        except BrokenFile as error:
-            msg = f"got stop words {name!r}, expected textfooler or a list in {place}"
-            raise ResourceError(msg) from error
-        return frozenset(text.split())
+        if name not in STOP_WORDS:
+            msg = f"got stop words {name!r}, expected one of {', '.join(STOP_WORDS)}"
+            raise ValueError(msg)
+        return STOP_WORDS[name]
 
     def sentence_encoder(self) -> Any:
         """A sentence encoder (`attacks.encoders.SentenceEncoder`).

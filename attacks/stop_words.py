@@ -1,4 +1,8 @@
-"""The stop words of TextFooler."""
+"""The lists of stop words that recipes name; their licences are in NOTICE."""
+
+from typing import Literal
+
+StopWordList = Literal["english", "textfooler"]
 
 _TEXTFOOLER = """
     a about above across after afterwards again against ain all almost alone along already also
@@ -24,3 +28,25 @@ _TEXTFOOLER = """
 TEXTFOOLER = frozenset(_TEXTFOOLER.split())
 """The 266 words of its released code (Jin et al., 2020): function words without auxiliaries, so
 that "is" stays and "has" may go."""
+
+_SNOWBALL = """
+    a about above after again against all am an and any are as at be because been before being
+    below between both but by can did do does doing don down during each few for from further had
+    has have having he her here hers herself him himself his how i if in into is it its itself just
+    me more most my myself no nor not now of off on once only or other our ours ourselves out over
+    own s same she should so some such t than that the their theirs them themselves then there these
+    they this those through to too under until up very was we were what when where which while who
+    whom why will with you your yours yourself yourselves
+"""
+_CONTRACTIONS = """
+    ain aren aren't couldn couldn't d didn didn't doesn doesn't don't hadn hadn't hasn hasn't haven
+    haven't isn isn't it's ll m ma mightn mightn't mustn mustn't needn needn't o re shan shan't
+    she's should've shouldn shouldn't that'll ve wasn wasn't weren weren't won won't wouldn wouldn't
+    y you'd you'll you're you've
+"""
+ENGLISH = frozenset((_SNOWBALL + _CONTRACTIONS).split())
+"""The 179 words of nltk's English list with which attacks have been reported (newer data of nltk
+have more): the list of the Snowball project, and the parts of contractions."""
+
+LISTS: dict[StopWordList, frozenset[str]] = {"english": ENGLISH, "textfooler": TEXTFOOLER}
+"""By name."""

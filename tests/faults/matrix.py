@@ -100,10 +100,6 @@ class Matrix:
         """The run without interruption."""
         name = cell._replace(kill="whole").name
         if name not in self._whole:
-            # All the resources that an adversary of these runs needs.
-            words = self.machine.where / "resources/corpora/stopwords/english"
-            words.parent.mkdir(parents=True, exist_ok=True)
-            words.write_text("the\na\nand\nis\n")
             outcome = self.machine.run(cell.command, f"--run={name}", ranks=cell.ranks)
             assert outcome.status == 0, outcome.err
             self._whole[name] = self.machine.where / "runs" / name

@@ -22,20 +22,11 @@ STANDARD = [
     *DATA,
     "--trainer.max_epochs=1",
 ]
-TEXT = ["--model.adversary.recipe=deepwordbug", "--model.adversary.resources=resources"]
-
-
-@pytest.fixture
-def words(here: Path) -> Path:
-    """Stop words, which is all that deepwordbug needs."""
-    path = here / "resources/corpora/stopwords/english"
-    path.parent.mkdir(parents=True)
-    path.write_text("the\na\nand\nis\n")
-    return here
+TEXT = ["--model.adversary.recipe=deepwordbug"]
 
 
 @pytest.mark.parametrize("adversary", [["TextAdversary", *TEXT], ["SMART"]], ids=lambda a: a[0])
-def test_from_a_trained_classifier(words: Path, steadfast: Steadfast, adversary: list[str]) -> None:
+def test_from_a_trained_classifier(here: Path, steadfast: Steadfast, adversary: list[str]) -> None:
     assert steadfast("train", STANDARD, QUIET, "--run=first").status == 0
     first = "--model.init_from=runs/first/checkpoints/best.ckpt"
     outcome = steadfast(
@@ -49,7 +40,7 @@ def test_from_a_trained_classifier(words: Path, steadfast: Steadfast, adversary:
     # All that follows needs the first run no more.
     Path("runs/first/checkpoints/best.ckpt").unlink()
     assert steadfast("validate", "--run=second", QUIET).status == 0
-    attack = ["--attack=deepwordbug", "--attack.num_samples=4", "--attack.resources=resources"]
+    attack = ["--attack=deepwordbug", "--attack.num_samples=4"]
     outcome = steadfast("attack", "--run=second", attack, QUIET)
     assert outcome.status == 0, outcome.err
 
@@ -77,10 +68,7 @@ def test_from_a_trained_classifier(words: Path, steadfast: Steadfast, adversary:
             "got encoder='transformer' and depth=-1",
         ),
         (
-            [
-                *(*SMALL[1:], "--model.adversary=TextAdversary"),
-                *("--model.adversary.recipe=pwws", "--model.adversary.resources=resources"),
-            ],
+            [*SMALL[1:], "--model.adversary=TextAdversary", "--model.adversary.recipe=pwws"],
             "`python -m app resources wordnet` gets it",
         ),
         (
@@ -89,7 +77,7 @@ def test_from_a_trained_classifier(words: Path, steadfast: Steadfast, adversary:
         ),
     ],
 )
-def test_errors(words: Path, steadfast: Steadfast, settings: list[str], says: str) -> None:
+def test_errors(here: Path, steadfast: Steadfast, settings: list[str], says: str) -> None:
     settings = ["--model=AdversarialTraining", *settings, *DATA, *QUIET, "--trainer.max_epochs=1"]
     outcome = steadfast("train", settings, "--run=a")
     assert outcome.status != 0
@@ -99,7 +87,7 @@ def test_errors(words: Path, steadfast: Steadfast, settings: list[str], says: st
     assert not Path("runs/a/checkpoints").exists()
 
 
-def test_a_budget_that_only_ranks_is_warned_about(words: Path, steadfast: Steadfast) -> None:
+def test_a_budget_that_only_ranks_is_warned_about(here: Path, steadfast: Steadfast) -> None:
     settings = [*SMALL, "--model.adversary=TextAdversary", *TEXT]
     outcome = steadfast(
         "fit",

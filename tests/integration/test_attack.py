@@ -1,4 +1,4 @@
-"""`attack` by the real command line, with an attack that needs no resources."""
+"""`attack` by the real command line, with attacks that need no resources."""
 
 import json
 import re
@@ -41,15 +41,6 @@ def letters(trained: Path) -> str:
     return "letters.yaml"
 
 
-@pytest.fixture
-def resources(here: Path) -> str:
-    """A list of stop words, which is all that `deepwordbug` needs."""
-    words = Path("resources/corpora/stopwords/english")
-    words.parent.mkdir(parents=True)
-    words.write_text("a\nthe\nwas\nand\n")
-    return "--attack.resources=resources"
-
-
 def attack(*arguments: str) -> list[str]:
     return ["attack", *arguments, *QUIET]
 
@@ -66,7 +57,7 @@ def comparable(path: str) -> list[dict[str, Any]]:
     ]
 
 
-def test_as_the_readme_has_it(trained: Path, resources: str, steadfast: Steadfast) -> None:
+def test_as_the_readme_has_it(trained: Path, steadfast: Steadfast) -> None:
     before = results("done")
     outcome = steadfast(
         attack(
@@ -78,7 +69,6 @@ def test_as_the_readme_has_it(trained: Path, resources: str, steadfast: Steadfas
             "30",
             "--attack.show",
             "2",
-            resources,
         )
     )
     assert outcome.status == 0, outcome.err
@@ -183,10 +173,10 @@ def test_another_checkpoint_is_refused(letters: str, steadfast: Steadfast) -> No
     assert "checkpoint " in outcome.err
 
 
-def test_several_attacks(letters: str, resources: str, steadfast: Steadfast) -> None:
+def test_several_attacks(letters: str, steadfast: Steadfast) -> None:
     Path("other.yaml").write_text(yaml.safe_dump({**LETTERS, "name": "second"}))
     recipes = f"--attack=deepwordbug, {letters},other.yaml"
-    command = attack("--run=done", recipes, "--attack.num_samples=8", resources)
+    command = attack("--run=done", recipes, "--attack.num_samples=8")
     outcome = steadfast(command)
     assert outcome.status == 0, outcome.err
     rows = [line.split()[0] for line in outcome.out.splitlines() if re.match(r"\w+ +[01]\.", line)]

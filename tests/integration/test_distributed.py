@@ -70,7 +70,6 @@ RUNS = {
         "--model.adversary=TextAdversary",
         "--model.adversary.recipe=deepwordbug",
         "--model.adversary.share=0.7",
-        "--model.adversary.resources=resources",
         "--model.adversary.clean_weight=0.5",
     ],
 }
@@ -169,9 +168,6 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         ]
         return [*fits, *others, predict, *few]
 
-    words = where / "resources/corpora/stopwords/english"
-    words.parent.mkdir(parents=True)
-    words.write_text("the\na\nand\nis\n")
     (where / "text").mkdir()
     write(where / "text")
     write_tasks(where / "data")

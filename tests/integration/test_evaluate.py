@@ -169,12 +169,10 @@ def test_a_run_that_an_evaluation_has_begun_goes_on(trained: Path, steadfast: St
     # The corpus is that of the run.
     assert steadfast("certify", source).status == 0
     assert len(lines("runs/mine/certificates.jsonl")) == 4
-    Path("resources/corpora/stopwords").mkdir(parents=True)
-    Path("resources/corpora/stopwords/english").write_text("a\n")
     Path("letters.yaml").write_text(yaml.safe_dump(LETTERS))
     for recipe, count in (("letters.yaml", 2), ("letters.yaml", 4), ("deepwordbug", 2)):
-        settings = ["--attack.resources=resources", f"--attack.num_samples={count}"]
-        outcome = steadfast("attack", source, f"--attack={recipe}", settings)
+        samples = f"--attack.num_samples={count}"
+        outcome = steadfast("attack", source, f"--attack={recipe}", samples)
         assert outcome.status == 0, outcome.err
         assert len(lines(f"runs/mine/attacks/{Path(recipe).stem}.jsonl")) == count
     assert {"test", "certify"} < set(results("mine")["seconds"])

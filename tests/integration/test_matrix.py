@@ -23,7 +23,6 @@ METHODS = {
         "--model.adversary=TextAdversary",
         "--model.adversary.recipe=deepwordbug",
         "--model.adversary.query_budget=20",
-        "--model.adversary.resources=resources",
         "--model.classifier=TextClassifier",
         "--model.classifier.heads=2",
     ],
@@ -53,17 +52,9 @@ def corpus(kind: str) -> list[str]:
     return ["--data=TextFiles", *(f"--data.{key}={value}" for key, value in settings.items())]
 
 
-def stop_words() -> None:
-    """All the resources that deepwordbug needs."""
-    words = Path("resources/corpora/stopwords/english")
-    words.parent.mkdir(parents=True)
-    words.write_text("the\na\nand\nis\n")
-
-
 @pytest.mark.parametrize("kind", CORPORA)
 @pytest.mark.parametrize("method", METHODS)
 def test_matrix(here: Path, steadfast: Steadfast, method: str, kind: str) -> None:
-    stop_words()
     width = "classifier.width" if method.startswith("Adversarial") else "width"
     arguments = [
         *METHODS[method],

@@ -21,15 +21,6 @@ PAGE = (Path(__file__).parents[3] / "docs/attacks.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The default folder, with a list of stop words."""
-    words = tmp_path / "steadfast" / "resources" / "corpora" / "stopwords" / "english"
-    words.parent.mkdir(parents=True)
-    words.write_text("a\nthe\n")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-
-
 def test_ones_own_model_takes_less_than_ten_lines() -> None:
     assert len(PYTHON) == 4
     for block in PYTHON[:3]:
@@ -37,7 +28,6 @@ def test_ones_own_model_takes_less_than_ten_lines() -> None:
         assert len([line for line in block.splitlines() if line.strip()]) < 10
 
 
-@pytest.mark.usefixtures("cache")
 def test_a_function(capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {"samples": [("a good film", 1), ("a dull film", 0)]}
     exec(PYTHON[2], names)  # its own page

@@ -50,8 +50,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     made = tmp_path / "resources"
     write_wordnet(made / "corpora")
     write_tagger(made / "taggers")
-    (made / "corpora" / "stopwords").mkdir()
-    (made / "corpora" / "stopwords" / "english").write_text("the\na\nwas\n")
     (made / "counterfitted_neighbors.json").write_text(json.dumps(LISTS))
     return made
 
@@ -252,7 +250,6 @@ def test_pairs(resources: Resources, name: str) -> None:
 
 
 def test_no_words_at_all(folder: Path) -> None:
-    (folder / "corpora" / "stopwords" / "english").write_text("")
     (folder / "counterfitted_neighbors.json").write_text("{}")
     resources = Resources(folder)
     for attack in (build("textfooler", resources, similarity=0.0), build("random", resources)):

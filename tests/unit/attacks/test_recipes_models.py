@@ -46,8 +46,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     made = tmp_path / "resources"
     write_tagger(made / "taggers")
-    (made / "corpora" / "stopwords").mkdir(parents=True)
-    (made / "corpora" / "stopwords" / "english").write_text("the\na\nis\n")
     neighbours = {"good": ["great", "bad"], "film": ["movie"], "plot": ["bad"]}
     (made / "counterfitted_neighbors.json").write_text(json.dumps(neighbours))
     return made

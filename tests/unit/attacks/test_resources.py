@@ -70,14 +70,16 @@ def test_nltk_data_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pl
     assert Resources().wordnet().synonyms("went") == ("go", "travel")
 
 
-def test_stop_words(folder: Path) -> None:
-    lists = folder / "nltk" / "corpora" / "stopwords"
-    lists.mkdir(parents=True)
-    (lists / "english").write_text("the\na\n")
-    found = Resources(folder)
-    assert found.stop_words("english") == {"the", "a"}
-    with pytest.raises(ResourceError, match="got stop words 'klingon', expected textfooler or"):
-        found.stop_words("klingon")
+def test_the_english_stop_words_are_always_there(folder: Path) -> None:
+    other = folder / "corpora" / "stopwords" / "english"
+    other.parent.mkdir(parents=True)
+    other.write_text("klingon\n")
+    words = Resources(folder).stop_words("english")
+    assert len(words) == 179
+    assert {"the", "is", "has", "couldn't", "ain", "ma"} <= words
+    assert not words & {"klingon", "could", "cannot", "however"}
+    with pytest.raises(ValueError, match="got stop words 'klingon', expected one of english, text"):
+        Resources().stop_words("klingon")  # type: ignore[arg-type] # what is tested
 
 
 def test_the_stop_words_of_textfooler_are_always_there() -> None:
@@ -147,7 +149,6 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
         ("vectors", "neighbours"),
         ("wordnet", "wordnet"),
         ("tagger", "tagger"),
-        ("stop_words", "stopwords"),
         ("masked_lm", "masked-lm"),
     ],
 )
@@ -272,7 +273,9 @@ def test_real_resources(data_dir: Path) -> None:
     assert found.vectors() is None
     assert "movie" in found.wordnet().synonyms("film")
     assert found.tagger().tag("a very good film".split()) == ["DET", "ADV", "ADJ", "NOUN"]
-    assert len(found.stop_words("english")) == 179
+    archive = zipfile.ZipFile(data_dir / "nltk" / "corpora" / "stopwords.zip")
+    with archive, archive.open("stopwords/english") as stream:
+        assert found.stop_words("english") == set(stream.read().decode().split())
 
 
 @pytest.mark.data

@@ -47,8 +47,6 @@ class Alike:
 
 def write_resources(folder: Path) -> Path:
     write_tagger(folder / "taggers")
-    (folder / "corpora" / "stopwords").mkdir(parents=True)
-    (folder / "corpora" / "stopwords" / "english").write_text("the\na\nwas\nand\n")
     (folder / "counterfitted_neighbors.json").write_text(json.dumps(LISTS))
     return folder
 
