@@ -13,8 +13,9 @@ from pytorch_lightning.loggers import TensorBoardLogger
 from app import results
 from app.attack_files import AttackFiles
 from app.attack_html import write_page
-from app.attack_report import example_table, report
-from app.attack_settings import SIX, AttackSettings, Planned, plan
+from app.attack_mean import Attacked, Mean, mean_accuracy
+from app.attack_report import class_name, example_table, report
+from app.attack_settings import SIX, AttackSettings, Planned, applied, plan
 from app.distributed import gather
 from app.interrupt import Stopped, interruption
 from app.join import labelled_texts, require_classification
@@ -57,9 +58,12 @@ class AttackEvaluator(StandIn):
         settings: see `AttackSettings`.
         files: where the outcome is kept; nowhere if None.
         about: all that the records depend on, but for the samples.
+        facts: what people want to know of the model, by name.
 
     Attributes:
         outcome: what has come of it.
+        attacked: the accuracy, and what it is about; None where it is unreliable.
+        target: the class to reach; None where there is none.
         seconds: what that took, former sittings included.
     """
 
@@ -71,11 +75,14 @@ class AttackEvaluator(StandIn):
         *,
         files: AttackFiles | None,
         about: Mapping[str, Any],
+        facts: Mapping[str, str],
     ) -> None:
         super().__init__(classifier)
         self.planned, self.settings = planned, settings
-        self.files, self.about = files, about
+        self.files, self.about, self.facts = files, about, facts
         self.outcome: Outcome | None = None
+        self.attacked: Attacked | None = None
+        self.target: int | None = None
         self.seconds = 0.0
 
     def test_step(self, batch: Any, batch_idx: int) -> None:
@@ -90,6 +97,7 @@ class AttackEvaluator(StandIn):
         examples = data.source.examples(data.split)
         samples = self._choose(examples, data)
         engine = self._engine(data.source.text_columns)
+        self.target = getattr(engine.attack.goal, "target", None)
         about = self._about(examples, data)
         files, lead = self.files, self.trainer.is_global_zero
         self._agree(files.problem(about) if files is not None and lead else None)
@@ -109,18 +117,28 @@ class AttackEvaluator(StandIn):
             records.close()
         summary = summarise(found, score=engine.attack.goal.score)
         self.outcome = Outcome(name=self.planned.name, records=found, summary=summary)
+        if not summary.unreliable:
+            self.attacked = Attacked(
+                accuracy=summary.accuracy.value, samples=summary.samples, about=about
+            )
         self.seconds = before + time.monotonic() - started
         if files is not None and lead:
             files.finish(about, self.seconds, summary)
         if lead:
-            self._report(self.outcome)
+            self._report(self.outcome, data)
 
     def on_test_epoch_end(self) -> None:
         """Log the figures; every process has all records."""
-        if self.outcome is not None:
-            prefix = f"attack/{self.planned.name}"
-            named = {f"{prefix}/{k}": v for k, v in self.outcome.summary.metrics().items()}
-            self.log_dict(named, rank_zero_only=False, sync_dist=False)
+        self.log_dict(self.metrics(), rank_zero_only=False, sync_dist=False)
+
+    def metrics(self) -> dict[str, float]:
+        """The figures, by the names that they have in `results.json`; none before the end."""
+        if self.outcome is None:
+            return {}
+        found = self.outcome.summary.metrics()
+        if self.target is not None:
+            found["target"] = float(self.target)
+        return {f"attack/{self.planned.name}/{name}": value for name, value in found.items()}
 
     # What is attacked, and with what
 
@@ -207,7 +225,7 @@ class AttackEvaluator(StandIn):
         finally:
             bar.close()
 
-    def _report(self, outcome: Outcome) -> None:
+    def _report(self, outcome: Outcome, data: WholeSplit) -> None:
         names = self.classifier.require_text()[1]
         doubted = doubt(outcome.name, outcome.summary)
         if doubted:
@@ -217,7 +235,17 @@ class AttackEvaluator(StandIn):
                 text = example_table(outcome, names)
                 logger.experiment.add_text(f"attack/{outcome.name}/examples", text, 0)
         if self.files is not None and self.settings.html:
-            write_page(self.files.html, outcome, names)
+            goal = "untargeted" if self.target is None else class_name(self.target, names)
+            options = {key: str(value) for key, value in self.planned.options.items()}
+            facts = {
+                **self.facts,
+                "corpus": f"{data.corpus}, {data.split} split",
+                "samples": f"{outcome.summary.samples}, {self.settings.choice}",
+                "goal": goal,
+                **options,
+                "seed of the attack": str(self.settings.seed),
+            }
+            write_page(self.files.html, outcome, names, facts)
 
 
 def _kept(count: int, total: int, path: Path) -> str:
@@ -253,6 +281,13 @@ def attack(  # the trainer's method of that name does this
     planned = plan(settings, device=trainer.strategy.root_device)
     checkpoint = digest(ckpt_path) if ckpt_path and Path(ckpt_path).is_file() else "none"
     run = None if trainer.recorder is None or trainer.fast_dev_run else trainer.recorder.run
+    name, method = "no run" if run is None else run.name, type(model).__name__
+    seed = "unknown" if trainer.recorder is None else str(trainer.recorder.seed)
+    facts = {
+        "run": name,
+        "model": f"{method}, seed of its training {seed}",
+        "checkpoint": "none" if ckpt_path is None else f"{ckpt_path}, SHA-256 {checkpoint}",
+    }
     evaluators = [
         AttackEvaluator(
             model,
@@ -266,6 +301,7 @@ def attack(  # the trainer's method of that name does this
                 "precision": str(trainer.precision),
                 "program": version(),
             },
+            facts=facts,
         )
         for one in planned
     ]
@@ -274,6 +310,7 @@ def attack(  # the trainer's method of that name does this
         if problem is not None:
             raise ValueError(problem)
     outcomes: dict[str, Outcome] = {}
+    mean = Mean(names=())
     for evaluator in evaluators:
         data = WholeSplit(datamodule, settings.split)
         with (
@@ -286,28 +323,32 @@ def attack(  # the trainer's method of that name does this
             msg = "got --trainer.limit_test_batches 0, expected it to be left out"
             raise ValueError(msg)
         outcomes[evaluator.planned.name] = evaluator.outcome
+        stage, metrics = f"attack/{evaluator.planned.name}", evaluator.metrics()
+        of_run = {} if run is None else former(run, stage, metrics)
+        done = {one.planned.name: one.attacked for one in evaluators if one.attacked is not None}
+        mean = mean_accuracy({**of_run, **done})
         if run is not None and trainer.recorder is not None:
-            stage = f"attack/{evaluator.planned.name}"
-            metrics = {f"{stage}/{k}": v for k, v in evaluator.outcome.summary.metrics().items()}
             trainer.recorder.finish(
                 trainer,
                 model,
                 stage=stage,
-                metrics=metrics | mean_accuracy(run, stage, metrics),
+                metrics=metrics | mean.metrics(),
                 seconds=evaluator.seconds,
             )
     spent = ", ".join(f"{one.planned.name} {one.seconds:.1f} s" for one in evaluators)
+    title = f"{name}: {method} on {datamodule.corpus}, {settings.split} split, {settings.goal}"
     trainer.report = report(
         outcomes,
         model.require_text()[1],
         show=settings.show,
-        title=f"{type(model).__name__} on {datamodule.corpus}, {settings.split} split ({spent})",
+        title=f"{title} ({spent})",
+        notes=[*applied(settings, planned), *filter(None, [mean.line()])],
     )
     return outcomes
 
 
-def mean_accuracy(run: RunDirectory, stage: str, metrics: Mapping[str, float]) -> dict[str, float]:
-    """The mean accuracy under those of the six attacks that a run has reliable figures of.
+def former(run: RunDirectory, stage: str, metrics: Mapping[str, float]) -> dict[str, Attacked]:
+    """The six attacks of which a run has reliable figures, with what they are about.
 
     Args:
         run: the run.
@@ -315,13 +356,16 @@ def mean_accuracy(run: RunDirectory, stage: str, metrics: Mapping[str, float]) -
         metrics: its figures.
     """
     every = results.after(run.results(), stage, metrics)
-    values = [v for one in SIX if (v := every.get(f"attack/{one}/accuracy")) is not None]
-    if not values:
-        return {}
-    return {
-        "attack/mean_accuracy": sum(values) / len(values),
-        "attack/mean_count": float(len(values)),
-    }
+    found = {}
+    for name in SIX:
+        accuracy = every.get(f"attack/{name}/accuracy")
+        if accuracy is not None:
+            found[name] = Attacked(
+                accuracy=accuracy,
+                samples=int(every.get(f"attack/{name}/samples") or 0),
+                about=AttackFiles(run, name).about(),
+            )
+    return found
 
 
 @contextmanager

@@ -84,6 +84,11 @@ class AttackFiles:
             msg = f"got {self.outcome} with an unreadable line, expected records: delete it"
             raise ValueError(msg) from error
 
+    def about(self) -> dict[str, Any]:
+        """What the attack is about; nothing where that is not known."""
+        about = self._content().get("about")
+        return about if isinstance(about, dict) else {}
+
     def _content(self) -> dict[str, Any]:
         try:
             content = json.loads(self.side.read_text())

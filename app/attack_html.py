@@ -1,6 +1,6 @@
 """An attack as one HTML file that needs nothing else: figures, and all texts side by side."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
@@ -29,7 +29,9 @@ body {{ font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 90re
 table {{ border-collapse: collapse; width: 100%; }}
 th, td {{ border-bottom: 1px solid var(--line); padding: .5rem .75rem; text-align: start;
   vertical-align: top; overflow-wrap: anywhere; }}
-.figures {{ width: auto; }} .figures td {{ overflow-wrap: normal; }}
+.figures, .facts {{ width: auto; margin-bottom: 1.5rem; }}
+.figures td {{ overflow-wrap: normal; }} .facts th {{ font-weight: normal; color: var(--dim); }}
+.facts th, .facts td {{ padding: .125rem .75rem; border: none; }}
 .figures td + td {{ font-variant-numeric: tabular-nums; }}
 .texts {{ table-layout: fixed; }} .texts th:first-child {{ width: 13rem; }}
 .texts td p {{ margin: 0 0 .5rem; white-space: pre-wrap; }}
@@ -46,15 +48,21 @@ del {{ color: var(--old); }} ins {{ color: var(--new); text-decoration: underlin
 """
 
 
-def page(outcome: Outcome, names: Sequence[str]) -> Iterator[str]:
+def page(outcome: Outcome, names: Sequence[str], facts: Mapping[str, str]) -> Iterator[str]:
     """The lines of the file.
 
     Args:
         outcome: of the attack.
         names: of the classes.
+        facts: what was attacked, and how, by what it is called: run, model, corpus and so on.
     """
-    yield _HEAD.format(title=_text(f"{outcome.name}: adversarial texts"))
+    title = " ".join(filter(None, [outcome.name, facts.get("run", "")]))
+    yield _HEAD.format(title=_text(f"{title}: adversarial texts"))
     yield f"<h1>{_text(outcome.name)}</h1>"
+    yield '<table class="facts"><tbody>'
+    for name, fact in facts.items():
+        yield f"<tr><th>{_text(name)}</th><td>{_text(fact)}</td></tr>"
+    yield "</tbody></table>"
     doubted = doubt(outcome.name, outcome.summary)
     if doubted:
         yield f'<p class="doubt">{_text(doubted)}</p>'
@@ -71,10 +79,12 @@ def page(outcome: Outcome, names: Sequence[str]) -> Iterator[str]:
     yield "</tbody></table>\n</body>\n</html>\n"
 
 
-def write_page(path: Path, outcome: Outcome, names: Sequence[str]) -> None:
+def write_page(
+    path: Path, outcome: Outcome, names: Sequence[str], facts: Mapping[str, str]
+) -> None:
     """Write the file, in one step."""
     with atomic.replacing(path) as stream:
-        stream.writelines(f"{line}\n".encode() for line in page(outcome, names))
+        stream.writelines(f"{line}\n".encode() for line in page(outcome, names, facts))
 
 
 def _figures(outcome: Outcome) -> Iterator[str]:

@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import fmean
 from typing import IO, NamedTuple
 
 from rapidfuzz.distance import Levenshtein
@@ -151,6 +150,7 @@ def report(
     *,
     show: int = 0,
     title: str,
+    notes: Sequence[str] = (),
     stream: IO[str] | None = None,
 ) -> str:
     """Pairs, and the table, as they are printed at the end.
@@ -160,6 +160,7 @@ def report(
         names: of the classes.
         show: pairs of each attack.
         title: above the table.
+        notes: lines below the table.
         stream: where it will be printed, which decides on colours; standard output if None.
     """
     colour = colours(stream or sys.stdout)
@@ -168,11 +169,6 @@ def report(
         lines += [f"\n{name}", *shown(outcome, show, names, colour=colour)]
     samples = {outcome.summary.samples for outcome in outcomes.values()}
     count = " / ".join(str(number) for number in sorted(samples))
-    lines.append(f"\n{title}: {count} samples, 95 % intervals below each figure")
+    lines.append(harmless(f"\n{title}: {count} samples, 95 % intervals below each figure"))
     lines.append(table({name: outcome.summary for name, outcome in outcomes.items()}))
-    reliable = [
-        one.summary.accuracy.value for one in outcomes.values() if not one.summary.unreliable
-    ]
-    if len(reliable) > 1:
-        lines.append(f"mean accuracy under {len(reliable)} attacks: {fmean(reliable):.3f}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *map(harmless, notes)])

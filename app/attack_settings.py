@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 
 SIX = ("textfooler", "textbugger", "bae", "deepwordbug", "pwws", "a2t")
 """What `all` stands for."""
+_OF_RECIPES = ("similarity", "word_similarity", "candidates", "columns")
+"""Settings of recipes; the first three of some of them."""
+_OF_RESOURCES = {
+    "neighbours": "vectors",
+    "sentence-encoder": "sentence_encoder",
+    "masked-lm": "masked_lm",
+}
+"""Settings that say where a resource is, by the name that it has in `attacks.recipes.NEEDS`."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _FILES = (".yaml", ".yml", ".json")
 
@@ -58,7 +66,8 @@ class AttackSettings:
         goal: `untargeted`, any class but the gold one; or the name or index of the class to reach.
         seed: of random replacements; each sample has its own, made of this and its id.
         similarity: least sentence similarity, in the place of the recipe's own; 0 does without a
-            sentence encoder. This one and the next two change the recipes that have them.
+            sentence encoder. This one and the next two change the recipes that have them, and one
+            of those that are asked for has to.
         word_similarity: least cosine of the vectors of a word and its replacement.
         candidates: replacements that are tried for a word.
         columns: names of the texts of a pair that may be changed; by the task if not given.
@@ -121,17 +130,15 @@ class AttackSettings:
         )
 
     def about(self) -> dict[str, Any]:
-        """What the outcome depends on: neither speed nor number of samples."""
+        """What every outcome depends on: neither speed nor number of samples.
+
+        Beside it, the outcome of one attack depends on `Planned.about`.
+        """
         score = self.score or ("probability" if self.compat == "textattack" else "margin")
         return {
             "goal": str(self.goal),
             "score": score,
             "compat": self.compat,
-            **self.options(),
-            "attacked_columns": self.columns,
-            "vectors": self.vectors,
-            "sentence_encoder": self.sentence_encoder,
-            "masked_lm": self.masked_lm,
             "seed": self.seed,
             "query_budget": self.query_budget,
             "budget_per_word": self.budget_per_word,
@@ -139,13 +146,9 @@ class AttackSettings:
             "choice": self.choice,
         }
 
-    def options(self) -> dict[str, float | int]:
-        """Settings that some recipes have."""
-        every = {
-            "similarity": self.similarity,
-            "word_similarity": self.word_similarity,
-            "candidates": self.candidates,
-        }
+    def options(self) -> dict[str, Any]:
+        """Settings that some attacks have, as far as they are given."""
+        every = {name: getattr(self, name) for name in (*_OF_RECIPES, *_OF_RESOURCES.values())}
         return {name: value for name, value in every.items() if value is not None}
 
     def target(self, class_names: Sequence[str]) -> int | None:
@@ -173,12 +176,14 @@ class Planned(NamedTuple):
         name: what its outcome is filed under.
         attack: the composition; its goal is untargeted as long as the model is not known.
         about: what it is, for the next sitting to compare.
+        options: of `AttackSettings.options`, those that it has.
         goal_given: whether the composition has a goal of its own.
     """
 
     name: str
     attack: Attack
     about: Mapping[str, Any]
+    options: Mapping[str, Any]
     goal_given: bool
 
 
@@ -190,7 +195,8 @@ def plan(settings: AttackSettings, *, device: "torch.device | None" = None) -> l
         device: where models of attacks compute; the GPU if there is one.
 
     Raises:
-        ValueError: an unknown recipe, or a composition that is none.
+        ValueError: an unknown recipe, a composition that is none, or a setting that none of them
+            has.
         ResourceError: word vectors or the like are missing.
     """
     from transformers.utils import logging
@@ -209,39 +215,55 @@ def plan(settings: AttackSettings, *, device: "torch.device | None" = None) -> l
         masked_lm=settings.masked_lm or MASKED_LM,
     )
     goal = make_goal(score=settings.score, compat=settings.compat)
-    names = _names(settings.recipe)
+    names, known = _names(settings.recipe), recipes.RECIPES
     for name in names:
-        if not name.endswith(_FILES) and name not in recipes.RECIPES:
-            known = ", ".join(recipes.RECIPES)
+        if not name.endswith(_FILES) and name not in known:
             msg = (
-                f"got attack {name!r}, expected all, one of {known}, or a YAML file with an "
-                "attack of your own"
+                f"got attack {name!r}, expected all, one of {', '.join(known)}, or a YAML file "
+                "with an attack of your own"
+            )
+            raise ValueError(msg)
+    has = {name: _has(name) for name in names}
+    for key, value in settings.options().items():
+        if not any(key in every for every in has.values()):
+            own = "; an attack of your own has it in its file" if set(has) - set(known) else ""
+            msg = (
+                f"got {key} {value} for {', '.join(has)}, expected it for one of "
+                f"{', '.join(one for one in known if key in _has(one))}{own}"
             )
             raise ValueError(msg)
     planned: dict[str, Planned] = {}
     for name in names:
-        if name in recipes.RECIPES:
-            # Of several recipes, those take a setting that have it; one alone has to.
-            has = recipes.HAS.get(name, ())
-            options: dict[str, Any] = {
-                key: value
-                for key, value in settings.options().items()
-                if key in has or len(names) == 1
-            }
+        options = {key: value for key, value in settings.options().items() if key in has[name]}
+        about = {key: options.get(key) for key in has[name]}
+        # The columns of the corpus have that name.
+        about["attacked_columns"] = about.pop("columns", None)
+        if name in known:
             attack = recipes.build(
                 name,
                 resources,
                 compat=settings.compat,
                 goal=goal,
-                columns=settings.columns,
-                **options,
+                **{key: value for key, value in options.items() if key in _OF_RECIPES},
             )
-            one = Planned(name, attack, {"recipe": name}, goal_given=False)
+            one = Planned(name, attack, {"recipe": name, **about}, options, goal_given=False)
         else:
-            one = _composed(name, resources, settings)
+            attack, spec = _composed(name, resources, settings)
+            given = "goal" in spec
+            one = Planned(attack.name, attack, {"recipe": spec, **about}, options, goal_given=given)
         filed = one.name if settings.tag is None else f"{one.name}-{settings.tag}"
         planned[filed] = one._replace(name=filed)
     return list(planned.values())
+
+
+def _has(name: str) -> tuple[str, ...]:
+    """The names of `AttackSettings.options` that an attack has; a file has its own for the rest."""
+    from attacks import recipes
+
+    if name not in recipes.RECIPES:
+        return tuple(_OF_RESOURCES.values())
+    needs = [key for resource, key in _OF_RESOURCES.items() if resource in recipes.NEEDS[name]]
+    return (*recipes.HAS.get(name, ()), "columns", *needs)
 
 
 def _names(recipe: str) -> list[str]:
@@ -250,7 +272,10 @@ def _names(recipe: str) -> list[str]:
     return [name for part in parts for name in (SIX if part == "all" else (part,))]
 
 
-def _composed(path: str, resources: "Resources", settings: AttackSettings) -> Planned:
+def _composed(
+    path: str, resources: "Resources", settings: AttackSettings
+) -> tuple[Attack, dict[str, Any]]:
+    """The attack of a file, and what the file says."""
     from app.compose import compose
 
     if not Path(path).is_file():
@@ -269,10 +294,21 @@ def _composed(path: str, resources: "Resources", settings: AttackSettings) -> Pl
             "search and what else configs/attack/custom.yaml has"
         )
         raise ValueError(msg)
-    if settings.options() or settings.columns:
-        strange = ", ".join([*settings.options(), *(["columns"] if settings.columns else [])])
-        msg = f"got {strange} and an attack of your own, expected it in the file of that"
-        raise ValueError(msg)
     goal = make_goal(score=settings.score, compat=settings.compat)
-    attack = compose(spec, resources, compat=settings.compat, goal=goal)
-    return Planned(attack.name, attack, {"recipe": spec}, goal_given="goal" in spec)
+    return compose(spec, resources, compat=settings.compat, goal=goal), spec
+
+
+def applied(settings: AttackSettings, planned: Sequence[Planned]) -> list[str]:
+    """A line for each setting that only some attacks have: which of these attacks take it.
+
+    Args:
+        settings: of the command.
+        planned: its attacks.
+    """
+    lines = []
+    for key, value in settings.options().items():
+        takers = [one.name for one in planned if key in one.options]
+        others = [one.name for one in planned if key not in one.options]
+        without = f"; {', '.join(others)} without it" if others else ""
+        lines.append(f"{key} {value} applies to {', '.join(takers)}{without}")
+    return lines

@@ -1,10 +1,29 @@
 """The table at the end."""
 
+from collections.abc import Mapping
+
 from app.results import Results
+from attacks.summary import interval, wilson
 
 
 def _number(value: float | None) -> str:
     return "not finite" if value is None else f"{value:.4f}"
+
+
+def _attack(metrics: Mapping[str, float | None], name: str) -> str:
+    """The accuracy under an attack, on how many texts and to what end, and that without it."""
+    prefix = f"attack/{name}/"
+    found = {key.removeprefix(prefix): metrics[key] for key in metrics if key.startswith(prefix)}
+    reliable = "accuracy" in found
+    accuracy = found.get("accuracy" if reliable else "unreliable_accuracy")
+    count, target = int(found.get("samples") or 0), found.get("target")
+    if accuracy is None or not count:
+        return _number(accuracy)
+    goal = "untargeted" if target is None else f"to class {target:.0f}"
+    ends = interval(wilson(round(accuracy * count), count), 4)
+    clean = _number(found.get("clean_accuracy"))
+    line = f"{accuracy:.4f} [{ends}] on {count} texts, {goal}; {clean} without attack"
+    return line if reliable else f"{line}; no measure of robustness"
 
 
 def table(results: Results) -> str:
@@ -22,10 +41,10 @@ def table(results: Results) -> str:
     named |= {"certify/radius": "mean certified radius", "test/pgd_accuracy": attack}
     if "test" not in seconds or "validate" in seconds:
         named |= {name: name for name in metrics if name.startswith("val/")}
-    suffix = "/accuracy"
-    attacks = [name for name in metrics if name.startswith("attack/") and name.endswith(suffix)]
-    named |= {name: f"accuracy under {name.split('/')[1]}" for name in attacks}
     rows = [(text, _number(metrics[name])) for name, text in named.items() if name in metrics]
+    parts = [name.split("/") for name in metrics if name.startswith("attack/")]
+    attacks = dict.fromkeys(part[1] for part in parts if len(part) == 3)
+    rows += [(f"accuracy under {name}", _attack(metrics, name)) for name in attacks]
     rows.append(("seconds", f"{sum(seconds.values()):.1f} ({stages})"))
     title = f"{results['method']} on {results['corpus']}, seed {results['seed']}"
     width = max(len(name) for name, _ in rows)

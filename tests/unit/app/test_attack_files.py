@@ -1,11 +1,13 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app import results
-from app.attack import mean_accuracy
+from app.attack import former
 from app.attack_files import AttackFiles
+from app.attack_mean import Mean, mean_accuracy
 from app.run_directory import RunDirectory
 from attacks.summary import summarise
 from tests.unit.attacks.outcomes import flipped, record
@@ -85,43 +87,91 @@ def test_unreadable_records(files: AttackFiles) -> None:
         files.records()
 
 
-def metrics(name: str, *, unreliable: bool = False, broken: int = 1) -> dict[str, float]:
+PROTOCOL = {
+    "checkpoint": "a1",
+    "samples": "b2",
+    "split": "test",
+    "choice": "drawn",
+    "goal": "untargeted",
+    "score": "margin",
+    "query_budget": None,
+}
+
+
+def file(run: RunDirectory, name: str, *, broken: int = 1, count: int = 4, **about: Any) -> Mean:
+    """File an attack; returns the mean."""
+    unreliable = about.pop("unreliable", False)
     records = [flipped(i) for i in range(broken)]
-    records += [record(i, saturated=unreliable) for i in range(broken, 4)]
-    found = summarise(records, score="probability").metrics()
-    return {f"attack/{name}/{key}": value for key, value in found.items()}
-
-
-def file(run: RunDirectory, name: str, found: dict[str, float]) -> dict[str, float | None]:
+    records += [record(i, saturated=unreliable) for i in range(broken, count)]
+    found = summarise(records, score="probability")
+    about = {"recipe": name, **PROTOCOL, **about}
+    AttackFiles(run, name).finish(about, 1.0, found)
     stage = f"attack/{name}"
-    merged = results.merge(
-        run.results_path,
-        stage,
-        identity=IDENTITY,
-        metrics=found | mean_accuracy(run, stage, found),
-        seconds=1.0,
-    )
-    return merged["metrics"]
+    metrics = {f"{stage}/{key}": value for key, value in found.metrics().items()}
+    mean = mean_accuracy(former(run, stage, metrics))
+    metrics |= mean.metrics()
+    results.merge(run.results_path, stage, identity=IDENTITY, metrics=metrics, seconds=1.0)
+    return mean
+
+
+def stored(run: RunDirectory) -> dict[str, float | None]:
+    found = results.read(run.results_path)
+    assert found is not None
+    return found["metrics"]
 
 
 def test_mean_accuracy_is_over_the_six(run: RunDirectory) -> None:
-    assert file(run, "pwws", metrics("pwws"))["attack/mean_accuracy"] == 0.75
-    found = file(run, "bae", metrics("bae", broken=3))
-    assert found["attack/mean_accuracy"] == 0.5
-    assert found["attack/mean_count"] == 2
+    one = file(run, "pwws")
+    assert (one.value, one.line()) == (0.75, "")
+    two = file(run, "bae", broken=3)
+    assert two.line() == "mean accuracy under 2 attacks (bae, pwws): 0.500"
+    assert stored(run)["attack/mean_accuracy"] == 0.5
+    assert stored(run)["attack/mean_count"] == 2
     # Neither other settings of the same recipe, nor the baseline.
-    found = file(run, "bae-budget", metrics("bae-budget", broken=0))
-    found = file(run, "random", metrics("random", broken=0))
-    assert found["attack/mean_accuracy"] == 0.5
-    assert found["attack/random/accuracy"] == 1
+    file(run, "bae-budget", broken=0, query_budget=5)
+    file(run, "random", broken=0)
+    assert stored(run)["attack/mean_accuracy"] == 0.5
+    assert stored(run)["attack/random/accuracy"] == 1
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        ({"count": 8}, "bae and pwws differ in num_samples 4 -> 8"),
+        ({"samples": "c3"}, 'differ in samples "b2" -> "c3"'),
+        ({"choice": "first"}, 'differ in choice "drawn" -> "first"'),
+        ({"goal": "positive"}, 'differ in goal "untargeted" -> "positive"'),
+        ({"score": "probability"}, 'differ in score "margin" -> "probability"'),
+        ({"query_budget": 50}, "differ in query_budget null -> 50"),
+        ({"checkpoint": "a2"}, 'differ in checkpoint "a1" -> "a2"'),
+    ],
+)
+def test_attacks_of_other_protocols_have_no_mean(
+    run: RunDirectory, other: dict[str, Any], reason: str
+) -> None:
+    file(run, "bae")
+    mean = file(run, "pwws", **other)
+    assert mean.value is None
+    assert mean.line().startswith("no mean accuracy under 2 attacks (bae, pwws): bae and pwws ")
+    assert reason in mean.line()
+    assert not [name for name in stored(run) if name.startswith("attack/mean_")]
+    # Under the same protocol again, there is one.
+    assert file(run, "pwws", broken=3).value == 0.5
+
+
+def test_an_attack_whose_settings_are_lost_is_in_no_mean(run: RunDirectory) -> None:
+    file(run, "bae")
+    AttackFiles(run, "bae").side.unlink()
+    assert "differ in checkpoint null" in file(run, "pwws").line()
 
 
 def test_an_unreliable_figure_takes_the_place_of_a_former_one(run: RunDirectory) -> None:
-    file(run, "pwws", metrics("pwws"))
-    found = file(run, "pwws", metrics("pwws", unreliable=True))
+    file(run, "pwws")
+    file(run, "pwws", unreliable=True)
+    found = stored(run)
     assert "attack/pwws/accuracy" not in found
     assert found["attack/pwws/unreliable_accuracy"] == 0.75
     assert "attack/mean_accuracy" not in found
-    found = file(run, "pwws", metrics("pwws"))
-    assert "attack/pwws/unreliable_accuracy" not in found
-    assert found["attack/mean_accuracy"] == 0.75
+    file(run, "pwws")
+    assert "attack/pwws/unreliable_accuracy" not in stored(run)
+    assert stored(run)["attack/mean_accuracy"] == 0.75

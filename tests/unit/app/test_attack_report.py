@@ -14,6 +14,7 @@ from attacks.summary import summarise
 from tests.unit.attacks.outcomes import flipped, record, skipped
 
 NAMES = ["negative", "positive"]
+FACTS = {"run": "first", "goal": "untargeted"}
 EVIL = "a\x1b[31m <b>good</b>\r\u202e film & \x07plot | *x* [y](z)"
 
 
@@ -79,7 +80,7 @@ def test_texts_of_a_pair() -> None:
         "  + he [devours]",
     ]
     assert "he **eats**" in example_table(found, NAMES)
-    assert "<del>eats</del>" in "".join(page(found, NAMES))
+    assert "<del>eats</del>" in "".join(page(found, NAMES, FACTS))
 
 
 def test_what_a_text_brings_along_does_not_reach_the_terminal() -> None:
@@ -98,7 +99,7 @@ def test_any_text_can_be_shown(before: str, after: str) -> None:
     for line in shown(found, 1, NAMES, colour=False):
         assert harmless(line) == line
         assert "\n" not in line.removeprefix("\n")
-    html = "".join(page(found, NAMES))
+    html = "".join(page(found, NAMES, FACTS))
     assert html.encode()
     body = html.split("<h2>")[1]
     assert set(re.findall(r"<(/?[a-z0-9]+)", body)) <= {
@@ -131,7 +132,10 @@ def test_report(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "sample 0" not in text
     assert "OLSA on sst2: 1 / 2 samples" in text
     assert text.count("clean accuracy") == 1
-    assert text.endswith("mean accuracy under 2 attacks: 0.250")
+    assert "mean" not in text
+    notes = ["similarity 0 applies to a", "mean accuracy under 2 attacks (a, b): 0.250"]
+    text = report(both, NAMES, title="OLSA", notes=notes, stream=io.StringIO())
+    assert text.splitlines()[-2:] == notes
     text = report(both, NAMES, show=1, title="OLSA on sst2", stream=Terminal())
     assert text.count("sample 0") == 2
     assert "\x1b[1;31mgood" in text
@@ -139,9 +143,12 @@ def test_report(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_page() -> None:
     found = outcome(skipped(0), flipped(1, similarity=0.9, exhausted=True), record(2))
-    html = "\n".join(page(found, NAMES))
+    html = "\n".join(page(found, NAMES, FACTS))
     assert html.startswith("<!DOCTYPE html>")
     assert html.index("1: succeeded") < html.index("2: failed") < html.index("0: skipped")
+    assert "<title>pwws first: adversarial texts</title>" in html
+    assert "<tr><th>run</th><td>first</td></tr>" in html
+    assert "<tr><th>goal</th><td>untargeted</td></tr>" in html
     assert "<del>good</del>" in html
     assert "<ins>fine</ins>" in html
     assert "similarity 0.900" in html
@@ -152,9 +159,14 @@ def test_page() -> None:
 
 
 def test_page_escapes() -> None:
-    html = "\n".join(page(outcome(flipped(0, text=EVIL, adversarial=f"{EVIL} more")), ["<i>", "&"]))
+    html = "\n".join(
+        page(
+            outcome(flipped(0, text=EVIL, adversarial=f"{EVIL} more")), ["<i>", "&"], {"<u>": EVIL}
+        )
+    )
     assert "<b>" not in html
     assert "<i>" not in html
+    assert "<u>" not in html
     assert "&lt;b&gt;" in html
     assert "\\x1b" in html
     assert "\x1b" not in html
@@ -163,7 +175,7 @@ def test_page_escapes() -> None:
 
 def test_a_page_that_browsers_open() -> None:
     found = outcome(*(record(i) for i in range(LIMIT + 5)), flipped(LIMIT + 5))
-    html = "\n".join(page(found, NAMES))
+    html = "\n".join(page(found, NAMES, FACTS))
     assert html.count("<tr><td>") <= LIMIT + 8
     assert f"{LIMIT + 5}: succeeded" in html
     assert f"The first {LIMIT}" in html
@@ -172,7 +184,7 @@ def test_a_page_that_browsers_open() -> None:
 def test_a_doubtful_page_says_so() -> None:
     records = [record(0, saturated=True)]
     found = Outcome(name="pwws", records=records, summary=summarise(records, score="probability"))
-    assert 'class="doubt">pwws: the probability of 100.0 %' in "".join(page(found, NAMES))
+    assert 'class="doubt">pwws: the probability of 100.0 %' in "".join(page(found, NAMES, FACTS))
 
 
 def test_pieces() -> None:

@@ -9,15 +9,17 @@ import pytest
 import yaml
 
 from app.arguments import with_recipe
-from app.attack_settings import SIX, AttackSettings, Planned, plan
+from app.attack_settings import SIX, AttackSettings, Planned, applied, plan
 from app.compose import compose
+from app.resources import SOURCES
 from attacks import recipes
 from attacks.composition import Attack
 from attacks.goals import Targeted, Untargeted
 from attacks.preconstraints import MaxModificationRate, RepeatModification, StopWords
-from attacks.resources import Resources
+from attacks.resources import SENTENCE_ENCODER, Resources
 from attacks.search import Beam, Greedy
 from attacks.transformations import Composite, SwapCharacters
+from tests.unit.attacks.test_masked_lm import preferring, wordpiece
 
 Composed = Callable[..., Planned]
 ROOT = Path(__file__).parents[3]
@@ -30,12 +32,13 @@ SWAP = {
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> str:
-    """A list of stop words, which is all that some recipes need."""
-    words = tmp_path / "resources" / "corpora" / "stopwords" / "english"
-    words.parent.mkdir(parents=True)
-    words.write_text("a\nthe\n")
-    return str(tmp_path / "resources")
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine on which nothing but the program is installed."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("NLTK_DATA", "")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("sys.prefix", str(tmp_path / "python"))
 
 
 @pytest.mark.parametrize(
@@ -97,13 +100,14 @@ def test_every_recipe_is_named_in_the_help() -> None:
     assert {field.name for field in fields(AttackSettings)} <= documented
 
 
-def test_recipes(folder: str) -> None:
-    settings = AttackSettings(recipe="deepwordbug, deepwordbug", resources=folder, tag="x.1")
+@pytest.mark.usefixtures("bare")
+def test_recipes() -> None:
+    settings = AttackSettings(recipe="deepwordbug, deepwordbug", tag="x.1")
     (one,) = plan(settings)
     assert one.name == "deepwordbug-x.1"
     assert one.attack.name == "deepwordbug"
     assert one.attack.goal == Untargeted()
-    reference = AttackSettings(recipe="deepwordbug", resources=folder, compat="textattack")
+    reference = AttackSettings(recipe="deepwordbug", compat="textattack")
     (one,) = plan(reference)
     assert one.attack.goal == Untargeted(score="probability")
     assert one.attack.compat == "textattack"
@@ -117,21 +121,106 @@ def test_unknown_recipes_are_told_which_there_are() -> None:
             plan(AttackSettings(recipe=recipe))
 
 
-def test_missing_resources_name_the_command(
+@pytest.mark.usefixtures("bare")
+@pytest.mark.parametrize("name", [name for name, needs in recipes.NEEDS.items() if needs])
+def test_missing_resources_name_one_command_for_all_of_them(name: str) -> None:
+    with pytest.raises(OSError, match="`python -m app resources") as caught:
+        plan(AttackSettings(recipe=name))
+    said = str(caught.value)
+    assert f"`python -m app resources {' '.join(recipes.NEEDS[name])}`" in said
+    assert set(recipes.NEEDS[name]) <= set(SOURCES)
+    assert "\n" not in said
+
+
+@pytest.mark.usefixtures("bare")
+def test_no_sentence_encoder_is_asked_for_where_none_is_used() -> None:
+    with pytest.raises(OSError, match="all that textfooler needs: `python -m app resources neigh"):
+        plan(AttackSettings(recipe="textfooler", similarity=0))
+    with pytest.raises(OSError, match="`python -m app resources neighbours` gets it") as caught:
+        plan(AttackSettings(recipe="textbugger", similarity=0))
+    assert "sentence-encoder" not in str(caught.value)
+
+
+class Asked(Resources):
+    """Notes what it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: set[str] = set()
+
+    def _give(self, name: str, found: Any) -> Any:
+        self.asked.add(name)
+        return found
+
+    def neighbours(self) -> Any:
+        return self._give("neighbours", SimpleNamespace(vectors=None))
+
+    def wordnet(self) -> Any:
+        return self._give("wordnet", None)
+
+    def tagger(self) -> Any:
+        return self._give("tagger", SimpleNamespace(universal=["NOUN", "VERB"]))
+
+    def sentence_encoder(self) -> Any:
+        return self._give("sentence-encoder", SimpleNamespace(name=SENTENCE_ENCODER))
+
+    def masked_lm(self) -> Any:
+        return self._give("masked-lm", (preferring("plot"), wordpiece()))
+
+
+@pytest.mark.parametrize("name", recipes.RECIPES)
+def test_a_recipe_asks_for_what_it_is_said_to_need(name: str) -> None:
+    resources = Asked()
+    recipes.build(name, resources)
+    assert resources.asked == set(recipes.NEEDS[name])
+
+
+@pytest.mark.parametrize(
+    ("recipe", "settings", "message"),
+    [
+        ("deepwordbug", {"similarity": 0.9}, "got similarity 0.9 for deepwordbug, expected it for"),
+        ("deepwordbug,pwws", {"candidates": 5}, "for deepwordbug, pwws, expected it for one of te"),
+        (
+            "pwws",
+            {"vectors": "."},
+            "got vectors . for pwws, expected it for one of textfooler, tex",
+        ),
+        ("deepwordbug", {"masked_lm": "x"}, "expected it for one of bae, a2t-mlm"),
+        ("a.yaml", {"similarity": 0}, "an attack of your own has it in its file"),
+        ("a.yaml", {"columns": ["text"]}, "an attack of your own has it in its file"),
+    ],
+)
+def test_a_setting_that_no_attack_has(recipe: str, settings: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        plan(AttackSettings(recipe=recipe, **settings))
+
+
+def test_a_setting_applies_to_those_attacks_that_have_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(OSError, match="`python -m app resources neighbours` gets it"):
-        plan(AttackSettings(recipe="textfooler", resources=str(tmp_path)))
-
-
-def test_a_setting_that_a_recipe_does_not_have(folder: str) -> None:
-    settings = AttackSettings(recipe="deepwordbug", resources=folder, similarity=0.9)
-    with pytest.raises(ValueError, match="similarity"):
-        plan(settings)
-    # Of several, those take it that have it.
-    several = AttackSettings(recipe="deepwordbug,deepwordbug", resources=folder, similarity=0.9)
-    assert len(plan(several)) == 1
+    monkeypatch.setattr("attacks.resources.Resources", lambda *args, **named: NoResources())
+    path = tmp_path / "swap.yaml"
+    path.write_text(yaml.safe_dump(SWAP))
+    recipe = f"textfooler,deepwordbug,{path}"
+    settings = AttackSettings(recipe=recipe, similarity=0, columns=["text"], sentence_encoder="e")
+    found = {one.name: dict(one.options) for one in plan(settings)}
+    assert found == {
+        "textfooler": {"similarity": 0, "columns": ["text"], "sentence_encoder": "e"},
+        "deepwordbug": {"columns": ["text"]},
+        "swap": {"sentence_encoder": "e"},
+    }
+    assert applied(settings, plan(settings)) == [
+        "similarity 0 applies to textfooler; deepwordbug, swap without it",
+        "columns ['text'] applies to textfooler, deepwordbug; swap without it",
+        "sentence_encoder e applies to textfooler, swap; deepwordbug without it",
+    ]
+    # Records of an attack without the setting stay what they are; those of one with it do not.
+    before = {one.name: one.about for one in plan(AttackSettings(recipe=recipe))}
+    after = {one.name: one.about for one in plan(AttackSettings(recipe=recipe, similarity=0))}
+    assert before["deepwordbug"] == after["deepwordbug"]
+    assert before["swap"] == after["swap"]
+    assert before["textfooler"].keys() == after["textfooler"].keys()
+    assert before["textfooler"] != after["textfooler"]
 
 
 def test_about_has_what_the_outcome_depends_on() -> None:
@@ -141,21 +230,25 @@ def test_about_has_what_the_outcome_depends_on() -> None:
     other: dict[str, Any] = {
         "choice": "first",
         "split": "validation",
-        "vectors": "v.txt",
-        "sentence_encoder": "e",
-        "masked_lm": "m",
         "query_budget": 5,
         "budget_per_word": 2.0,
         "score": "probability",
         "compat": "textattack",
         "goal": "1",
         "seed": 1,
+    }
+    some: dict[str, Any] = {
+        "vectors": "v.txt",
+        "sentence_encoder": "e",
+        "masked_lm": "m",
         "similarity": 0.5,
         "word_similarity": 0.5,
         "candidates": 5,
         "columns": ["text"],
     }
-    assert {field.name for field in fields(AttackSettings)} == {*other, *speed, "recipe"}
+    assert AttackSettings(**some).options() == some
+    assert AttackSettings(**some).about() == before
+    assert {field.name for field in fields(AttackSettings)} == {*other, *some, *speed, "recipe"}
     for name, value in other.items():
         assert AttackSettings(**{name: value}).about() != before, name
 
@@ -182,7 +275,7 @@ def test_composition(composed: Composed) -> None:
     assert isinstance(one.attack.transformation, SwapCharacters)
     assert one.attack.search == Greedy(ranking="unk")
     assert one.attack.goal == Untargeted()
-    assert one.about == {"recipe": SWAP}
+    assert {key: value for key, value in one.about.items() if value is not None} == {"recipe": SWAP}
     assert not one.goal_given
 
 
@@ -208,13 +301,13 @@ class NoResources(Resources):
         return frozenset({name})
 
     def neighbours(self) -> Any:
-        return None
+        return SimpleNamespace(vectors=None)
 
     def tagger(self) -> Any:
         return SimpleNamespace(universal=["NOUN", "VERB"])
 
     def sentence_encoder(self) -> Any:
-        return SimpleNamespace(name="none")
+        return SimpleNamespace(name=SENTENCE_ENCODER)
 
 
 def shipped(name: str) -> Attack:
@@ -282,11 +375,6 @@ def test_a_file_from_elsewhere_calls_nothing(path: str, composed: Composed) -> N
 def test_a_composition_without_search(composed: Composed) -> None:
     with pytest.raises(ValueError, match="expected name, transformation, search"):
         composed({"name": "a", "transformation": SWAP["transformation"]})
-
-
-def test_settings_of_recipes_are_not_those_of_a_composition(composed: Composed) -> None:
-    with pytest.raises(ValueError, match="got similarity and an attack of your own"):
-        composed(SWAP, similarity=0.9)
 
 
 @pytest.mark.parametrize(

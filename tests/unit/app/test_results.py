@@ -88,3 +88,31 @@ def test_the_table_has_what_was_validated_after_a_test(tmp_path: Path) -> None:
     merge(path, "fit", {"val/accuracy": 0.5})
     assert "val/accuracy" not in table(merge(path, "test", {"test/accuracy": 0.25}))
     assert "val/accuracy  0.7500" in table(merge(path, "validate", {"val/accuracy": 0.75}))
+
+
+def test_an_attack_is_shown_with_what_it_is_about(tmp_path: Path) -> None:
+    metrics = {
+        "test/accuracy": 0.923,
+        "attack/pwws/samples": 20.0,
+        "attack/pwws/clean_accuracy": 0.9,
+        "attack/pwws/accuracy": 0.2,
+        "attack/bae-x/samples": 10.0,
+        "attack/bae-x/clean_accuracy": 1.0,
+        "attack/bae-x/unreliable_accuracy": 0.5,
+        "attack/bae-x/target": 1.0,
+        "attack/old/accuracy": 0.25,
+        "attack/mean_accuracy": 0.2,
+    }
+    lines = table(merge(tmp_path / "results.json", "test", metrics)).splitlines()
+    shown = {line.split("  ")[0]: line.split("  ")[-1].strip() for line in lines}
+    assert shown["accuracy"] == "0.9230"
+    # Wilson's interval of 4 of 20 and of 5 of 10.
+    assert shown["accuracy under pwws"] == (
+        "0.2000 [0.0807 - 0.4160] on 20 texts, untargeted; 0.9000 without attack"
+    )
+    assert shown["accuracy under bae-x"] == (
+        "0.5000 [0.2366 - 0.7634] on 10 texts, to class 1; 1.0000 without attack; "
+        "no measure of robustness"
+    )
+    assert shown["accuracy under old"] == "0.2500"
+    assert not any("mean" in line for line in lines)
