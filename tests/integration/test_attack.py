@@ -94,6 +94,8 @@ def test_as_the_readme_has_it(trained: Path, steadfast: Steadfast) -> None:
     side = json.loads(Path("runs/done/attacks/deepwordbug.json").read_text())
     assert side["summary"]["accuracy"]["value"] == metrics["attack/deepwordbug/accuracy"]
     html = Path("runs/done/attacks/deepwordbug.html").read_text()
+    for fact in ("done", "OLSA, seed", BEST, "reviews, test split", "30, drawn", "untargeted"):
+        assert f"<td>{fact}" in html
     assert html.count("<tr><td>") >= 30
     assert not Path("runs/done/attacks/deepwordbug.parts").exists()
 
@@ -104,7 +106,7 @@ def test_as_the_readme_has_it(trained: Path, steadfast: Steadfast) -> None:
 
     # A later table names it.
     outcome = steadfast("test", "--run=done", "--pgd_epsilon=0", QUIET)
-    assert "accuracy under deepwordbug" in outcome.out
+    assert re.search(r"accuracy under deepwordbug .* on 30 texts, untargeted; ", outcome.out)
 
 
 def test_the_same_command_does_nothing_again(letters: str, steadfast: Steadfast) -> None:
@@ -192,6 +194,7 @@ def test_several_attacks(letters: str, steadfast: Steadfast) -> None:
 def test_a_target(letters: str, steadfast: Steadfast) -> None:
     command = attack("--run=done", f"--attack={letters}", "--attack.num_samples=40")
     assert steadfast(command, "--attack.goal=positive").status == 0
+    assert results("done")["metrics"]["attack/letters/target"] == 1
     for one in map(from_line, lines("runs/done/attacks/letters.jsonl")):
         assert one.outcome == "skipped" or one.prediction == 0
         if one.outcome == "succeeded":
