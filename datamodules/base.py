@@ -22,6 +22,7 @@ from datamodules.loaders import FixedBatches, make_loader
 from datamodules.readers import DataError
 from datamodules.sampler import BucketBatchSampler, permutation
 from datamodules.splits import Split, Splits
+from datamodules.survey import check_rows, class_rows, tell
 from text import Batch, Choices, Sample, TaskName, Text, Tokenizer, Words
 
 __all__ = ["Split", "TextDataModule"]
@@ -63,6 +64,8 @@ class TextDataModule(Splits):
     """Share of the training rows that validate, in corpora without validation rows of their own."""
     synonyms: ClassVar[tuple[tuple[str, ...], ...]] = ()
     """Other names of the same classes, in the same order, under which a model may know them."""
+    min_rows_per_class: int = 0
+    """A fit is refused where a class has fewer training rows."""
     drop_unlabelled: ClassVar[bool] = False
     """Whether rows without label are no part of the corpus."""
 
@@ -100,6 +103,8 @@ class TextDataModule(Splits):
         self._predicts = False
         self._examples: dict[Split, list[Example]] = {}
         self._encoded: dict[Split, tuple[Tokenizer, EncodedTexts]] = {}
+        self._class_rows: dict[str, int] = {}
+        """Training rows of each class, before `limit_train`."""
         self._digests: dict[str, str] = {}
 
     # What a corpus is
@@ -154,9 +159,15 @@ class TextDataModule(Splits):
             self._predicts = stage == "predict"
             self._examples.pop("test", None)
             self._encoded.pop("test", None)
+        begins = "train" in splits and "train" not in self._examples
         for split in splits:
             if split not in self._examples:
                 self._load(split)
+        if begins and stage == "fit":
+            check_rows(self.corpus, self._class_rows, self.min_rows_per_class)
+            if self.trainer is None or self.trainer.is_global_zero:
+                self._read_test()
+                tell(self.corpus, self._examples, self.class_names, self.task)
 
     def _splits(self, stage: str | None) -> tuple[Split, ...]:
         """The splits that a stage needs; without a stage, those of the trainer's task, or all."""
@@ -180,10 +191,28 @@ class TextDataModule(Splits):
                 self._examples[name] = [
                     rows[row]._replace(sample_id=i) for i, row in enumerate(drawn[name])
                 ]
-        if split == "train" and self.limit_train is not None:
+        if split == "train":
             train = self._examples["train"]
-            kept = permutation(len(train), 3, self._seed())[: self.limit_train]
-            self._examples["train"] = [train[i] for i in sorted(kept.tolist())]
+            self._class_rows = class_rows(train, self.class_names, self.task)
+            if self.limit_train is not None:
+                kept = permutation(len(train), 3, self._seed())[: self.limit_train]
+                self._examples["train"] = [train[i] for i in sorted(kept.tolist())]
+
+    def _at_hand(self, split: Split) -> bool:
+        """Whether a split can be read without the hub."""
+        return all(self._file(part) is not None for part in self._parts(self._source(split)))
+
+    def _read_test(self) -> None:
+        """Read the test split, to compare it with what is trained on, if it is at hand.
+
+        What is wrong with it is said where it is tested.
+        """
+        if "test" not in self._examples and self._at_hand("test"):
+            try:
+                self._load("test")
+            except DataError as error:
+                reason = str(error).splitlines()[0]
+                log.info("%s: the test split is not looked at (%s)", self.corpus, reason)
 
     def _holds_out(self) -> bool:
         """Whether validation rows have to be taken from the training rows."""

@@ -59,6 +59,9 @@ class Reviews(TextDataModule):
     def fetch(self, splits: Sequence[Split]) -> None:
         """Nothing to fetch."""
 
+    def _at_hand(self, split: Split) -> bool:
+        return True
+
     def _read(self, split: Split) -> list[Example]:
         start = 0
         for name, size in SIZES.items():

@@ -32,6 +32,8 @@ class TaggedFiles(UserFiles, TaggedSentences):
             an unknown tag): `stop` the run naming them, or `skip` them and report how many.
         seed: of the order of training batches; that of `seed_everything` if not given.
         limit_train: train on this many sentences only, chosen by the seed; all if not given.
+        min_rows_per_class: training stops if a type of tags stands in fewer training sentences, as
+            one does whose name is a typo; before `limit_train`. 0 allows a type without any.
     """
 
     corpus = "tagged_files"
@@ -53,6 +55,7 @@ class TaggedFiles(UserFiles, TaggedSentences):
         on_bad_row: Literal["stop", "skip"] = "stop",
         seed: int | None = None,
         limit_train: int | None = None,
+        min_rows_per_class: int = 2,
     ) -> None:
         super().__init__(
             data_dir=data_dir,
@@ -65,6 +68,7 @@ class TaggedFiles(UserFiles, TaggedSentences):
             limit_train=limit_train,
         )
         self.class_names = check_classes(classes)
+        self.min_rows_per_class = min_rows_per_class
         odd = [tag for tag in self.class_names[1:] if not re.fullmatch(r"[BI]-\S+", tag)]
         if odd or (self.class_names and self.class_names[0] != "O"):
             msg = f"got classes {classes}, expected O, and behind it B-<type> and I-<type>"

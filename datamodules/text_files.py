@@ -35,6 +35,8 @@ class TextFiles(UserFiles):
             label): `stop` the run naming them, or `skip` them and report how many.
         seed: of the order of training batches; that of `seed_everything` if not given.
         limit_train: train on this many texts only, chosen by the seed; all if not given.
+        min_rows_per_class: training stops if a class has fewer training rows, as one has whose name
+            is a typo; before `limit_train`. 0 allows a class without any.
     """
 
     classes: ClassVar[tuple[str, ...]] = ()
@@ -60,6 +62,7 @@ class TextFiles(UserFiles):
         on_bad_row: Literal["stop", "skip"] = "stop",
         seed: int | None = None,
         limit_train: int | None = None,
+        min_rows_per_class: int = 2,
     ) -> None:
         super().__init__(
             data_dir=data_dir,
@@ -82,6 +85,7 @@ class TextFiles(UserFiles):
         self.task = task
         self.corpus = name
         self.class_names = check_classes(classes)
+        self.min_rows_per_class = min_rows_per_class
         self.text_columns = (
             (text_column,) if text_pair_column is None else (text_column, text_pair_column)
         )
