@@ -118,6 +118,16 @@ class SentenceEncoder:
         self._remembered = remembered
         self._known: OrderedDict[str, Vectors] = OrderedDict()
 
+    def about(self) -> dict[str, Any]:
+        """See `attacks.fingerprint`."""
+        return {
+            "name": self.name,
+            "poolings": self.poolings,
+            "max_length": self._tokenizer.max_length,
+            "model": self._model,
+            "heads": self._heads,
+        }
+
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors `[n, d]` of n texts, in their order."""
         wanted = dict.fromkeys(texts)

@@ -6,6 +6,7 @@ the victim, with the texts of all searches, each text once. Searches that end ma
 samples at once, so that the batches stay full and memory does not grow with their number.
 """
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from attacks.composition import (
     Weigh,
 )
 from attacks.document import Candidate, Document
+from attacks.fingerprint import describe, flat
 from attacks.goals import Floats, leads, logarithms
 from attacks.records import AttackRecord, Outcome, Sample, words_changed
 from attacks.victims import Victim, VictimError
@@ -38,6 +40,12 @@ from text import Text
 _LOAD = 1 << 28
 """Characters that the questions of all samples in flight may have: 64 texts of 1,500 words, or one
 of 10,000. More would take gigabytes of memory."""
+
+
+VERSION = 2
+"""Of the engine and its searches: raised when the same settings come to give other records."""
+_ALIKE = 1e-3
+"""Answers that differ by less than this share of their scale are those of one victim."""
 
 
 class WhiteBox(Protocol):
@@ -167,6 +175,60 @@ class Engine:
             active = [run for run in active if run.waiting is not None]
             yield from self._records(over)
 
+    def about(self) -> dict[str, Any]:
+        """Describe all that the records depend on, but for the samples.
+
+        Of a victim that has no `about()`, its name; what it answers is compared by `otherwise`.
+        """
+        about = getattr(self.victim, "about", None)
+        victim = about() if callable(about) else {"name": self.victim.name}
+        return {
+            "version": VERSION,
+            **flat(describe(self.attack), "attack"),
+            **flat(describe(victim), "victim"),
+            "query_budget": self.limits.query_budget,
+            "budget_per_word": self.limits.budget_per_word,
+            "seed": self.seed,
+            "columns": list(self.columns),
+        }
+
+    def otherwise(self, records: Iterable[AttackRecord]) -> str | None:
+        """Say of which record the victim no longer gives the answers; None if there is none.
+
+        The victim is asked about each clean and each adversarial text once more.
+        """
+        asked: list[Any] = [
+            (record, text, *answer)
+            for record in records
+            for text, *answer in (
+                (record.text, record.score, record.prediction),
+                (record.adversarial, record.adversarial_score, record.adversarial_prediction),
+            )
+            if text is not None
+        ]
+        if not asked:
+            return None
+        unique = list({text: None for _, text, *_ in asked})
+        rows = {text: row for row, text in enumerate(unique)}
+        logits, given = self._numbers(unique, [rows[text] for _, text, *_ in asked])
+        judged = self._judge(logits, given, np.array([record.label for record, *_ in asked]))
+        ahead = leads(logits).tolist()
+        scales: dict[int, float] = {}
+        for (record, *_), lead in zip(asked, ahead, strict=True):
+            scales[record.sample_id] = max(lead, scales.get(record.sample_id, 0.0))
+        for (record, text, score, prediction), now, lead in zip(asked, judged, ahead, strict=True):
+            # Another machine or precision moves scores a little, and the class where it is close.
+            noise = _ALIKE * scales[record.sample_id]
+            moved = noise if self.attack.goal.score == "margin" else min(noise, _ALIKE)
+            near = math.isclose(score, now.score, rel_tol=10 * _ALIKE, abs_tol=moved)
+            if not near or (prediction != now.prediction and lead > noise):
+                return (
+                    f"sample {record.sample_id} has class {prediction} and score {score:.4g} for "
+                    f"{text!r:.80}, where the victim answers class {now.prediction} and score "
+                    f"{now.score:.4g}"
+                )
+        return None
+
     # From a sample to a search
 
     def _admit(self, source: Iterator[Sample], active: Sequence[_Run]) -> list[_Run]:
@@ -202,12 +264,6 @@ class Engine:
         rows = {text: row for row, text in enumerate(unique)}
         logits, given = self._numbers(unique, [rows[run.document.text] for run in runs])
         labels = np.array([run.sample.label for run in runs])
-        if labels.min() < 0 or labels.max() >= logits.shape[1]:
-            msg = (
-                f"got labels {sorted(set(labels.tolist()))} for a victim of {logits.shape[1]} "
-                "classes, expected the classes of the victim"
-            )
-            raise VictimError(msg)
         for run, judged, row in zip(runs, self._judge(logits, given, labels), logits, strict=True):
             run.billed = run.unique = 1
             run.known[run.document.text] = judged
@@ -341,6 +397,12 @@ class Engine:
         return logits, given
 
     def _judge(self, logits: Floats, given: Floats | None, labels: Any) -> list[Judged]:
+        if labels.min() < 0 or labels.max() >= logits.shape[1]:
+            msg = (
+                f"got labels {sorted(set(labels.tolist()))} for a victim of {logits.shape[1]} "
+                "classes, expected the classes of the victim"
+            )
+            raise VictimError(msg)
         goal = self.attack.goal
         scores = goal.judge(logits, labels, given=given).tolist()
         success = goal.reached(logits, labels).tolist()

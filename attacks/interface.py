@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,44 @@ def make_goal(
     return Untargeted(score=score) if target is None else Targeted(target=target, score=score)
 
 
+def changed(
+    composed: Attack,
+    *,
+    target: int | None = None,
+    score: Score | None = None,
+    compat: Compat | None = None,
+) -> Attack:
+    """Give a composed attack another target or score.
+
+    Args:
+        composed: the attack.
+        target: class to reach; what it is after if None.
+        score: what its goal scores by; as it does if None.
+        compat: what it has to be made with; anything if None.
+
+    Raises:
+        ValueError: it was made with another `compat`, or its goal cannot score otherwise.
+    """
+    if compat not in (None, composed.compat):
+        msg = (
+            f"got compat={compat!r} for the composed attack {composed.name}, whose compat is "
+            f"{composed.compat!r}, expected the same: its parts have it, too; compose it anew"
+        )
+        raise ValueError(msg)
+    goal = composed.goal
+    if target is not None:
+        return composed.aiming(Targeted(target=target, score=score or goal.score))
+    if score in (None, goal.score):
+        return composed
+    if not isinstance(goal, Untargeted | Targeted):
+        msg = (
+            f"got score={score!r} for the composed attack {composed.name}, whose goal is a "
+            f"{type(goal).__name__}, expected Untargeted or Targeted: give that another score"
+        )
+        raise ValueError(msg)
+    return composed.aiming(replace(goal, score=score))
+
+
 def attack(
     model: Any,
     samples: Iterable[Given],
@@ -57,7 +95,7 @@ def attack(
     tokenizer: Any = None,
     target: int | None = None,
     score: Score | None = None,
-    compat: Compat = "none",
+    compat: Compat | None = None,
     resources: str | Path | None = None,
     limits: Limits | None = None,
     batch_size: int = 256,
@@ -75,49 +113,59 @@ def attack(
             come. See `attacks.samples`.
         recipe: name of a recipe (`attacks.recipes.RECIPES`), or a composed attack.
         tokenizer: of a `transformers` model.
-        target: class to reach; any but the gold one if None.
-        score: `margin` or `probability`; see `attacks.goals`.
-        compat: `textattack` reproduces the reference's behaviour.
-        resources: folder with word vectors, WordNet and the like; see `attacks.resources`.
+        target: class to reach; any but the gold one if None, or what a composed attack is after.
+        score: `margin` or `probability`; see `attacks.goals`. That of a composed attack if None.
+        compat: `textattack` reproduces the reference's behaviour. Parts of a composed attack have
+            theirs already, and so it cannot be another one.
+        resources: folder with word vectors, WordNet and the like; see `attacks.resources`. Not for
+            a composed attack.
         limits: query budget, and samples that share a round.
         batch_size: texts per forward pass.
         seed: of the random numbers.
         columns: names of the texts of a pair: `("premise", "hypothesis")` leaves the premise alone.
         path: file that takes each record as it is made; given again, the samples in it are left
-            out, so that a victim that failed costs nothing but the sample it failed on.
+            out, so that a victim that failed costs nothing but the sample it failed on. The victim
+            is asked about their texts once more, and refused if it answers otherwise.
         progress: show a bar where standard error is a terminal.
 
     Raises:
-        ValueError: no samples, two of the same id, an unknown recipe, or a file of other settings.
+        ValueError: no samples, two of the same id, an unknown recipe, settings that a composed
+            attack cannot have, or a file of another victim, other samples or other settings.
         VictimError: the victim failed.
     """
     numbered, columns = as_samples(samples, columns)
-    goal = make_goal(target, score=score, compat=compat)
     if isinstance(recipe, str):
         from attacks import recipes
         from attacks.resources import Resources
 
-        composed = recipes.build(recipe, Resources(resources), compat=compat, goal=goal)
+        goal = make_goal(target, score=score, compat=compat or "none")
+        composed = recipes.build(recipe, Resources(resources), compat=compat or "none", goal=goal)
     else:
-        composed = recipe
-    about = {
-        "attack": composed.name,
-        "compat": composed.compat,
-        "goal": repr(composed.goal),
-        "query_budget": limits.query_budget if limits else None,
-        "budget_per_word": limits.budget_per_word if limits else None,
-        "seed": seed,
-        "columns": list(columns),
-    }
+        if resources is not None:
+            msg = (
+                f"got resources={str(resources)!r} and the composed attack {recipe.name}, whose "
+                "parts have theirs, expected one or the other: leave resources out"
+            )
+            raise ValueError(msg)
+        composed = changed(recipe, target=target, score=score, compat=compat)
     victim = as_victim(model, tokenizer=tokenizer, batch_size=batch_size)
+    engine = Engine(composed, victim, limits=limits, seed=seed, columns=columns)
     with ExitStack() as stack:
-        journal = None if path is None else stack.enter_context(Journal(path, about))
-        records = {one.sample_id: one for one in journal.records} if journal else {}
+        journal: Journal | None = None
+        records: dict[int, AttackRecord] = {}
+        if path is not None:
+            journal = stack.enter_context(Journal(path, engine.about()))
+            records = journal.of(numbered)
+            if (strange := engine.otherwise(records.values())) is not None:
+                msg = (
+                    f"got {path} of another victim: {strange}; expected the victim that its "
+                    "records were made with: give another path"
+                )
+                raise ValueError(msg)
         left = [one for one in numbered if one.sample_id not in records]
         bar = Progress(len(left), composed.name, before=list(records.values()), wanted=progress)
         stack.callback(bar.close)
-        watched = Watched(victim, bar.asked)
-        engine = Engine(composed, watched, limits=limits, seed=seed, columns=columns)
+        engine.victim = Watched(victim, bar.asked)
         for record in engine.run(left):
             records[record.sample_id] = record
             if journal is not None:

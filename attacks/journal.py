@@ -1,12 +1,15 @@
 """Records on disk, one line per sample as they are made, that the next sitting takes up."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from attacks.records import AttackRecord, from_line
+from attacks.records import AttackRecord, Sample, from_line
+
+_TOLD = 4
+"""Differences that a message names."""
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
@@ -16,6 +19,12 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         for key in {**before, **now}
         if before.get(key) != now.get(key)
     ]
+
+
+def told(other: Sequence[str]) -> str:
+    """Some of the differences, and how many more there are."""
+    more = f" and {len(other) - _TOLD} more" if len(other) > _TOLD else ""
+    return ", ".join(other[:_TOLD]) + more
 
 
 def _short(value: Any) -> str:
@@ -51,7 +60,7 @@ class Journal:
             other = differences(found, settings)
             if other:
                 msg = (
-                    f"got {self.path}, which is about other settings ({', '.join(other)}), "
+                    f"got {self.path}, which is about other settings ({told(other)}), "
                     "expected the same: give another path, or the former settings"
                 )
                 raise ValueError(msg)
@@ -62,6 +71,29 @@ class Journal:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._stream = self.path.open("wb")
             self._write({"about": settings})
+
+    def of(self, samples: Iterable[Sample]) -> dict[int, AttackRecord]:
+        """The records of those samples that have one, by their ids.
+
+        Raises:
+            ValueError: a sample of the same id has another text or label.
+        """
+        known = {record.sample_id: record for record in self.records}
+        found = {}
+        for sample in samples:
+            record = known.get(sample.sample_id)
+            if record is None:
+                continue
+            if (record.text, record.label) != (sample.text, sample.label):
+                msg = (
+                    f"got {self.path}, where sample {sample.sample_id} is {record.text!r:.80} of "
+                    f"class {record.label}, and not {sample.text!r:.80} of class {sample.label}: "
+                    "expected the same samples: give another path, or each sample the sample_id "
+                    "that it had"
+                )
+                raise ValueError(msg)
+            found[sample.sample_id] = record
+        return found
 
     def add(self, record: AttackRecord) -> None:
         """Write one record."""

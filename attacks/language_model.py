@@ -12,6 +12,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from attacks.batches import Batches
+from attacks.digests import digest
 from attacks.document import count_words, word_spans
 from attacks.loading import quiet
 from layers.positions import longest_text
@@ -152,6 +153,17 @@ class MaskedLM:
         self._remembered = remembered
         self._known: OrderedDict[Query, list[str]] = OrderedDict()
         self.computed = 0
+
+    def about(self) -> dict[str, Any]:
+        """See `attacks.fingerprint`."""
+        return {
+            "k": self.k,
+            "minimum_confidence": self.minimum_confidence,
+            "words": digest([*self._words, str(self._usable.tolist())]),
+            "middle": self.middle,
+            "max_length": self.max_length,
+            "model": self.model,
+        }
 
     def fill(self, masked: Sequence[Query]) -> dict[Query, list[str]]:
         """The likeliest words of each masked text, the likeliest first."""

@@ -7,9 +7,10 @@ They come from vectors (`VectorNeighbours`: all of them, with similarities) or f
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from attacks.archive import BrokenFile, lines_of
+from attacks.digests import content_digest
 from attacks.vectors import Ints, WordVectors
 
 
@@ -91,6 +92,10 @@ class ListedNeighbours:
             msg = f"{path}: got other JSON than expected, an object of lists of words"
             raise BrokenFile(msg)
         return cls(lists, name=path.name)
+
+    def about(self) -> dict[str, Any]:
+        """See `attacks.fingerprint`."""
+        return {"lists": content_digest(self._lists)}
 
     def of(self, word: str, k: int) -> Sequence[str]:
         """See `Neighbours`."""

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attacks.archive import BrokenFile, member
+from attacks.digests import content_digest
 from attacks.tags import END, START, UNIVERSAL, Place, features, normalise
 
 Weights = dict[str, dict[str, float]]
@@ -133,6 +134,10 @@ class Tagger:
             reason = " ".join(str(error).split())
             msg = f"{place}: got no tagger in it ({reason}); delete it and get it again"
             raise BrokenFile(msg) from error
+
+    def about(self) -> dict[str, str]:
+        """See `attacks.fingerprint`."""
+        return {"digest": content_digest([self._weights, self._fixed, self._tags])}
 
     def tag(self, words: Sequence[str]) -> list[str]:
         """The universal tag of each word of a text."""

@@ -1,6 +1,5 @@
 """Word vectors, as they stand in text files."""
 
-import hashlib
 import logging
 import os
 import tempfile
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attacks.archive import BrokenFile, lines_of
+from attacks.digests import file_digest
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +55,10 @@ class WordVectors:
         self.digest = digest
         lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
         self.unit: Floats = matrix / np.maximum(lengths, np.finfo(np.float32).tiny)
+
+    def about(self) -> dict[str, str]:
+        """See `attacks.fingerprint`."""
+        return {"digest": self.digest}
 
     def __contains__(self, word: str) -> bool:
         return word in self.index
@@ -120,20 +124,6 @@ class WordVectors:
 def cache_folder() -> Path:
     """Where what took long is kept: `steadfast` in `XDG_CACHE_HOME`, or in `~/.cache`."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "steadfast"
-
-
-def file_digest(path: Path) -> str:
-    """The first 32 hexadecimal digits of a file's SHA-256.
-
-    Raises:
-        BrokenFile: it cannot be read.
-    """
-    try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()[:32]
-    except OSError as error:
-        msg = f"{path}: could not be read ({error.strerror or error})"
-        raise BrokenFile(msg) from error
 
 
 def _parse(path: Path) -> tuple[list[str], Floats]:

@@ -148,6 +148,11 @@ class ModuleVictim(_Batched):
         with cuts_unsaid():
             return self.module.predict_texts(list(texts), batch_size=self.batch_size)
 
+    def about(self) -> dict[str, Any]:
+        """See `attacks.fingerprint`."""
+        module = self.module if isinstance(self.module, torch.nn.Module) else None
+        return {"name": self.name, "module": module}
+
     def word_weights(
         self, documents: Sequence[Document], *, compat: Compat = "none"
     ) -> list[list[float]]:
@@ -230,6 +235,10 @@ class HuggingFaceVictim(_Batched):
         order = torch.tensor([i for rows in batches for i in rows], device=logits.device)
         return logits[order.argsort()]
 
+    def about(self) -> dict[str, Any]:
+        """See `attacks.fingerprint`."""
+        return {"name": self.name, "model": self.model, "max_length": self.max_length}
+
     def word_weights(
         self, documents: Sequence[Document], *, compat: Compat = "none"
     ) -> list[list[float]]:
@@ -260,7 +269,7 @@ class CallableVictim(_Batched):
             or a method of one, answers in evaluation mode and without gradients.
         outputs: what its numbers are. From probabilities, logits are their logarithms.
         batch_size: texts per call.
-        name: as it is called in results.
+        name: as it is called in results; records on disk are those of one name.
     """
 
     def __init__(
@@ -274,6 +283,10 @@ class CallableVictim(_Batched):
         super().__init__(name, batch_size)
         self.function, self.outputs = function, outputs
         self._warned = False
+
+    def about(self) -> dict[str, Any]:
+        """See `attacks.fingerprint`; the function may be a repaired one that answers alike."""
+        return {"name": self.name, "outputs": self.outputs, "module": self._owner()}
 
     def probabilities(self, texts: Sequence[Text]) -> Floats | None:
         """`[n, C]` what the function answers, to the last digit; None if that is logits."""
@@ -306,10 +319,15 @@ class CallableVictim(_Batched):
             parts.append(checked(answer, batch, self.name))
         return np.concatenate(parts)
 
+    def _owner(self) -> torch.nn.Module | None:
+        """The module that answers, if it is known."""
+        owner = getattr(self.function, "__self__", self.function)
+        return owner if isinstance(owner, torch.nn.Module) else None
+
     @contextmanager
     def _evaluating(self) -> Iterator[None]:
-        owner = getattr(self.function, "__self__", self.function)
-        if not isinstance(owner, torch.nn.Module):
+        owner = self._owner()
+        if owner is None:
             yield
             return
         with in_mode(owner, training=False), torch.no_grad():

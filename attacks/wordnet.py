@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from attacks.archive import BrokenFile, member
+from attacks.digests import content_digest, digest
 
 PARTS = ("noun", "verb", "adj", "adv")
 
@@ -77,6 +78,12 @@ class WordNet:
             raise BrokenFile(msg)
         self._synsets: dict[tuple[str, int], tuple[str, ...]] = {}
         self._synonyms: dict[str, tuple[str, ...]] = {}
+
+    def about(self) -> dict[str, str]:
+        """See `attacks.fingerprint`."""
+        lines = (line for part in PARTS for line in self._index[part].values())
+        exceptions = content_digest(self._exceptions)
+        return {"digest": digest([*self._data.values(), *lines, exceptions])}
 
     def synonyms(self, word: str) -> tuple[str, ...]:
         """The names in all senses of a word, of any part of speech, other than the word itself.

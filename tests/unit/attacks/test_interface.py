@@ -10,9 +10,11 @@ import pytest
 import torch
 
 import attacks
+from attacks.constraints import EditDistance
 from attacks.goals import Targeted, Untargeted
-from attacks.interface import make_goal
+from attacks.interface import changed, make_goal
 from attacks.journal import read
+from attacks.preconstraints import StopWords
 from attacks.progress import Progress, Watched
 from attacks.search import Greedy
 from tests.unit.attacks.outcomes import flipped, record, skipped
@@ -171,32 +173,200 @@ def test_a_victim_that_fails_costs_what_was_in_flight_only(tmp_path: Path) -> No
         assert [getattr(one, name) for one in before.records] == whole[:2]
 
 
-def test_nothing_is_asked_twice(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    first = run(path=path)
+def test_of_what_is_done_only_the_answers_are_compared(tmp_path: Path) -> None:
+    path, first = tmp_path / "a.jsonl", run()
+    assert run(path=path).records != []
+    asked: list[Text] = []
 
-    def never(texts: Sequence[Text]) -> list[list[float]]:
-        raise AssertionError(texts)
+    def watched(texts: Sequence[Text]) -> list[list[float]]:
+        asked.extend(texts)
+        return bag(texts)
 
-    assert run(never, path=path).records == first.records
+    again = run(watched, path=path).records
+    texts = {one.text for one in again} | {one.adversarial for one in again if one.adversarial}
+    assert sorted(map(str, asked)) == sorted(map(str, texts))
+    assert [one.adversarial for one in again] == [one.adversarial for one in first.records]
+
+
+class Small(torch.nn.Module):
+    """Words and their weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.good = torch.nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, texts: Sequence[Text]) -> Any:
+        return torch.stack(
+            [self.good * torch.tensor([-1.0, 1.0]) * (value(text) - 0.5) for text in texts]
+        )
+
+
+def hard(texts: Sequence[Text]) -> list[list[float]]:
+    return [[0.0, 1.0] if value(text) > 0 else [1.0, 0.0] for text in texts]
+
+
+def stubborn(texts: Sequence[Text]) -> list[list[float]]:
+    """The same on all clean texts, with margins as in `hard`."""
+    clean = {text for text, _ in TEXTS}
+    return [
+        row if text in clean else [0.0, 1.0] for text, row in zip(texts, hard(texts), strict=True)
+    ]
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("first", "second", "message"),
     [
-        {"seed": 1},
-        {"target": 0},
-        {"score": "probability", "recipe": SWAP.aiming(Untargeted(score="probability"))},
-        {"limits": attacks.Limits(query_budget=9)},
+        (bag, lambda texts: [[2 * a, 2 * b] for a, b in bag(texts)], "of another victim: sample"),
+        (bag, lambda texts: [[b, a] for a, b in bag(texts)], "of another victim: sample 0 has cl"),
+        (hard, stubborn, "for 'a solid film with a plot', where the victim answers class 1"),
+        (
+            attacks.CallableVictim(bag, name="v1"),
+            attacks.CallableVictim(bag, name="v2"),
+            r'other settings \(victim.name "v1" -> "v2"\)',
+        ),
+        (bag, lambda texts: [[*row, -9.0] for row in bag(texts)], None),
     ],
 )
-def test_a_file_of_other_settings(tmp_path: Path, settings: dict[str, Any]) -> None:
+def test_records_of_another_victim(
+    first: Any, second: Any, message: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.jsonl"
+    before = run(first, path=path)
+    if message is None:  # a class that nothing comes near to changes no answer
+        assert run(second, path=path).records == before.records
+        return
+    content = path.read_bytes()
+    with pytest.raises(ValueError, match=message) as caught:
+        run(second, path=path)
+    assert "\n" not in str(caught.value)
+    assert path.read_bytes() == content
+    assert run(first, path=path).records == before.records
+
+
+def test_weights_that_have_changed(tmp_path: Path) -> None:
+    path, model = tmp_path / "a.jsonl", Small()
+    run(model, path=path)
+    assert run(model, path=path).records
+    with torch.no_grad():
+        model.good.add_(1e-6)  # less than a score tells
+    with pytest.raises(ValueError, match=r"about other settings \(victim\.module\.weights"):
+        run(model, path=path)
+    ours = attached(METHODS["transformer"], classes=2)
+    run(ours, path=tmp_path / "b.jsonl")
+    next(ours.parameters()).data.add_(1.0)
+    with pytest.raises(ValueError, match=r"victim\.module\.weights"):
+        run(ours, path=tmp_path / "b.jsonl")
+
+
+@pytest.mark.parametrize(
+    "samples",
+    [
+        TEXTS[1:],
+        [("a good film with a story", 1), *TEXTS[1:]],
+        [(TEXTS[0][0], 0), *TEXTS[1:]],
+    ],
+)
+def test_other_samples_of_the_same_ids(samples: Any, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     run(path=path)
-    if "target" in settings:
-        settings = {"recipe": SWAP.aiming(make_goal(0))}
-    with pytest.raises(ValueError, match="is about other settings"):
+    with pytest.raises(ValueError, match="where sample 0 is 'a good film with a plot' of class 1"):
+        run(path=path, samples=samples)
+
+
+def test_more_and_fewer_samples_are_the_same_attack(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    two = run(path=path, samples=TEXTS[:2]).records
+    four = run(path=path).records
+    assert four[:2] == two
+    assert run(path=path, samples=TEXTS[:1]).records == two[:1]
+
+
+def composed(**settings: Any) -> attacks.Attack:
+    parts: dict[str, Any] = {"transformation": Synonyms(), "search": Greedy(), **settings}
+    return attacks.Attack(name="swap", **{"pre_constraints": [Once()], **parts})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"seed": 1}, "seed 0 -> 1"),
+        ({"target": 0}, r'attack.goal "Untargeted" -> "Targeted"'),
+        ({"score": "probability"}, r'attack.goal.score "margin" -> "probability"'),
+        ({"limits": attacks.Limits(query_budget=9)}, "query_budget null -> 9"),
+        (
+            {"recipe": composed(transformation=Synonyms({"good": ("bad",)}))},
+            "attack.transformation.table",
+        ),
+        ({"recipe": composed(search=Greedy(ranking="unk"))}, "attack.search.ranking"),
+        ({"recipe": composed(constraints=[EditDistance(9)])}, "attack.constraints"),
+        ({"recipe": composed(pre_constraints=[StopWords(["a"])])}, "attack.pre_constraints.0"),
+    ],
+)
+def test_a_file_of_other_settings(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
+    path = tmp_path / "a.jsonl"
+    run(path=path)
+    assert run(path=path, recipe=composed()).records  # composed anew, it is the same
+    with pytest.raises(ValueError, match=f"is about other settings .*{message}") as caught:
         run(path=path, **settings)
+    assert len(str(caught.value)) < 700
+
+
+def test_a_target_for_a_composed_attack() -> None:
+    outcome = run(lambda texts: [[*row, -5.0] for row in bag(texts)], target=2)
+    assert {one.outcome for one in outcome.records if one.prediction == one.label} == {"failed"}
+    assert [one.outcome for one in run(target=0).records] == [
+        "succeeded",
+        "skipped",
+        "succeeded",
+        "skipped",
+    ]
+    # What the attack is after stays, if nothing is said.
+    aimed = SWAP.aiming(Targeted(target=0))
+    assert run(recipe=aimed).records[1].outcome == "skipped"
+    assert changed(aimed, score="probability").goal == Targeted(target=0, score="probability")
+    assert changed(aimed, target=1).goal == Targeted(target=1)
+    assert changed(aimed) is changed(aimed, compat="none", score="margin") is aimed
+
+
+def test_the_score_of_a_composed_attack() -> None:
+    (one, *_) = run(score="probability").records
+    assert one.score == pytest.approx(1 / (1 + np.exp(3.0)))
+
+    class Own:
+        score = "margin"
+
+        def judge(self, logits: Any, labels: Any, *, given: Any = None) -> Any:
+            return Untargeted().judge(logits, labels, given=given)
+
+        def reached(self, logits: Any, labels: Any) -> Any:
+            return Untargeted().reached(logits, labels)
+
+    own: Any = Own()
+    with pytest.raises(ValueError, match="whose goal is a Own, expected Untargeted or Targeted"):
+        run(recipe=SWAP.aiming(own), score="probability")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"compat": "textattack"}, "got compat='textattack' for the composed attack swap, whose"),
+        ({"resources": "."}, "got resources='.' and the composed attack swap"),
+    ],
+)
+def test_settings_that_a_composed_attack_cannot_have(
+    settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        run(**settings)
+
+
+def test_nothing_is_written_where_the_attack_cannot_begin(tmp_path: Path) -> None:
+    white = attacks.Attack(
+        name="a2t", transformation=Synonyms(), search=Greedy(ranking="gradient"), white_box=True
+    )
+    with pytest.raises(TypeError, match="shows no gradients"):
+        run(recipe=white, path=tmp_path / "a.jsonl")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_samples_in_flight_are_no_other_settings(tmp_path: Path) -> None:

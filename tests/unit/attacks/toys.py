@@ -50,7 +50,7 @@ class Synonyms:
     """Replaces words by what a table says."""
 
     table: Mapping[str, Sequence[str]] = field(default_factory=lambda: SYNONYMS)
-    rounds: int = 0
+    rounds: int = field(default=0, init=False)
 
     def propose(self, jobs: Sequence[Job]) -> list[list[Candidate]]:
         self.rounds += 1

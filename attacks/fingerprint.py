@@ -1,0 +1,90 @@
+"""Descriptions of objects as JSON: their settings, and digests of what is large.
+
+They tell the records of one attack from those of another (`attacks/journal.py`).
+"""
+
+import json
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from attacks.digests import content_digest, digest
+
+_SHORT = 200
+"""Characters of JSON up to which a list is kept as it is."""
+_DEEP = 10
+"""Objects within objects that are looked into."""
+
+
+def describe(value: Any, *, depth: int = _DEEP) -> Any:
+    """Describe an object by its class and its settings.
+
+    Settings are what its `about()` returns; else the arguments of a dataclass; else its public
+    attributes. Of models and arrays a digest is taken. Code is not looked at.
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Tensor | np.ndarray):
+        return digest([str(value.dtype), str(tuple(value.shape)), _bytes(value)])
+    if isinstance(value, Mapping):
+        return {str(key): describe(one, depth=depth - 1) for key, one in value.items()}
+    if isinstance(value, Set | Sequence):
+        parts = [describe(one, depth=depth - 1) for one in value]
+        return _short(sorted(parts, key=json.dumps) if isinstance(value, Set) else parts)
+    name = getattr(value, "__qualname__", None)  # of classes and functions
+    if name is None:
+        name = type(value).__qualname__
+        if depth > 0:
+            settings = {k: describe(one, depth=depth - 1) for k, one in _settings(value).items()}
+            return {"class": name, **settings}
+    return name
+
+
+def flat(description: Any, name: str) -> dict[str, Any]:
+    """Bring a description to one level of dotted names, so that differences can be told."""
+    if isinstance(description, list) and any(isinstance(one, dict) for one in description):
+        description = {str(i): one for i, one in enumerate(description)}
+    if not isinstance(description, dict):
+        return {name: description}
+    parts: dict[str, Any] = {}
+    for key, one in description.items():
+        parts |= flat(one, name if key == "class" else f"{name}.{key}")
+    return parts
+
+
+def weights_digest(module: nn.Module) -> str:
+    """A digest of all parameters and buffers, and of their names."""
+    return digest(
+        part
+        for name, tensor in module.state_dict().items()
+        if isinstance(tensor, Tensor)
+        for part in (name, str(tensor.dtype), str(tuple(tensor.shape)), _bytes(tensor))
+    )
+
+
+def _settings(value: Any) -> Mapping[str, Any]:
+    if isinstance(value, nn.Module):
+        return {"weights": weights_digest(value)}
+    about = getattr(value, "about", None)
+    if callable(about):
+        settings: Mapping[str, Any] = about()
+        return settings
+    if is_dataclass(value):
+        return {one.name: getattr(value, one.name) for one in fields(value) if one.init}
+    return {name: one for name, one in getattr(value, "__dict__", {}).items() if name[0] != "_"}
+
+
+def _short(content: list[Any]) -> Any:
+    objects = any(isinstance(one, dict) for one in content)
+    return content if objects or len(json.dumps(content)) <= _SHORT else content_digest(content)
+
+
+def _bytes(value: Any) -> bytes:
+    if isinstance(value, Tensor):
+        value = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+    found: bytes = np.ascontiguousarray(value).tobytes()
+    return found
