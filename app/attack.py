@@ -24,7 +24,9 @@ from app.run_directory import RunDirectory
 from app.session import digest, session
 from app.stand_in import StandIn, WholeSplit
 from app.version import version
-from attacks.engine import Engine
+from attacks.composition import Attack
+from attacks.engine import VERSION, Engine
+from attacks.fingerprint import describe, flat
 from attacks.interface import Outcome, make_goal
 from attacks.progress import Progress, Watched
 from attacks.records import Sample, from_line
@@ -253,6 +255,14 @@ def _kept(count: int, total: int, path: Path) -> str:
     return f"{count} of {total} samples are done and kept in {folder}: the same command goes on"
 
 
+def parts_of(attack: Attack) -> dict[str, Any]:
+    """Describe an attack, its resources included, but for the goal: the settings have that."""
+    parts = flat(describe(attack), "attack")
+    return {"engine": VERSION} | {
+        key: value for key, value in parts.items() if not key.startswith("attack.goal")
+    }
+
+
 def attack(  # the trainer's method of that name does this
     trainer: "RobustTrainer",
     model: Classifier,
@@ -297,6 +307,7 @@ def attack(  # the trainer's method of that name does this
             about={
                 **one.about,
                 **settings.about(),
+                **parts_of(one.attack),
                 "checkpoint": checkpoint,
                 "precision": str(trainer.precision),
                 "program": version(),

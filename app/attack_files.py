@@ -7,7 +7,7 @@ from typing import Any
 from app import atomic
 from app.records import Record
 from app.run_directory import RunDirectory
-from attacks.journal import differences
+from attacks.journal import differences, told
 from attacks.summary import Summary
 
 
@@ -53,7 +53,7 @@ class AttackFiles:
         if not other:
             return None
         return (
-            f"got other settings than those of {self.outcome}: {', '.join(other)}; expected the "
+            f"got other settings than those of {self.outcome}: {told(other)}; expected the "
             f"same, to go on with it: file this {where}"
         )
 

@@ -294,6 +294,13 @@ def _composed(
             "search and what else configs/attack/custom.yaml has"
         )
         raise ValueError(msg)
+    if "goal" in spec and (settings.score is not None or str(settings.goal) != "untargeted"):
+        msg = (
+            f"got --attack.goal {settings.goal} and --attack.score {settings.score} for {path}, "
+            "which has a goal of its own, expected one of the two: leave the settings out, or goal "
+            "in the file"
+        )
+        raise ValueError(msg)
     goal = make_goal(score=settings.score, compat=settings.compat)
     return compose(spec, resources, compat=settings.compat, goal=goal), spec
 

@@ -2,14 +2,21 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from app import results
-from app.attack import former
+from app.attack import former, parts_of
 from app.attack_files import AttackFiles
 from app.attack_mean import Mean, mean_accuracy
 from app.run_directory import RunDirectory
+from attacks.composition import Attack
+from attacks.goals import Targeted
+from attacks.neighbours import VectorNeighbours
+from attacks.search import Greedy
 from attacks.summary import summarise
+from attacks.transformations import EmbeddingSwap
+from attacks.vectors import WordVectors
 from tests.unit.attacks.outcomes import flipped, record
 
 ABOUT = {"recipe": "pwws", "seed": 0, "columns": ["text"]}
@@ -55,6 +62,20 @@ def test_other_settings_are_named(files: AttackFiles) -> None:
     assert "columns" not in problem
     assert "--attack.tag" in problem
     assert "\n" not in problem
+
+
+def test_the_content_of_a_resource_is_a_setting(files: AttackFiles) -> None:
+    def about(digest: str, target: int) -> dict[str, Any]:
+        vectors = WordVectors(["a", "b"], np.eye(2, dtype=np.float32), digest=digest)
+        swap = EmbeddingSwap(VectorNeighbours(vectors), 1)
+        goal = Targeted(target=target)
+        return parts_of(Attack(name="swap", transformation=swap, search=Greedy(), goal=goal))
+
+    files.begin(about("first", 0))
+    assert files.problem(about("first", 1)) is None  # the goal is a setting of the command
+    problem = files.problem(about("second", 0))
+    assert problem is not None
+    assert 'attack.transformation.neighbours.vectors.digest "first" -> "second"' in problem
 
 
 def test_what_is_known_is_compared(files: AttackFiles) -> None:

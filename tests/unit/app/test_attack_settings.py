@@ -286,6 +286,14 @@ def test_composition_with_a_goal_of_its_own(composed: Composed) -> None:
     assert one.goal_given
 
 
+@pytest.mark.parametrize("settings", [{"goal": "positive"}, {"goal": 0}, {"score": "margin"}])
+def test_one_goal_is_enough(settings: dict[str, Any], composed: Composed) -> None:
+    goal = {"class_path": "Targeted", "init_args": {"target": 1}}
+    with pytest.raises(ValueError, match=r"mine\.yaml, which has a goal of its own, expected one"):
+        composed({**SWAP, "goal": goal}, **settings)
+    assert composed(SWAP, **settings).attack.name == "swap"
+
+
 def test_composition_in_a_file(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump({key: SWAP[key] for key in ("transformation", "search")}))

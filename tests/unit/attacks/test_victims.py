@@ -180,7 +180,8 @@ class Dropping(nn.Module):
     def forward(self, texts: list[Text]) -> Tensor:
         wide = self.drop(self.weight) + self.frozen(self.weight)
         lengths = torch.tensor([float(len(text)) for text in texts])
-        return lengths[:, None] * wide.sum(dim=1)
+        answer: Tensor = lengths[:, None] * wide.sum(dim=1)
+        return answer
 
 
 @pytest.mark.parametrize("asked", ["module", "method"])
