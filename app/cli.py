@@ -9,7 +9,6 @@ from typing import Any
 import pytorch_lightning as pl
 from jsonargparse import Namespace, set_parsing_settings
 from jsonargparse.typing import NonNegativeFloat, restricted_string_type
-from pytorch_lightning.callbacks import LearningRateMonitor
 from pytorch_lightning.cli import ArgsType, LightningArgumentParser, LightningCLI
 from pytorch_lightning.plugins.io import CheckpointIO
 
@@ -32,6 +31,7 @@ from app.early_stopping import EarlyStoppingSettings, StopEarly, limits
 from app.export import Export
 from app.interrupt import KeepHandlers, Stopped, interruption
 from app.join import JoinCorpus
+from app.learning_rates import LearningRates
 from app.nonfinite import FiniteLoss, OnNonFinite
 from app.parser import Parser
 from app.random_state import RandomState
@@ -272,7 +272,7 @@ class RobustCLI(LightningCLI):
                 )
             )
         if config["logger"]:
-            callbacks.append(LearningRateMonitor())
+            callbacks.append(LearningRates())
         if config["enable_checkpointing"] is not False:
             minutes = float(self._get(self.config_init, "checkpoint_every_n_minutes"))
             directory = self.run.checkpoints.absolute()

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 OLSA = "configs/olsa/sst2.yaml"
-PAPER = "configs/olsa/sst2_paper.yaml"
+GUARDED = "configs/olsa/sst2_guarded.yaml"
 BAG = "configs/text_classifier/sst2_bag.yaml"
 TRANSFORMER = "configs/text_classifier/sst2.yaml"
 FINETUNE = "configs/olsa/sst2_finetune.yaml"
@@ -40,7 +40,7 @@ GROUPS: dict[str, list[Row]] = {
         ("bag, hinge 2", BAG, []),
         ("Transformer, 2 layers", TRANSFORMER, []),
         *(
-            (f"paper's layers, {d}, gamma 2.0, margin pairwise, cap 2", PAPER, _model(depth=d))
+            (f"paper's layers, {d}, gamma 2.0, margin pairwise, cap 2", GUARDED, _model(depth=d))
             for d in (1, 2, 3)
         ),
     ],
@@ -58,13 +58,13 @@ GROUPS: dict[str, list[Row]] = {
     "gamma": [
         (
             f"paper's layers, 1, gamma {g}",
-            PAPER,
+            GUARDED,
             _model(gamma=g, margin="paper", margin_cap=None),
         )
         for g in (0.2, 0.5, 1.0, 2.0, 5.0)
     ],
     "guard": [
-        (f"paper's layers, 1, gamma {g}, margin pairwise, cap 2", PAPER, _model(gamma=g))
+        (f"paper's layers, 1, gamma {g}, margin pairwise, cap 2", GUARDED, _model(gamma=g))
         for g in (2.0, 5.0)
     ],
     "hinge": [

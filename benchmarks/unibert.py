@@ -36,6 +36,7 @@ PRETRAINED = [
     "--model.pooling=mean",
     "--data.batch_size=32",
     "--model.optimizer.init_args.lr=1e-4",
+    "--model.warmup=0.1",
 ]
 
 

@@ -57,8 +57,8 @@ class AdversarialTraining(Classifier):
             optimizer: of all trainable parameters; the classifier's own if null.
             lr_scheduler: scheduler stepped once an epoch, in place of warmup and decay; the
                 classifier's own if null.
-            warmup: share of all steps over which the learning rate rises from zero; the
-                classifier's own if null.
+            warmup: share of all steps over which the learning rate rises from zero, or, above 1,
+                their number; the classifier's own if null.
             decay: shape of its way back to zero after that; the classifier's own if null.
         """
         if adversary is None:
@@ -292,6 +292,7 @@ class AdversarialTraining(Classifier):
         return list(callbacks) if isinstance(callbacks, Sequence) else [callbacks]
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
+        self.classifier.stored_groups = self.stored_groups
         return self.classifier.configure_optimizers()
 
     @property

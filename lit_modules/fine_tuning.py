@@ -58,7 +58,8 @@ class FineTuning(Classifier):
             max_length: longest text in tokens; longer ones are cut, and counted.
             optimizer: optimiser of all trainable parameters.
             lr_scheduler: scheduler stepped once an epoch, in place of warmup and decay.
-            warmup: share of all steps over which the learning rate rises from zero.
+            warmup: share of all steps over which the learning rate rises from zero, or, above 1,
+                their number.
             decay: shape of its way back to zero after that.
         """
         super().__init__(

@@ -106,7 +106,8 @@ class MaskedLM(TextModule):
             max_length: longest sequence in tokens.
             optimizer: optimiser of all trainable parameters.
             lr_scheduler: scheduler stepped once an epoch, in place of warmup and decay.
-            warmup: share of all steps over which the learning rate rises from zero.
+            warmup: share of all steps over which the learning rate rises from zero, or, above 1,
+                their number.
             decay: shape of its way back to zero after that.
         """
         super().__init__(optimizer=optimizer, lr_scheduler=lr_scheduler, warmup=warmup, decay=decay)

@@ -14,24 +14,31 @@ def learning_rate_factor(total: int, *, warmup: float, decay: Decay) -> Callable
     that is made longer would go on with the old length.
 
     Args:
-        total: optimiser steps of the whole run; 0 for a run without end, whose factor is 1.
-        warmup: share of them over which the factor rises from almost 0 to 1.
+        total: optimiser steps of the whole run; 0 for a run without end, whose factor stays at 1.
+        warmup: steps over which the factor rises from almost 0 to 1: their share of all, 0 ... 1,
+            or, above 1, their number. A run of fewer steps ends on the way up.
         decay: shape of its way back to 0 over the rest.
 
     Raises:
-        ValueError: `warmup` is no share.
+        ValueError: `warmup` is neither.
     """
-    if not 0 <= warmup <= 1:
-        msg = f"got warmup={warmup}, expected the share of all steps, 0 ... 1"
+    if not (0 <= warmup <= 1 or (warmup > 1 and float(warmup).is_integer())):
+        msg = (
+            f"got warmup={warmup}, expected the share of all steps, 0 ... 1, or their number, "
+            "a whole number above 1"
+        )
         raise ValueError(msg)
+
+    rise = warmup if warmup > 1 else warmup * total
 
     def factor(step: int) -> float:
         if total == 0:
-            return 1.0
+            return min(1.0, (step + 1) / (rise + 1))
+        share = min(1.0, warmup / total) if warmup > 1 else warmup
         done = min(1.0, step / total)
-        if done < warmup:
-            return (step + 1) / (warmup * total + 1)
-        left = (1 - done) / (1 - warmup) if warmup < 1 else 1.0
+        if done < share:
+            return (step + 1) / (rise + 1)
+        left = (1 - done) / (1 - share) if share < 1 else 1.0
         if decay == "linear":
             return left
         return 0.5 * (1 - math.cos(math.pi * left)) if decay == "cosine" else 1.0

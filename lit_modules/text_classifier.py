@@ -61,7 +61,8 @@ class TextClassifier(CertifiedClassifier):
             max_vocab_size: keep only so many of the most frequent words.
             optimizer: optimiser of all parameters.
             lr_scheduler: scheduler stepped once an epoch, in place of warmup and decay.
-            warmup: share of all steps over which the learning rate rises from zero.
+            warmup: share of all steps over which the learning rate rises from zero, or, above 1,
+                their number.
             decay: shape of its way back to zero after that.
         """
         if encoder == "transformer" and (loss != "cross_entropy" or gamma != 0):

@@ -14,6 +14,7 @@ from lit_modules.means import SampleMeans
 from lit_modules.processes import batch_weight, global_means
 from lit_modules.schedule import Decay, learning_rate_factor
 from lit_modules.scores import Scores
+from lit_modules.weight_decay import exempt_vectors, group_sizes
 from text import Text, Tokenizer, tokenizer_from_state
 
 CHECKPOINT_KEY = "steadfast"
@@ -43,13 +44,16 @@ class TextModule(pl.LightningModule):
         Args:
             optimizer: optimiser of all trainable parameters.
             lr_scheduler: scheduler stepped once an epoch, in place of `warmup` and `decay`.
-            warmup: share of all steps over which the learning rate rises from zero.
+            warmup: share of all steps over which the learning rate rises from zero, or, above 1,
+                their number.
             decay: shape of its way back to zero after that.
         """
         super().__init__()
         self.tokenizer: Tokenizer | None = None
         self.optimizer, self.lr_scheduler = optimizer, lr_scheduler
         self.warmup, self.decay = warmup, decay
+        self.stored_groups: list[int] | None = None
+        """Of the optimiser in the checkpoint that a run goes on from, see `exempt_vectors`."""
         learning_rate_factor(0, warmup=warmup, decay=decay)  # a wrong setting is found now
 
     @classmethod
@@ -109,13 +113,15 @@ class TextModule(pl.LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self.restore_text(checkpoint)
+        for state in checkpoint.get("optimizer_states", []):
+            self.stored_groups = group_sizes(state["param_groups"])
 
     # Training
 
     def parameter_groups(self) -> list[nn.Parameter] | list[dict[str, Any]]:
         """What the optimiser is given: the trainable parameters, or groups of them.
 
-        A group's `lr_factor` multiplies its learning rate.
+        A group's `lr_factor` multiplies its learning rate. Which of them decay is decided later.
         """
         return [p for p in self.parameters() if p.requires_grad]
 
@@ -123,6 +129,7 @@ class TextModule(pl.LightningModule):
         optimizer = self.optimizer(self.parameter_groups())
         for group in optimizer.param_groups:
             group["lr"] = group["lr"] * group.pop("lr_factor", 1.0)
+        exempt_vectors(optimizer, self.stored_groups)
         if self.lr_scheduler is not None:
             scheduler = self.lr_scheduler(optimizer)
             if isinstance(scheduler, ReduceLROnPlateau):

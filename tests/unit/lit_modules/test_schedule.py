@@ -55,8 +55,21 @@ def test_only_warm_up_and_no_end() -> None:
     assert factors(0.5, "cosine", 0) == [1.0]
 
 
-@pytest.mark.parametrize("warmup", [-0.1, 1.1, math.nan])
-def test_warm_up_is_a_share(warmup: float) -> None:
+def test_warm_up_in_steps() -> None:
+    """As the UniBERT paper has it (Table 6): 500 steps, however long the run is."""
+    for total in (1000, 4000):
+        found = factors(500, "linear", total)
+        assert found[:500] == pytest.approx([(step + 1) / 501 for step in range(500)])
+        assert found[500] == 1.0
+        assert found[500:] == sorted(found[500:], reverse=True)
+        assert found[total] == pytest.approx(0.0, abs=1e-12)
+    assert factors(500, "linear", 100)[99] == pytest.approx(100 / 501)
+    endless = learning_rate_factor(0, warmup=3, decay="linear")
+    assert [endless(step) for step in range(5)] == [0.25, 0.5, 0.75, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("warmup", [-0.1, 1.1, math.nan, math.inf])
+def test_warm_up_is_a_share_or_a_number_of_steps(warmup: float) -> None:
     with pytest.raises(ValueError, match=r"expected the share of all steps, 0 \.\.\. 1"):
         plain(warmup=warmup)()
 

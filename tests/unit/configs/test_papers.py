@@ -1,0 +1,72 @@
+"""Recipes that say to have a paper's settings have them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+CONFIGS = Path(__file__).parents[3] / "configs"
+
+
+def recipe(name: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Settings of the model, the optimiser, and the rest together."""
+    content = yaml.safe_load((CONFIGS / name).read_text())
+    model = content["model"]["init_args"]
+    return model, model["optimizer"]["init_args"], content["data"]["init_args"] | content["trainer"]
+
+
+@pytest.mark.parametrize("corpus", ["ag_news", "snli", "yelp", "sst2"])
+def test_unibert_table_6(corpus: str) -> None:
+    model, optimizer, rest = recipe(f"unibert/{corpus}.yaml")
+    assert (model["loss"], model["margin"], model["unitary"]) == ("multi_margin", 100, "qr")
+    assert (model["warmup"], model["decay"]) == (500, "linear")
+    assert (optimizer["lr"], optimizer["weight_decay"]) == (5e-5, 0.01)
+    assert (rest["batch_size"], rest["max_epochs"]) == (128, 5)
+    # SST-2 is not the paper's; its phrases are short.
+    assert model["max_length"] == (64 if corpus == "sst2" else 128)
+
+
+def test_unibert_table_6_pre_training() -> None:
+    model, optimizer, rest = recipe("unibert/pretrain.yaml")
+    assert (model["mask_share"], model["masking"], model["unitary"]) == (0.15, "fixed", "qr")
+    assert model["warmup"] * 700_000 == 7000
+    assert (optimizer["lr"], optimizer["weight_decay"]) == (1e-4, 0.01)
+    assert (rest["length"], rest["batch_size"], rest["max_epochs"]) == (512, 16, 5)
+
+
+def test_olsa_section_5_1() -> None:
+    model, optimizer, rest = recipe("olsa/sst2_paper.yaml")
+    assert (model["depth"], model["heads"], model["width"]) == (1, 8, 256)
+    assert (model["loss"], model["gamma"], model["gamma_schedule"]) == (
+        "cross_entropy",
+        2.0,
+        "linear",
+    )
+    assert (model["margin"], model["orthogonal"]) == ("paper", "newton_schulz")
+    assert optimizer == {"lr": 1e-5, "fused": True}
+    assert model["lr_scheduler"]["init_args"] == {"milestones": [40], "gamma": 0.1}
+    assert (rest["batch_size"], rest["max_epochs"]) == (32, 50)
+    assert not {"value_clip", "offset_heads", "feedforward"} & model.keys()
+
+
+ASA = {
+    # Table 5: learning rate, batch, epochs, warm-up, length.
+    "sst2": (2e-5, 32, 3, 0.06, 128),
+    "mnli": (3e-5, 32, 3, 0.06, 128),
+    "qnli": (2e-5, 32, 3, 0.06, 128),
+    "qqp": (5e-5, 32, 3, 0.06, 128),
+    "stsb": (5e-5, 16, 3, 0.06, 128),
+    "wnut17": (5e-5, 16, 5, 0.1, 64),
+    "dream": (3e-5, 16, 8, 0.1, 128),
+    "anli": (3e-5, 32, 3, 0.06, 128),
+    "paws_qqp": (5e-5, 16, 3, 0.06, 128),
+    "hellaswag": (2e-5, 32, 3, 0.1, 128),
+}
+
+
+@pytest.mark.parametrize("corpus", ASA)
+def test_asa_table_5(corpus: str) -> None:
+    model, optimizer, rest = recipe(f"asa/{corpus}.yaml")
+    found = (optimizer["lr"], rest["batch_size"], rest["max_epochs"])
+    assert (*found, model["warmup"], model["max_length"]) == ASA[corpus]
