@@ -18,7 +18,6 @@ from layers.noise import row_seeds, sample_seeds
 from lit_modules.adversaries import ADVERSARIES, Adversary, Found, Problem, TextSample
 from lit_modules.averaged import AveragedWeights
 from lit_modules.base import Classifier, labels_of
-from lit_modules.means import SampleMeans
 from lit_modules.nested import CODE, named, settings_of
 from lit_modules.processes import global_means
 from lit_modules.schedule import Decay
@@ -119,10 +118,6 @@ class AdversarialTraining(Classifier):
         self.classifier, self.tasks = classifier, classifier.tasks
         self.default_epochs = classifier.default_epochs
         self.hparams["classifier"] = named(classifier, settings)
-        names = classifier.metric_names
-        self.metric_names = names
-        self.val_means = SampleMeans((*names, "pgd_accuracy"))
-        self.test_means = SampleMeans((*names, "pgd_accuracy"))
         for name, value in {**self.own, **self.own_schedule}.items():
             if value is not None:
                 setattr(classifier, name, value)
@@ -316,8 +311,17 @@ class AdversarialTraining(Classifier):
     def activations(self, batch: Batch) -> list[Tensor]:
         return self.classifier.activations(batch)
 
-    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        return self.classifier.loss(logits, labels)
+    @property
+    def own_objective(self) -> bool:
+        """Of the classifier: no adversary is run in an evaluation."""
+        return self.classifier.own_objective
+
+    @property
+    def extra_metrics(self) -> tuple[str, ...]:
+        return self.classifier.extra_metrics
+
+    def losses(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return self.classifier.losses(logits, labels)
 
     def extra_values(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
         return self.classifier.extra_values(logits, labels)

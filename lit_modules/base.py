@@ -43,6 +43,12 @@ class Classifier(TextModule):
 
     tasks: Sequence[TaskName] = ("classification",)
     """What the method can be trained for."""
+    metric_names: tuple[str, ...]
+    """Keys that `evaluate` returns, and means that are logged; known from `attach` on."""
+    val_means: SampleMeans
+    test_means: SampleMeans
+    val_scores: Scores
+    test_scores: Scores
 
     def __init__(
         self,
@@ -54,7 +60,6 @@ class Classifier(TextModule):
         lr_scheduler: LRSchedulerCallable | None = None,
         warmup: float = 0.0,
         decay: Decay = "none",
-        extra_metrics: Sequence[str] = (),
     ) -> None:
         """Keep the settings.
 
@@ -67,7 +72,6 @@ class Classifier(TextModule):
             warmup: share of all steps over which the learning rate rises from zero, or, above 1,
                 their number.
             decay: shape of its way back to zero after that.
-            extra_metrics: keys that `evaluate` returns beside `loss` and `accuracy`.
         """
         super().__init__(optimizer=optimizer, lr_scheduler=lr_scheduler, warmup=warmup, decay=decay)
         self.class_names: list[str] | None = None
@@ -76,11 +80,6 @@ class Classifier(TextModule):
         self.max_length, self.min_count, self.max_vocab_size = max_length, min_count, max_vocab_size
         self.test_attack: PGD | None = None
         """Run by every test step if set; the strength of an attack is no property of the model."""
-        self.metric_names = ("loss", "accuracy", *extra_metrics)
-        names = (*self.metric_names, "pgd_accuracy")
-        self.val_means, self.test_means = SampleMeans(names), SampleMeans(names)
-        self.val_scores = Scores(self.task.name, ())
-        self.test_scores = Scores(self.task.name, ())
 
     # Texts and classes
 
@@ -143,9 +142,10 @@ class Classifier(TextModule):
         self.attach_tokenizer(tokenizer)
         if known is None:
             self.class_names, self.pairs, self.task = names, pairs, TASKS[task]
-            if task != "classification":
-                values = self.metric_names = self.task.means
-                self.val_means, self.test_means = SampleMeans(values), SampleMeans(values)
+            own = ("objective",) if self.own_objective else ()
+            self.metric_names = (*self.task.means, *own, *self.extra_metrics)
+            means = (*self.metric_names, "pgd_accuracy")
+            self.val_means, self.test_means = SampleMeans(means), SampleMeans(means)
             self.val_scores, self.test_scores = Scores(task, names), Scores(task, names)
 
     @property
@@ -282,9 +282,27 @@ class Classifier(TextModule):
         """Logits of a batch, see `classify`."""
         return self.classify(self.embed(batch), batch.mask)
 
+    @property
+    def own_objective(self) -> bool:
+        """Whether training minimises something else than the task's loss.
+
+        `val/loss` and `test/loss` are the task's, whatever the method: they can be compared. Where
+        this is true, `val/objective` and `test/objective` are what training minimises.
+        """
+        return False
+
+    @property
+    def extra_metrics(self) -> tuple[str, ...]:
+        """Keys of `extra_values`; none unless overridden."""
+        return ()
+
+    def losses(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """`[B]`: the training objective of each sample; that of the task unless overridden."""
+        return self.task.losses(logits, labels)
+
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The training objective, a scalar; that of the task unless overridden."""
-        return self.task.loss(logits, labels)
+        """The training objective, a mean over the batch."""
+        return self.task.mean(self.losses(logits, labels), labels)
 
     def step_weight(self, batch: Batch, batch_idx: int) -> float:
         """What a mean over this process's batch counts in the mean over all processes.
@@ -320,7 +338,8 @@ class Classifier(TextModule):
 
     def answers(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
         """How good they are while training, by the names that are logged."""
-        values = self.task.values(logits.detach(), labels)
+        logits = logits.detach()
+        values = self.task.values(logits, labels) | self.extra_values(logits, labels)
         return {f"train/{name}": v.mean() for name, v in values.items() if name != "loss"}
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
@@ -388,6 +407,8 @@ class Classifier(TextModule):
         """The values; and the predictions with their labels, for figures that are no means."""
         logits, labels = self(batch), labels_of(batch)
         values = self.task.values(logits, labels) | self.extra_values(logits, labels)
+        if self.own_objective:
+            values["objective"] = self.losses(logits, labels)
         return values, (self.task.prediction(logits), labels)
 
     def extra_values(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:

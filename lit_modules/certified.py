@@ -1,11 +1,9 @@
 """What a certificate adds to a classifier: the radius in the loss and among the metrics."""
 
-from collections.abc import Sequence
-
 import torch
 from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
+from pytorch_lightning.trainer.states import TrainerFn
 from torch import Tensor
-from torch.nn import functional
 
 from certify import in_float64, signed_margins
 from layers import LipschitzClassifier
@@ -51,7 +49,6 @@ class CertifiedClassifier(Classifier):
             warmup: share of steps.
             decay: after the warm-up.
         """
-        extra: Sequence[str] = ("radius", "radius_correct") if certified else ()
         super().__init__(
             max_length=max_length,
             min_count=min_count,
@@ -60,7 +57,6 @@ class CertifiedClassifier(Classifier):
             lr_scheduler=lr_scheduler,
             warmup=warmup,
             decay=decay,
-            extra_metrics=extra,
         )
         self.objective, self.certified = objective, certified
 
@@ -94,14 +90,24 @@ class CertifiedClassifier(Classifier):
         logits: Tensor = in_float64(self.network)(x, batch.mask)
         return logits
 
-    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+    @property
+    def own_objective(self) -> bool:
+        return self.certified and not self.objective.plain
+
+    @property
+    def extra_metrics(self) -> tuple[str, ...]:
+        return ("radius", "radius_correct") if self.certified else ()
+
+    def losses(self, logits: Tensor, labels: Tensor) -> Tensor:
         head = self.head_weight()
         if head is None:
-            return functional.cross_entropy(logits, labels)
+            return super().losses(logits, labels)
         return self.objective(logits, labels, head, progress=self.progress())
 
     def progress(self) -> float:
-        """Share of the run's optimiser steps that are done; 1 where the run has no end."""
+        """Share of the run's optimiser steps that are done; 1 outside a fit, or without an end."""
+        if self._trainer is None or self.trainer.state.fn != TrainerFn.FITTING:
+            return 1.0
         total = self.total_steps()
         return self.trainer.global_step / total if total else 1.0
 

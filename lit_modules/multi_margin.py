@@ -9,10 +9,10 @@ MarginForm = Literal["sum", "mean"]
 FORMS: tuple[MarginForm, ...] = ("sum", "mean")
 
 
-def multi_margin_loss(
+def multi_margin_losses(
     logits: Tensor, labels: Tensor, *, margin: float, form: MarginForm = "sum"
 ) -> Tensor:
-    """Mean over samples of the hinges max(y_j + margin - y_c, 0) of the wrong classes j.
+    """The hinges max(y_j + margin - y_c, 0) of the wrong classes j, of each sample.
 
     Chang and Wang, "Unitary Multi-Margin BERT", equation 1. Read literally, its sum also runs over
     j = c, which adds the constant `margin` and changes no gradient; it is left out here.
@@ -25,7 +25,14 @@ def multi_margin_loss(
             `MultiMarginLoss` and the paper's released code have it.
 
     Returns:
-        A scalar.
+        `[B]`.
     """
-    loss: Tensor = functional.multi_margin_loss(logits, labels, margin=margin)
-    return loss * logits.shape[1] if form == "sum" else loss
+    losses: Tensor = functional.multi_margin_loss(logits, labels, margin=margin, reduction="none")
+    return losses * logits.shape[1] if form == "sum" else losses
+
+
+def logit_gaps(logits: Tensor, labels: Tensor) -> Tensor:
+    """`[B]`: the right logit less the largest wrong one, which the loss wants to be the margin."""
+    right = functional.one_hot(labels, logits.shape[1]).bool()
+    wrong = logits.masked_fill(right, float("-inf")).amax(dim=1)
+    return logits.gather(1, labels.unsqueeze(1)).squeeze(1) - wrong

@@ -63,8 +63,13 @@ class RadiusObjective:
             return 0.0
         return self.gamma * (min(1.0, progress) if self.gamma_schedule == "linear" else 1.0)
 
+    @property
+    def plain(self) -> bool:
+        """Whether it is cross-entropy and nothing else."""
+        return self.loss == "cross_entropy" and self.gamma == 0
+
     def __call__(self, logits: Tensor, labels: Tensor, head: Tensor, *, progress: float) -> Tensor:
-        """The loss of a batch.
+        """`[B]`: the loss of each sample.
 
         Args:
             logits: `[B, C]`.
@@ -74,8 +79,8 @@ class RadiusObjective:
         """
         if self.loss == "hinge":
             radius = signed_margins(logits, labels, head)
-            return functional.relu(self.target_radius - radius).mean()
-        loss = functional.cross_entropy(logits, labels)
+            return functional.relu(self.target_radius - radius)
+        loss = functional.cross_entropy(logits, labels, reduction="none")
         gamma = self.current_gamma(progress)
         if gamma == 0:
             return loss
@@ -86,4 +91,4 @@ class RadiusObjective:
         reward = functional.relu(margin)
         if self.margin_cap is not None:
             reward = reward.clamp_max(self.margin_cap)
-        return loss - gamma * reward.mean()
+        return loss - gamma * reward

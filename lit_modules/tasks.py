@@ -48,9 +48,9 @@ class Task:
         """`[B]`: the loss of each sample, a sum over its units."""
         return functional.cross_entropy(logits, labels, reduction="none")
 
-    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The mean over all units of a batch, a scalar."""
-        return self.losses(logits, labels).sum() / self.units(labels).sum().clamp_min(1)
+    def mean(self, values: Tensor, labels: Tensor) -> Tensor:
+        """The mean over all units of a batch, a scalar, of `[B]` sums over the units of samples."""
+        return values.sum() / self.units(labels).sum().clamp_min(1)
 
     def divergences(self, first: Tensor, second: Tensor, labels: Tensor) -> Tensor:
         """`[B]`: how far the second prediction is from the first, a sum over units.
@@ -72,7 +72,7 @@ class Task:
         values = self.divergences(first, second, labels)
         if symmetric:
             values = values + self.divergences(second, first, labels)
-        return values.sum() / self.units(labels).sum().clamp_min(1)
+        return self.mean(values, labels)
 
     def prediction(self, logits: Tensor) -> Tensor:
         """What is answered."""

@@ -10,12 +10,11 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
 from torch import Tensor
-from torch.nn import functional
 
 from layers.backbones import Pooling
 from layers.weight_names import unitary_weights as find_weights
 from lit_modules.fine_tuning import FineTuning
-from lit_modules.multi_margin import FORMS, MarginForm, multi_margin_loss
+from lit_modules.multi_margin import FORMS, MarginForm, logit_gaps, multi_margin_losses
 from lit_modules.schedule import Decay
 from lit_modules.unitary_projection import Unitary, projection_of
 
@@ -117,7 +116,22 @@ class UniBERT(FineTuning):
         """The projection belongs to the method: nobody has to remember it."""
         return [] if self.projection is None else [self.projection]
 
-    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        if self.objective == "cross_entropy":
-            return functional.cross_entropy(logits, labels)
-        return multi_margin_loss(logits, labels, margin=self.margin, form=self.margin_form)
+    @property
+    def own_objective(self) -> bool:
+        return self.objective != "cross_entropy"
+
+    @property
+    def extra_metrics(self) -> tuple[str, ...]:
+        return ("logit_gap", "margin_met") if self.own_objective else ()
+
+    def losses(self, logits: Tensor, labels: Tensor) -> Tensor:
+        if not self.own_objective:
+            return super().losses(logits, labels)
+        return multi_margin_losses(logits, labels, margin=self.margin, form=self.margin_form)
+
+    def extra_values(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        """How near the margin is: the gap between logits, and whether it is as large as that."""
+        if not self.own_objective:
+            return {}
+        gap = logit_gaps(logits, labels)
+        return {"logit_gap": gap, "margin_met": (gap >= self.margin).float()}

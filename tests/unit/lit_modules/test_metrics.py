@@ -1,6 +1,7 @@
 """Metrics are means over samples, whatever the batches."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -73,6 +74,63 @@ def test_radius_is_that_of_the_certificate(build: Build) -> None:
 def test_methods_without_certificate_have_no_radius() -> None:
     module = attached(plain())
     assert module.evaluate(batch_of(module, SINGLE)).keys() == {"loss", "accuracy"}
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("olsa", True),  # a hinge on the radius
+        ("olsa, paper", True),  # a reward on the margin
+        ("mean", True),
+        ("olsa, freelb", True),  # that of its classifier
+        ("transformer", False),
+        ("transformer, smart", False),
+    ],
+)
+def test_the_objective_stands_beside_the_loss(name: str, own: bool) -> None:
+    """Where training minimises something else than cross-entropy, evaluations show both."""
+    module = attached(METHODS[name])
+    batch = batch_of(module, SINGLE)
+    with torch.no_grad():
+        logits = module(batch)
+        assert batch.labels is not None
+        expected = module.loss(logits, batch.labels)
+    cross_entropy = torch.nn.functional.cross_entropy(logits, batch.labels)
+    run = trainer()
+    run.validate(module, loader(module, SINGLE, 3), verbose=False)
+    found = dict(run.callback_metrics)
+    run.test(module, loader(module, SINGLE, 3), verbose=False)
+    found |= run.callback_metrics
+    for stage in ("val", "test"):
+        torch.testing.assert_close(found[f"{stage}/loss"], cross_entropy)
+        assert (f"{stage}/objective" in found) == own
+        if own:
+            torch.testing.assert_close(found[f"{stage}/objective"], expected)
+    assert own == (not torch.allclose(expected, cross_entropy))
+
+
+def test_cross_entropy_without_reward_is_no_objective_of_its_own() -> None:
+    module = attached(olsa(loss="cross_entropy", gamma=0.0))
+    assert "objective" not in module.metric_names
+
+
+def test_the_objective_follows_gamma() -> None:
+    """Within a fit it is what is minimised then; after it the last gamma counts."""
+    module = attached(olsa(loss="cross_entropy", gamma=2.0, margin_cap=None, optimizer=still))
+    data, run = loader(module, SINGLE, 3), trainer(max_epochs=2, num_sanity_val_steps=0)
+    seen = []
+    module.on_validation_end = lambda: seen.append(  # type: ignore[method-assign] # only listens
+        run.callback_metrics["val/objective"].item()
+    )
+    run.fit(module.train(), data, data)
+    run.validate(module, data, verbose=False)
+    first, second, after = seen
+    assert second < first  # the reward has risen
+    assert after == pytest.approx(second, rel=1e-5)
+
+
+def still(parameters: Any) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, lr=0.0)
 
 
 def test_nan_is_seen() -> None:

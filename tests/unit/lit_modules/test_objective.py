@@ -71,7 +71,7 @@ def test_equal_to_the_definition(
         margin_cap=cap,
         target_radius=0.8,
     )
-    found = objective(logits, labels, head, progress=progress).item()
+    found = objective(logits, labels, head, progress=progress).mean().item()
     assert found == pytest.approx(by_hand(objective, logits, labels, head, progress), abs=1e-10)
 
 
@@ -91,7 +91,7 @@ def test_gradients(loss: Loss, margin: Margin) -> None:
     inputs = [torch.randn(4, 3, dtype=F64), torch.randn(3, 5, dtype=F64)]
 
     def value(logits: Tensor, head: Tensor) -> Tensor:
-        return objective(logits, labels, head, progress=1.0)
+        return objective(logits, labels, head, progress=1.0).mean()
 
     assert torch.autograd.gradcheck(value, [x.requires_grad_() for x in inputs])
 
@@ -99,7 +99,7 @@ def test_gradients(loss: Loss, margin: Margin) -> None:
 def test_equal_head_rows_give_finite_gradients() -> None:
     head = torch.ones(3, 4, requires_grad=True)
     logits = torch.zeros(2, 3, requires_grad=True)
-    loss = RadiusObjective(loss="hinge")(logits, torch.tensor([0, 1]), head, progress=1.0)
+    loss = RadiusObjective(loss="hinge")(logits, torch.tensor([0, 1]), head, progress=1.0).mean()
     loss.backward()  # type: ignore[no-untyped-call] # torch has no annotation for it
     assert head.grad is not None
     assert torch.isfinite(loss)

@@ -12,7 +12,7 @@ import lit_modules
 from layers import unitary_residual, unitary_weights
 from layers.pretrained import load_encoder
 from lit_modules import MaskedLM, UniBERT
-from lit_modules.multi_margin import multi_margin_loss
+from lit_modules.multi_margin import multi_margin_losses
 from lit_modules.unitary_projection import UnitaryProjection
 from tests.unit.layers.small_encoders import ARCHITECTURES
 from tests.unit.lit_modules.builders import (
@@ -145,13 +145,52 @@ def test_objectives() -> None:
     logits = torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
     labels = torch.tensor([0, 1, 2, 0, 1])
     plain = model(loss="cross_entropy")
-    assert torch.equal(
+    torch.testing.assert_close(
         plain.loss(logits, labels), torch.nn.functional.cross_entropy(logits, labels)
     )
     summed, mean = model(margin=7.0), model(margin=7.0, margin_form="mean")
-    assert torch.equal(summed.loss(logits, labels), multi_margin_loss(logits, labels, margin=7.0))
+    by_sample = multi_margin_losses(logits, labels, margin=7.0)
+    torch.testing.assert_close(summed.loss(logits, labels), by_sample.mean())
     assert float(summed.loss(logits, labels)) == pytest.approx(3 * float(mean.loss(logits, labels)))
     assert model().margin == 100
+
+
+def test_how_many_samples_meet_the_margin_is_logged() -> None:
+    """At a margin of 0.05 some do; the objective is the hinge, the loss is cross-entropy."""
+    module = model(margin=0.05, unitary="none", dropout=0.0, backbone_dropout=0.0)
+    with torch.no_grad():
+        module.network.projection.weight.mul_(100)
+    batch = batch_of(module, SINGLE)
+    labels = batch.labels
+    assert labels is not None
+    with torch.no_grad():
+        logits = module(batch)
+    gaps = [
+        float(row[label] - max(y for j, y in enumerate(row) if j != label))
+        for row, label in zip(logits, labels, strict=True)
+    ]
+    met = sum(gap >= 0.05 for gap in gaps) / len(gaps)
+    assert 0 < met < 1
+    hinges = multi_margin_losses(logits, labels, margin=0.05).mean().item()
+    run = trainer()
+    run.validate(module, loader(module, SINGLE, 3), verbose=False)
+    found = {name: value.item() for name, value in run.callback_metrics.items()}
+    assert found["val/margin_met"] == pytest.approx(met)
+    assert found["val/logit_gap"] == pytest.approx(sum(gaps) / len(gaps), rel=1e-4)
+    assert found["val/objective"] == pytest.approx(hinges, rel=1e-4)
+    cross_entropy = torch.nn.functional.cross_entropy(logits, labels).item()
+    assert found["val/loss"] == pytest.approx(cross_entropy, rel=1e-4)
+    run = trainer(max_epochs=1, log_every_n_steps=1)
+    data = loader(module, SINGLE, len(SINGLE))
+    run.fit(module.train(), data, data)
+    trained = {name: value.item() for name, value in run.callback_metrics.items()}
+    assert trained["train/margin_met"] == pytest.approx(met)
+    assert trained["train/logit_gap"] == pytest.approx(sum(gaps) / len(gaps), rel=1e-4)
+    assert trained["train/loss"] == pytest.approx(hinges, rel=1e-4)
+    run = trainer()
+    plain = model(loss="cross_entropy")
+    run.validate(plain, loader(plain, SINGLE, 3), verbose=False)
+    assert not {"val/margin_met", "val/objective"} & run.callback_metrics.keys()
 
 
 @pytest.mark.parametrize("precision", ["bf16-mixed", "64-true"])

@@ -1,6 +1,7 @@
 """What decays, in every method, and how a run that was begun otherwise goes on."""
 
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from tests.unit.lit_modules.builders import METHODS, SINGLE, Build, attached, lo
 from tests.unit.lit_modules.test_asa_pretraining import made as pretraining
 
 MODULES: dict[str, Build] = {
-    **{name: lambda build=build: attached(build) for name, build in METHODS.items()},
+    **{name: partial(attached, build) for name, build in METHODS.items()},
     "FineTuning": lambda: encoders.made(FineTuning),
     "FineTuning, DeBERTa": lambda: encoders.made(FineTuning, architecture=encoders.DEBERTA),
     "UniBERT": lambda: encoders.made(UniBERT),
