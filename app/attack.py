@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import pytorch_lightning as pl
 from pytorch_lightning.loggers import TensorBoardLogger
@@ -19,6 +19,7 @@ from app.attack_settings import SIX, AttackSettings, Planned, applied, plan
 from app.distributed import gather
 from app.interrupt import Stopped, interruption
 from app.join import labelled_texts, require_classification
+from app.record import Recorder
 from app.records import Records
 from app.run_directory import RunDirectory
 from app.session import digest, session
@@ -36,9 +37,6 @@ from datamodules import TextDataModule
 from datamodules.examples import Example, fingerprint
 from datamodules.sampler import permutation
 from lit_modules import Classifier
-
-if TYPE_CHECKING:
-    from app.trainer import RobustTrainer
 
 log = logging.getLogger(__name__)
 
@@ -263,19 +261,38 @@ def parts_of(attack: Attack) -> dict[str, Any]:
     }
 
 
-def attack(  # the trainer's method of that name does this
-    trainer: "RobustTrainer",
+class Attacks(NamedTuple):
+    """The outcomes of all attacks of a command.
+
+    Attributes:
+        outcomes: by the names that they are filed under.
+        report: the table for people.
+    """
+
+    outcomes: dict[str, Outcome]
+    report: str
+
+
+def attack(
+    trainer: pl.Trainer,
     model: Classifier,
     datamodule: pl.LightningDataModule | None,
     ckpt_path: str | Path | None,
     settings: AttackSettings,
-) -> dict[str, Outcome]:
+    *,
+    recorder: Recorder | None,
+) -> Attacks:
     """Attack a checkpoint with every recipe that is asked for, one after the other.
 
     Each is filed in the run as soon as it has ended.
 
-    Returns:
-        The outcomes, by the names that they are filed under.
+    Args:
+        trainer: runs the attacks inside its test loop.
+        model: the victim.
+        datamodule: the corpus.
+        ckpt_path: checkpoint of the victim; None for its weights as they are.
+        settings: which attacks, on what, and at what cost.
+        recorder: keeps the run directory; None where nothing is kept.
 
     Raises:
         ValueError: wrong settings, or a run with an attack of the same name and other settings.
@@ -290,9 +307,9 @@ def attack(  # the trainer's method of that name does this
     # Models of attacks compute where the victim does.
     planned = plan(settings, device=trainer.strategy.root_device)
     checkpoint = digest(ckpt_path) if ckpt_path and Path(ckpt_path).is_file() else "none"
-    run = None if trainer.recorder is None or trainer.fast_dev_run else trainer.recorder.run
+    run = None if recorder is None or getattr(trainer, "fast_dev_run", False) else recorder.run
     name, method = "no run" if run is None else run.name, type(model).__name__
-    seed = "unknown" if trainer.recorder is None else str(trainer.recorder.seed)
+    seed = "unknown" if recorder is None else str(recorder.seed)
     facts = {
         "run": name,
         "model": f"{method}, seed of its training {seed}",
@@ -338,8 +355,8 @@ def attack(  # the trainer's method of that name does this
         of_run = {} if run is None else former(run, stage, metrics)
         done = {one.planned.name: one.attacked for one in evaluators if one.attacked is not None}
         mean = mean_accuracy({**of_run, **done})
-        if run is not None and trainer.recorder is not None:
-            trainer.recorder.finish(
+        if run is not None and recorder is not None:
+            recorder.finish(
                 trainer,
                 model,
                 stage=stage,
@@ -348,14 +365,14 @@ def attack(  # the trainer's method of that name does this
             )
     spent = ", ".join(f"{one.planned.name} {one.seconds:.1f} s" for one in evaluators)
     title = f"{name}: {method} on {datamodule.corpus}, {settings.split} split, {settings.goal}"
-    trainer.report = report(
+    table = report(
         outcomes,
         model.require_text()[1],
         show=settings.show,
         title=f"{title} ({spent})",
         notes=[*applied(settings, planned), *filter(None, [mean.line()])],
     )
-    return outcomes
+    return Attacks(outcomes, table)
 
 
 def former(run: RunDirectory, stage: str, metrics: Mapping[str, float]) -> dict[str, Attacked]:

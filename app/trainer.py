@@ -237,7 +237,10 @@ class RobustTrainer(pl.Trainer):
             settings: which attacks, on what, and at what cost.
         """
         require_classifier(model, "attack")
-        return attack(self, model, datamodule, ckpt_path, settings or AttackSettings())
+        settings = settings or AttackSettings()
+        found = attack(self, model, datamodule, ckpt_path, settings, recorder=self.recorder)
+        self.report = found.report
+        return found.outcomes
 
     @override
     def predict(

@@ -6,7 +6,6 @@ from lit_modules.asa import ASA
 from lit_modules.asa_pretraining import ASAPretraining
 from lit_modules.base import Classifier
 from lit_modules.checkpoint import (
-    METHODS,
     CheckpointError,
     check_fits,
     check_method,
@@ -19,7 +18,7 @@ from lit_modules.fine_tuning import FineTuning
 from lit_modules.masked_lm import MaskedLM
 from lit_modules.olsa import OLSA
 from lit_modules.text_classifier import TextClassifier
-from lit_modules.text_module import TextModule
+from lit_modules.text_module import METHODS, TextModule
 from lit_modules.unibert import UniBERT
 from lit_modules.unitary_distillation import UnitaryDistillation
 

@@ -18,14 +18,15 @@ from layers.noise import row_seeds, sample_seeds
 from lit_modules.adversaries import ADVERSARIES, Adversary, Found, Problem, TextSample
 from lit_modules.averaged import AveragedWeights
 from lit_modules.base import Classifier, labels_of
+from lit_modules.checkpoint import CheckpointError, check_fits, load
 from lit_modules.nested import CODE, named, settings_of
 from lit_modules.processes import global_means
 from lit_modules.schedule import Decay
-from lit_modules.text_module import CHECKPOINT_KEY, checkpoint_content
+from lit_modules.text_module import CHECKPOINT_KEY, METHODS, checkpoint_content
 from text import Batch, TaskName, Text, Tokenizer
 
 
-class AdversarialTraining(Classifier):
+class AdversarialTraining(Classifier, method=True):
     """Trains a classifier against an adversary; answers as the classifier does.
 
     Whatever a classifier can be (tested, attacked, certified), this can be as well. Its checkpoints
@@ -130,8 +131,6 @@ class AdversarialTraining(Classifier):
         An error is kept until it matters: a run that is evaluated or goes on has all that it needs
         in its own checkpoint.
         """
-        from lit_modules.checkpoint import CheckpointError, load  # which knows this class as well
-
         try:
             self._origin = load(path).plain
         except CheckpointError as error:
@@ -153,8 +152,6 @@ class AdversarialTraining(Classifier):
     @classmethod
     @override
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        from lit_modules.checkpoint import METHODS  # which knows this class as well
-
         parts = dict(settings)
         if "init_from" in parts:
             msg = "a setting init_from, which no checkpoint of ours has: it would have a file read"
@@ -264,8 +261,6 @@ class AdversarialTraining(Classifier):
     def configure_model(self) -> None:
         self.classifier.configure_model()
         if self._origin is not None and self.init_from is not None:
-            from lit_modules.checkpoint import check_fits  # which knows this class as well
-
             origin, self._origin = self._origin, None
             content = {CHECKPOINT_KEY: {"method": type(origin).__name__}}
             weights = origin.state_dict()

@@ -36,7 +36,7 @@ class Passes(NamedTuple):
     masks: Masks
 
 
-class ASA(MaskedAttention, FineTuning):
+class ASA(MaskedAttention, FineTuning, method=True):
     """Fine-tunes an encoder against masks of its attention; answers as the plain encoder does.
 
     Trains on loss + alpha * D + tau * L_c (equation 9): D is how far the prediction under the masks

@@ -34,7 +34,7 @@ class Reading(NamedTuple):
     first: Tensor
 
 
-class ASAPretraining(MaskedAttention, MaskedLM):
+class ASAPretraining(MaskedAttention, MaskedLM, method=True):
     """Guesses hidden tokens, with masks of its attention as without; the encoder is what is wanted.
 
     Trains on L_mlm + alpha * (L_t + L_s) + tau * L_c (equation 10, where alpha is 1). L_t is the

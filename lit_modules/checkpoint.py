@@ -8,37 +8,12 @@ from typing import Any
 
 import torch
 
-from lit_modules.adversarial import AdversarialTraining
-from lit_modules.asa import ASA
-from lit_modules.asa_pretraining import ASAPretraining
 from lit_modules.base import Classifier
-from lit_modules.fine_tuning import FineTuning
-from lit_modules.masked_lm import MaskedLM
-from lit_modules.olsa import OLSA
 from lit_modules.plausible import check_archive, check_content, without_weights
 from lit_modules.sealed import intact
-from lit_modules.text_classifier import TextClassifier
-from lit_modules.text_module import CHECKPOINT_FORMAT, CHECKPOINT_KEY, TextModule
-from lit_modules.unibert import UniBERT
-from lit_modules.unitary_distillation import UnitaryDistillation
+from lit_modules.text_module import CHECKPOINT_FORMAT, CHECKPOINT_KEY, METHODS, TextModule
 
 log = logging.getLogger(__name__)
-
-METHODS: dict[str, type[TextModule]] = {
-    cls.__name__: cls
-    for cls in (
-        OLSA,
-        TextClassifier,
-        UniBERT,
-        FineTuning,
-        ASA,
-        AdversarialTraining,
-        MaskedLM,
-        ASAPretraining,
-        UnitaryDistillation,
-    )
-}
-"""Every method, by the name that its checkpoints carry."""
 
 CONTENT = ("method", "tokenizer", "class_names", "pairs")
 """What a checkpoint has of ours, beside its format."""

@@ -20,7 +20,7 @@ from text import Batch, TaskName, Text, Tokenizer
 _READING: dict[TaskName, Reading] = {"tagging": "token", "choice": "choice"}
 
 
-class FineTuning(Classifier):
+class FineTuning(Classifier, method=True):
     """An encoder of `transformers` under a head for the task; all weights are trained."""
 
     network: BackboneClassifier

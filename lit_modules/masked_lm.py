@@ -51,7 +51,7 @@ class Hidden(NamedTuple):
     words: Tensor
 
 
-class MaskedLM(TextModule):
+class MaskedLM(TextModule, method=True):
     """Guesses hidden tokens of running text; the encoder is what is wanted.
 
     At the end of a fit, the command line writes it with its tokenizer as a folder that

@@ -24,7 +24,7 @@ from lit_modules.text_module import CHECKPOINT_KEY
 from text import Batch, PretrainedTokenizer, Text, Tokenizer
 
 
-class OLSA(CertifiedClassifier):
+class OLSA(CertifiedClassifier, method=True):
     """One-Lipschitz self-attention on word embeddings, or on a frozen pretrained encoder."""
 
     def __init__(

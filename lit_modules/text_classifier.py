@@ -13,7 +13,7 @@ from lit_modules.schedule import Decay
 from text import Batch
 
 
-class TextClassifier(CertifiedClassifier):
+class TextClassifier(CertifiedClassifier, method=True):
     """A plain classifier on word and position embeddings of fixed norm."""
 
     def __init__(

@@ -21,6 +21,10 @@ CHECKPOINT_KEY = "steadfast"
 CHECKPOINT_FORMAT = 1
 
 
+METHODS: dict[str, type["TextModule"]] = {}
+"""Every method, by the name that its checkpoints carry."""
+
+
 class TextModule(pl.LightningModule):
     """A network over tokens: a `Classifier`, or one that is trained on text without labels.
 
@@ -30,6 +34,17 @@ class TextModule(pl.LightningModule):
 
     default_epochs: int = 20
     """After how many epochs the command line ends a fit whose length nobody has limited."""
+
+    def __init_subclass__(cls, *, method: bool = False, **settings: Any) -> None:
+        """Note a method under its name.
+
+        Args:
+            method: whether it is one, and no base of some.
+            settings: of other base classes.
+        """
+        super().__init_subclass__(**settings)
+        if method:
+            METHODS[cls.__name__] = cls
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ from lit_modules.schedule import Decay
 from lit_modules.unitary_projection import Unitary, projection_of
 
 
-class UniBERT(FineTuning):
+class UniBERT(FineTuning, method=True):
     """Fine-tunes an encoder of `transformers`; plain BERT with `unitary` none and cross-entropy."""
 
     tasks = ("classification",)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 METRICS = ("loss", "cosine", "cosine_of_means")
 
 
-class UnitaryDistillation(MaskedLM):
+class UnitaryDistillation(MaskedLM, method=True):
     """Teaches an encoder with unitary attention weights to stand in for the one it was made from.
 
     Trained on running text without labels. Like a `MaskedLM`, it becomes a folder that

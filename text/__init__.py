@@ -18,7 +18,8 @@ from text.given import cuts_unsaid, given_texts, say_cut
 from text.hub import hub_reachable
 from text.hugging_face import save_tokenizer
 from text.pretrained import PretrainedTokenizer
-from text.tokenizer import Tokenizer, tokenizer_from_state
+from text.tokenizer import Tokenizer
+from text.tokenizer_state import tokenizer_from_state
 from text.vocabulary import Vocabulary
 from text.word import WordTokenizer, split_words
 from text.word_piece import train_word_piece

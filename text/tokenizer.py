@@ -1,7 +1,7 @@
 """What every tokenizer offers: texts to token ids, and a state that a checkpoint can carry."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from text.batch import Encoding, Span, Text, WordEncoding, Words
@@ -47,25 +47,3 @@ class Tokenizer(ABC):
     @abstractmethod
     def state(self) -> dict[str, Any]:
         """What `tokenizer_from_state` rebuilds it from: JSON scalars, lists and dicts only."""
-
-
-def tokenizer_from_state(state: Mapping[str, Any]) -> Tokenizer:
-    """Rebuild the tokenizer whose `state()` a checkpoint carries, without any file or network.
-
-    Raises:
-        ValueError: the state is of no known kind, or incomplete.
-    """
-    from text.pretrained import PretrainedTokenizer
-    from text.word import WordTokenizer
-
-    kind = state.get("kind")
-    try:
-        if kind == "word":
-            return WordTokenizer.from_state(state)
-        if kind == "pretrained":
-            return PretrainedTokenizer.from_state(state)
-    except KeyError as error:
-        msg = f"got a {kind} tokenizer state without {error}, expected one written by state()"
-        raise ValueError(msg) from error
-    msg = f"got a tokenizer state of kind {kind!r}, expected 'word' or 'pretrained'"
-    raise ValueError(msg)

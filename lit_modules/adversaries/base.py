@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import Any, NamedTuple, Protocol, get_args
 
 import torch
 from torch import Tensor, nn
@@ -13,9 +13,6 @@ from torch import Tensor, nn
 from lit_modules.averaged import AveragedWeights
 from lit_modules.base import Classifier
 from text import Batch, TaskName, Text
-
-if TYPE_CHECKING:
-    from lit_modules.adversarial import AdversarialTraining
 
 
 class Found(NamedTuple):
@@ -61,6 +58,46 @@ class TextSample(NamedTuple):
     label: int
 
 
+class TrainingLoop(Protocol):
+    """The loop of adversarial training, as an adversary sees it: a LightningModule in a fit."""
+
+    @property
+    def classifier(self) -> Classifier:
+        """The classifier that is trained."""
+
+    @property
+    def samples(self) -> Mapping[int, TextSample]:
+        """The training texts by sample id."""
+
+    @property
+    def text_columns(self) -> Sequence[str]:
+        """Names of the texts of a pair."""
+
+    @property
+    def run_seed(self) -> int:
+        """The seed of the run."""
+
+    @property
+    def current_epoch(self) -> int:
+        """The first is 0."""
+
+    @property
+    def global_step(self) -> int:
+        """Steps of the optimiser so far."""
+
+    @property
+    def global_rank(self) -> int:
+        """The process; the first is 0."""
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the weights."""
+
+    @property
+    def logger(self) -> Any:
+        """Writes metrics; None where none are written."""
+
+
 class Adversary:
     """What a step of adversarial training minimises in place of the plain loss.
 
@@ -92,14 +129,14 @@ class Adversary:
         del texts
         return []
 
-    def start(self, module: "AdversarialTraining") -> None:
+    def start(self, loop: "TrainingLoop") -> None:
         """Make what is needed before the first step; the model has its weights.
 
         Raises:
             ValueError: something that is needed is not there.
         """
 
-    def start_epoch(self, module: "AdversarialTraining") -> None:
+    def start_epoch(self, loop: "TrainingLoop") -> None:
         """Called before the first step of each epoch, by all processes together."""
 
     def step(self, problem: "Problem") -> Found:

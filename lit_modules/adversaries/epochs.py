@@ -4,21 +4,18 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from attacks.goals import Score
 from attacks.records import Sample
 from layers.noise import sample_seeds
-from lit_modules.adversaries.base import Found, Problem, undisturbed
+from lit_modules.adversaries.base import Found, Problem, TrainingLoop, undisturbed
 from lit_modules.adversaries.gathering import gathered, place
 from lit_modules.adversaries.text import TextAdversary
 from lit_modules.adversaries.text_passes import logits_of, samples_of, succeeded
 from text import Text
-
-if TYPE_CHECKING:
-    from lit_modules.adversarial import AdversarialTraining
 
 log = logging.getLogger(__name__)
 
@@ -171,28 +168,28 @@ class EpochTextAdversary(TextAdversary):
             rows=dict(zip(state["hosts"], rows, strict=True)),
         )
 
-    def start(self, module: "AdversarialTraining") -> None:
+    def start(self, loop: TrainingLoop) -> None:
         """See `TextAdversary`."""
-        super().start(module)
+        super().start(loop)
         # Of a fit before this one nothing is left.
         self._pool, self._restored = self._restored, Pool()
 
     # Epochs
 
-    def start_epoch(self, module: "AdversarialTraining") -> None:
+    def start_epoch(self, loop: TrainingLoop) -> None:
         """Attack training samples, in the epochs that have adversarial texts."""
-        epoch = module.current_epoch
+        epoch = loop.current_epoch
         if self._pool.epoch == epoch:  # resumed in its middle
             return
         self._pool = Pool(epoch=epoch)
         since = epoch - self.clean_epochs
         if since >= 0 and since % self.interval == 0:
-            self._pool = self._generate(module)
+            self._pool = self._generate(loop)
 
-    def _generate(self, module: "AdversarialTraining") -> Pool:
+    def _generate(self, loop: TrainingLoop) -> Pool:
         started = time.perf_counter()
-        seed, epoch = module.run_seed, module.current_epoch
-        ids = torch.tensor(sorted(module.samples))
+        seed, epoch = loop.run_seed, loop.current_epoch
+        ids = torch.tensor(sorted(loop.samples))
         keys = sample_seeds(ids, seed=seed, epoch=epoch)
         order = ids[keys.argsort()].tolist()
         # Hashed once more, the order of those beside which the adversarial texts come.
@@ -205,18 +202,18 @@ class EpochTextAdversary(TextAdversary):
             rate = hits / done if hits else 0.5
             size = min(max(round((wanted - len(found)) / rate), 64), _CHUNK)
             chunk = order[done : done + size]
-            texts, tried = self._successes(module, chunk)
+            texts, tried = self._successes(loop, chunk)
             found += [Attacked(one, texts[one]) for one in chunk if one in texts]
             done, attacked, hits = done + len(chunk), attacked + tried, hits + len(texts)
         found = found[:wanted]
         seconds = time.perf_counter() - started
         success = hits / max(attacked, 1)
         shown = {"texts": len(found), "success": success, "seconds": seconds}
-        if module.logger is not None:
+        if loop.logger is not None:
             # At once: what waits for the end of the epoch is lost to a run that is cut off in it.
             named = {f"train/adversarial_{name}": float(value) for name, value in shown.items()}
-            module.logger.log_metrics(named, step=module.global_step)
-        if module.global_rank == 0:
+            loop.logger.log_metrics(named, step=loop.global_step)
+        if loop.global_rank == 0:
             log.info(
                 "epoch %d: %d adversarial texts (%d wanted) from %d of %d training samples in "
                 "%.1f s; %.1f %% of the attacks on samples that were classified right succeeded",
@@ -225,21 +222,19 @@ class EpochTextAdversary(TextAdversary):
         rows = dict(zip(hosts[: len(found)], found, strict=True))
         return Pool(epoch=epoch, share=len(found) / len(order), rows=rows)
 
-    def _successes(
-        self, module: "AdversarialTraining", chunk: Sequence[int]
-    ) -> tuple[dict[int, Text], int]:
+    def _successes(self, loop: TrainingLoop, chunk: Sequence[int]) -> tuple[dict[int, Text], int]:
         """Adversarial texts by sample id, and how many samples were attacked.
 
         Processes share the work, and all get all of it.
         """
         rank, world = place()
         samples = [
-            Sample(sample_id=one, text=module.samples[one].text, label=module.samples[one].label)
+            Sample(sample_id=one, text=loop.samples[one].text, label=loop.samples[one].label)
             for one in chunk[rank::world]
         ]
-        classifier = module.classifier
-        with undisturbed(classifier, module.device), classifier.frozen():
-            records = self._attacked(classifier, samples, module.run_seed, module.current_epoch)
+        classifier = loop.classifier
+        with undisturbed(classifier, loop.device), classifier.frozen():
+            records = self._attacked(classifier, samples, loop.run_seed, loop.current_epoch)
         tried = sum(record.outcome != "skipped" for record in records.values())
         texts = {
             one: record.adversarial

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,7 +13,13 @@ from attacks.engine import Engine, Limits
 from attacks.goals import Score
 from attacks.records import AttackRecord, Sample
 from attacks.victims import ModuleVictim
-from lit_modules.adversaries.base import Adversary, Found, Problem, undisturbed
+from lit_modules.adversaries.base import (
+    Adversary,
+    Found,
+    Problem,
+    TrainingLoop,
+    undisturbed,
+)
 from lit_modules.adversaries.budget import Shortage, shortage
 from lit_modules.adversaries.pgd import check_weight
 from lit_modules.adversaries.ranks import Ranks
@@ -28,9 +34,6 @@ from lit_modules.adversaries.text_passes import (
 from lit_modules.adversaries.wording import replacements
 from lit_modules.base import Classifier
 from text import Text
-
-if TYPE_CHECKING:
-    from lit_modules.adversarial import AdversarialTraining
 
 log = logging.getLogger(__name__)
 
@@ -181,26 +184,26 @@ class TextAdversary(Adversary):
             return []
         return replacements(self._build(torch.device("cpu")), texts)
 
-    def start(self, module: "AdversarialTraining") -> None:
+    def start(self, loop: TrainingLoop) -> None:
         """See `Adversary`: builds the attack.
 
         Raises:
             ValueError: resources of the attack are not there, or a column is unknown.
         """
-        self._names = module.text_columns
-        self._attack = self._build(module.device)
+        self._names = loop.text_columns
+        self._attack = self._build(loop.device)
         if self._ranks is not None:
             self._ranks.ranked(self._attack, [], 0)  # a recipe without ranking is found now
         found = shortage(
-            self._attack, self._limits(), some_texts(module.samples), columns=self._names
+            self._attack, self._limits(), some_texts(loop.samples), columns=self._names
         )
-        if found.short and module.global_rank == 0:
+        if found.short and loop.global_rank == 0:
             self._warn(found)
 
-    def start_epoch(self, module: "AdversarialTraining") -> None:
+    def start_epoch(self, loop: TrainingLoop) -> None:
         """See `Adversary`."""
         if self._ranks is not None:
-            self._ranks.start_epoch(module.current_epoch)
+            self._ranks.start_epoch(loop.current_epoch)
 
     def _build(self, device: torch.device) -> Attack:
         from attacks.interface import make_goal
