@@ -24,13 +24,11 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 
 def test_the_order_of_words_is_nothing_to_the_victim(tmp_path: Path) -> None:
     path = tmp_path / "victim.json"
-    path.write_text(
-        json.dumps({"bias": 0.1, "weights": {"a": 0.2, "b": 0.3, "c": -0.4, "d": 1e16}})
-    )
+    weights = {"a": 0.1, "b": 0.2, "c": 0.3, "d": -0.7, "e": 1e9, "f": -1e9}
+    path.write_text(json.dumps({"bias": 0.1, "weights": weights}))
     victim = parity.FixedVictim(path)
-    texts = [" ".join(order) for order in permutations(["a", "b", "c", "d", "a"])]
+    texts = [" ".join(order) for order in permutations(weights)]
     assert len({tuple(row) for row in victim(texts)}) == 1
-    assert len({tuple(row) for row in victim([" ".join(o) for o in permutations("abca")])}) == 1
 
 
 @pytest.mark.data
