@@ -130,7 +130,7 @@ class TextDataModule(Splits):
             ValueError: it holds none.
         """
         texts = [checked(values[column], column) for column in self.text_columns]
-        value = values[self.label_column]
+        value = values.get(self.label_column)
         if self.task == "regression":
             label: Label | None = target(value, self.target_range)
         else:
@@ -138,6 +138,9 @@ class TextDataModule(Splits):
         return (texts[0] if len(texts) == 1 else (texts[0], texts[1])), label
 
     # From files to examples
+
+    def _optional(self) -> tuple[str, ...]:
+        return (self.label_column,) if self._predicts else ()
 
     def prepare_data(self) -> None:
         """Fetch from the hub what this stage needs and the disk does not hold."""

@@ -28,4 +28,4 @@ class MultipleChoice(TextDataModule):
         sample = Choices(
             checked(values[first], first), tuple(checked(choice, second) for choice in found)
         )
-        return sample, label_index(values[self.label_column], self.class_names)
+        return sample, label_index(values.get(self.label_column), self.class_names)

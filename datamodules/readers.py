@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -79,7 +79,11 @@ def find_file(folder: Path, stem: str, endings: Sequence[str] = ENDINGS) -> Path
 
 
 def read_rows(
-    path: str | Path, columns: Sequence[str], *, quoted: bool | None = None
+    path: str | Path,
+    columns: Sequence[str],
+    *,
+    optional: Collection[str] = (),
+    quoted: bool | None = None,
 ) -> Iterator[Row]:
     """Read some columns of a file, its format and compression told by its ending.
 
@@ -88,6 +92,7 @@ def read_rows(
     Args:
         path: a `.tsv`, `.csv`, `.jsonl` or `.parquet` file, the first three also with `.gz`.
         columns: names of the columns, as in the header line, the JSON objects or the schema.
+        optional: those of them that a file need not have; rows then are without them.
         quoted: whether fields may stand in double quotes, and then hold delimiters and line ends;
             None: in CSV they may, in TSV a quote is a character like any other.
 
@@ -95,6 +100,7 @@ def read_rows(
         DataError: no such file or format, no such column, or a file that is broken as a whole.
     """
     path = Path(path)
+    wanted = _Columns(columns, optional)
     packed = path.suffix == ".gz"
     ending = (path.with_suffix("") if packed else path).suffix.lower()
     if ending not in ENDINGS or (packed and ending == ".parquet"):
@@ -107,16 +113,16 @@ def read_rows(
     try:
         with opened(path) as file:
             if ending == ".parquet":
-                rows = _parquet(path, file, columns)
+                rows = _parquet(path, file, wanted)
             else:
                 numbered = lines(path, file, packed=packed)
                 delimiter = "\t" if ending == ".tsv" else ","
                 if ending == ".jsonl":
-                    rows = _json_lines(numbered, columns)
+                    rows = _json_lines(numbered, wanted)
                 elif quoted or (quoted is None and ending == ".csv"):
-                    rows = _quoted(path, numbered, columns, delimiter)
+                    rows = _quoted(path, numbered, wanted, delimiter)
                 else:
-                    rows = _plain(path, numbered, columns, delimiter)
+                    rows = _plain(path, numbered, wanted, delimiter)
             for row in rows:
                 line = row.line
                 yield row
@@ -138,23 +144,39 @@ def decode(raw: bytes) -> str:
     return text
 
 
-def _places(path: Path, header: Sequence[str], columns: Sequence[str]) -> list[int]:
+class _Columns(NamedTuple):
+    """The columns that are read: all, and those that may be absent."""
+
+    names: Sequence[str]
+    optional: Collection[str]
+
+    def within(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Those to read of a file or an object with these names, and those that are missing."""
+        found = [one for one in self.names if one in names or one not in self.optional]
+        return found, [one for one in found if names.count(one) != 1]
+
+
+def _places(path: Path, header: Sequence[str], columns: _Columns) -> dict[str, int]:
     """Where the columns stand in the header."""
-    missing = [column for column in columns if header.count(column) != 1]
+    found, missing = columns.within(header)
     if missing:
         got = brief(list(header))
         msg = f"{path}, line 1: got columns {got}, expected {missing} among them, once"
         raise DataError(msg)
-    return [header.index(column) for column in columns]
+    return {column: header.index(column) for column in found}
+
+
+def _empty(path: Path, columns: _Columns) -> DataError:
+    names = list(columns.names)
+    return DataError(f"{path}: got an empty file, expected a header line with the columns {names}")
 
 
 def _plain(
-    path: Path, numbered: Iterator[tuple[int, bytes]], columns: Sequence[str], delimiter: str
+    path: Path, numbered: Iterator[tuple[int, bytes]], columns: _Columns, delimiter: str
 ) -> Iterator[Row]:
     first = next(numbered, None)
     if first is None:
-        msg = f"{path}: got an empty file, expected a header line with the columns {list(columns)}"
-        raise DataError(msg)
+        raise _empty(path, columns)
     try:
         header = decode(first[1]).split(delimiter)
     except ValueError as error:
@@ -170,19 +192,19 @@ def _plain(
             yield Row(number, {}, str(error))
             continue
         if len(fields) == len(header):
-            yield Row(number, {c: fields[p] for c, p in zip(columns, places, strict=True)})
+            yield Row(number, {column: fields[place] for column, place in places.items()})
         else:
             yield Row(number, {}, f"got {len(fields)} fields, expected {len(header)}")
 
 
 def _quoted(
-    path: Path, numbered: Iterable[tuple[int, bytes]], columns: Sequence[str], delimiter: str
+    path: Path, numbered: Iterable[tuple[int, bytes]], columns: _Columns, delimiter: str
 ) -> Iterator[Row]:
     # Broken bytes pass the parser as lone surrogates, so that they can be told by record.
     text = (raw.decode("utf-8", "surrogateescape") + "\n" for _, raw in numbered)
     parser = csv.reader(text, delimiter=delimiter, strict=True)
     header: list[str] | None = None
-    places: list[int] = []
+    places: dict[str, int] = {}
     while True:
         start = parser.line_num + 1
         try:
@@ -208,13 +230,12 @@ def _quoted(
         if header is None:
             header, places = fields, _places(path, fields, columns)
         else:
-            yield Row(start, {c: fields[p] for c, p in zip(columns, places, strict=True)})
+            yield Row(start, {column: fields[place] for column, place in places.items()})
     if header is None:
-        msg = f"{path}: got an empty file, expected a header line with the columns {list(columns)}"
-        raise DataError(msg)
+        raise _empty(path, columns)
 
 
-def _json_lines(numbered: Iterable[tuple[int, bytes]], columns: Sequence[str]) -> Iterator[Row]:
+def _json_lines(numbered: Iterable[tuple[int, bytes]], columns: _Columns) -> Iterator[Row]:
     for number, raw in numbered:
         if not raw.strip():
             continue
@@ -230,12 +251,14 @@ def _json_lines(numbered: Iterable[tuple[int, bytes]], columns: Sequence[str]) -
             continue
         if not isinstance(value, dict):
             yield Row(number, {}, f"got a JSON {type(value).__name__}, expected an object")
-        elif missing := [column for column in columns if column not in value]:
+            continue
+        found, missing = columns.within(list(value))
+        if missing:
             yield Row(
                 number, {}, f"got columns {brief(list(value))}, expected {missing} among them"
             )
         else:
-            yield _sound(number, {column: value[column] for column in columns})
+            yield _sound(number, {column: value[column] for column in found})
 
 
 def _sound(line: int, values: dict[str, Any]) -> Row:
@@ -269,12 +292,14 @@ def sound(value: Any) -> None:
             waiting.extend(chain(value, value.values()))
 
 
-def _parquet(path: Path, file: BinaryIO, columns: Sequence[str]) -> Iterator[Row]:
+def _parquet(path: Path, file: BinaryIO, wanted: _Columns) -> Iterator[Row]:
     from pyarrow import ArrowException, parquet
 
     limit = allowance(file)
     try:
-        texts = _text_columns(path, parquet.read_schema(file), columns)
+        schema = parquet.read_schema(file)
+        columns, _ = wanted.within(schema.names)
+        texts = _text_columns(path, schema, columns)
         # A few kilobytes of Parquet can say one long text a million times. Texts are therefore read
         # as a table of the different ones and places in it, and counted before they are made.
         with parquet.ParquetFile(file, read_dictionary=texts) as reader:
@@ -282,7 +307,7 @@ def _parquet(path: Path, file: BinaryIO, columns: Sequence[str]) -> Iterator[Row
             if sum(reader.metadata.row_group(i).total_byte_size for i in groups) > limit:
                 raise too_large(path, "as its metadata say", limit)
             line = total = 0
-            for batch in reader.iter_batches(columns=list(columns)):
+            for batch in reader.iter_batches(columns=columns):
                 total += sum(_size(column) for column in batch.columns)
                 if total > limit:
                     raise too_large(path, f"rows from {line + 1} on", limit)

@@ -49,7 +49,11 @@ class Splits(Corpus):
 
     def _rows(self, path: Path) -> Iterator[Row]:
         """The rows of a file of this corpus."""
-        return read_rows(path, self._columns(), quoted=self.quoted)
+        return read_rows(path, self._columns(), optional=self._optional(), quoted=self.quoted)
+
+    def _optional(self) -> tuple[str, ...]:
+        """The columns that a file need not have."""
+        return ()
 
     def _hub_rows(self, dataset: Any) -> Iterator[Row]:
         """The rows of a split of the hub."""
