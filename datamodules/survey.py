@@ -120,8 +120,8 @@ def tell(
         shared = sum(one.text in trained for one in examples) if split != "train" else 0
         if shared:
             log.warning(
-                "%s: %d of %d %s texts (%.1f %%) are training texts, too: a figure on them is none "
-                "on unseen texts",
+                "%s: %d of %d %s texts (%.1f %%) are training texts, too: a figure on these "
+                "says nothing about unseen texts",
                 corpus,
                 shared,
                 len(examples),

@@ -104,7 +104,8 @@ class PretrainedTokenizer(Tokenizer):
         if max_length > wrapped.model_max_length:
             msg = (
                 f"got max_length={max_length}, expected at most {wrapped.model_max_length}, "
-                f"the longest input of {name_or_path!r}"
+                f"the longest input of {name_or_path!r}: pass --model.max_length "
+                f"{wrapped.model_max_length}"
             )
             raise ValueError(msg)
         # Decoders come without a padding token; the mask hides whatever stands there.

@@ -76,10 +76,10 @@ def test_what_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.clear()
     corpus(tmp_path, train).setup("fit")
     assert [line.partition(": ")[2] for line in caplog.messages[2:]] == [
-        "2 of 2 validation texts (100.0 %) are training texts, too: a figure on them is none on "
-        "unseen texts",
-        "1 of 2 test texts (50.0 %) are training texts, too: a figure on them is none on unseen "
-        "texts",
+        "2 of 2 validation texts (100.0 %) are training texts, too: a figure on these says "
+        "nothing about unseen texts",
+        "1 of 2 test texts (50.0 %) are training texts, too: a figure on these says nothing "
+        "about unseen texts",
     ]
 
 

@@ -1,0 +1,67 @@
+"""What the pages point to is there: files, sections and tests."""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
+MADE = {"config.yaml", "counter-fitted-vectors.txt"}
+"""Files that pages speak of and that are no part of the project."""
+
+
+def ours() -> list[str]:
+    """The files of the project; those of a checkout without git as well."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    names = listed.stdout.splitlines() or [
+        str(path.relative_to(ROOT)) for path in ROOT.rglob("*") if path.is_file()
+    ]
+    return [name for name in names if (ROOT / name).is_file()]
+
+
+FILES = ours()
+STEMS = {Path(file).stem for file in FILES}
+TESTS = {
+    name
+    for file in FILES
+    if file.startswith("tests/") and file.endswith(".py")
+    for name in re.findall(r"def (test_\w+)\(", (ROOT / file).read_text())
+}
+
+
+def sections(page: Path) -> set[str]:
+    """The anchors that GitHub makes of headings."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", one.lower()).strip().replace(" ", "-") for one in headings}
+
+
+def missing(page: Path) -> Iterator[str]:
+    text = page.read_text()
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        path, _, section = link.partition("#")
+        target = page.parent / path if path else page
+        if "://" not in link and not (
+            target.exists() and (not section or section in sections(target))
+        ):
+            yield link
+    for code in re.findall(r"`([^`\n]+)`", text):
+        if re.fullmatch(r"test_\w+", code) and code not in TESTS | STEMS:
+            yield code
+        for name in re.findall(r"(?<![\w*])[\w./-]+\.(?:py|yaml|yml|sh|sbatch|toml)\b", code):
+            found = any(f"/{file}".endswith(f"/{name.lstrip('./')}") for file in FILES)
+            if not found and Path(name).name not in MADE:
+                yield name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_a_page_names_is_there(page: Path) -> None:
+    assert list(missing(page)) == []
