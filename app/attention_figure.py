@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from app.attention_maps import Attention
-from app.attention_view import View, diversions
+from app.attention_view import View, change, diversions
 from app.figures import STYLE, save
 from app.terminal import harmless
 
@@ -37,13 +37,18 @@ _CROSSED = 24
 @dataclass(frozen=True)
 class _Column:
     model: Attention
-    kind: Literal["plain", "attacked", "masked"]
+    kind: Literal["plain", "attacked", "change", "masked"]
     title: str
 
     def weights(self, view: View) -> Tensor:
         weights = self.model.map(view.layer, view.head, attacked=self.kind == "attacked")
         assert weights is not None  # _columns
         return weights[:TOKENS, :TOKENS]
+
+    def change(self, view: View) -> Tensor:
+        added = change(self.model, view)
+        assert added is not None  # _columns
+        return added[:TOKENS, :TOKENS]
 
     def mask(self, view: View) -> Tensor:
         mask = self.model.mask(view.layer, view.head)
@@ -61,8 +66,9 @@ def draw(
 ) -> "Figure":
     """Attention maps of a text as a table: a row for each view; columns for what is compared.
 
-    Of each model: the map without the adversary and, where it has one, the map with it and the
-    units that it masks. All maps of a row have the same scale of colours.
+    Of each model: the map without the adversary and, where it has one, the map with it, the
+    difference of the two, and the units that it masks. All maps of a row have the same scale of
+    colours; each difference has its own, whose end stands above it.
 
     Args:
         models: one, or two to compare.
@@ -113,6 +119,7 @@ def _columns(model: Attention, *, alone: bool) -> list[_Column]:
     return [
         _Column(model, "plain", f"{name}without the adversary"),
         _Column(model, "attacked", f"{name}with the adversary"),
+        _Column(model, "change", f"{name}what it adds"),
         _Column(model, "masked", f"{name}what it masks{', drawn' if model.drawn else ''}"),
     ]
 
@@ -138,6 +145,8 @@ def _row(row: "Sequence[Axes]", columns: Sequence[_Column], view: View, *, side:
     for axes, column in zip(row, columns, strict=True):
         if column.kind == "masked":
             _masked(axes, column, view)
+        elif column.kind == "change":
+            _change(axes, column, view)
         else:
             image = axes.imshow(column.weights(view).numpy(), **scale)
             if column.kind == "attacked":
@@ -151,6 +160,14 @@ def _row(row: "Sequence[Axes]", columns: Sequence[_Column], view: View, *, side:
     bar = figure.colorbar(image, ax=list(row), shrink=0.9, aspect=25, pad=0.01)
     bar.set_label("attention weight, square-root scale", fontsize=9)
     bar.ax.tick_params(labelsize=8)
+
+
+def _change(axes: "Axes", column: _Column, view: View) -> None:
+    """What the adversary adds to each weight, from the least to the greatest change of all."""
+    added = column.change(view)
+    most = float(added.abs().max())
+    axes.imshow(added.numpy(), cmap="PuOr", vmin=-(most or 1.0), vmax=most or 1.0)
+    axes.set_title(f"colours from -{most:.2g} to {most:.2g}" if most else "no change", fontsize=11)
 
 
 def _masked(axes: "Axes", column: _Column, view: View) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from app.attention_maps import Attention
-from app.attention_view import View, diversions
+from app.attention_view import UNMOVED, View, change, diversions
 from app.terminal import harmless
 
 
@@ -37,7 +37,12 @@ def _model(model: Attention, views: Sequence[View]) -> str:
     if not model.drawn and not any(masked.any() for masked in model.masked):
         lines.append("nothing is likelier masked than not: --draw 0 draws masks as while training")
     for view in views:
-        lines += [f"{view.label}: what changed most", *_diversions(model, view)]
+        added = change(model, view)
+        assert added is not None  # as there is an adversary
+        lines.append(
+            f"{view.label}: what changed most; no weight by more than {added.abs().max():.2g}"
+        )
+        lines += _diversions(model, view)
     return "\n".join(lines)
 
 
@@ -67,4 +72,4 @@ def _diversions(model: Attention, view: View) -> list[str]:
         masked = "" if one.masked == 0 else "  masked"
         masked += f" for {one.masked:.0%} of the heads" if 0 < one.masked < 1 else ""
         lines.append(f"  {name:<{width}}  {one.before:.3f} -> {one.after:.3f}{masked}")
-    return lines or ["  nothing"]
+    return lines or [f"  nothing by {UNMOVED} or more"]

@@ -3,12 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from app.attention_maps import Attention
 
 MEAN = "mean"
 """What the mean over all heads is called."""
-_UNMOVED = 0.005
+UNMOVED = 0.005
 """Changes of attention weights below this are not worth a line."""
+_ROUNDING = 1e-6
+"""Two passes in single precision may differ by as much where nothing is masked."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,19 @@ def views(
     return [View(layer, head) for layer in chosen for head in dict.fromkeys(heads)]
 
 
+def change(model: Attention, view: View) -> Tensor | None:
+    """`[N, N]`: what an adversary adds to each attention weight; None where there is none.
+
+    What may come from rounding alone is 0.
+    """
+    before = model.map(view.layer, view.head)
+    after = model.map(view.layer, view.head, attacked=True)
+    if before is None or after is None:
+        return None
+    added = after - before
+    return added.masked_fill(added.abs() < _ROUNDING, 0.0)
+
+
 @dataclass(frozen=True)
 class Diversion:
     """What an adversary changed of the attention of one token to another.
@@ -86,15 +103,15 @@ def diversions(model: Attention, view: View, *, most: int = 5) -> list[Diversion
     """
     before = model.map(view.layer, view.head)
     after = model.map(view.layer, view.head, attacked=True)
-    mask = model.mask(view.layer, view.head)
-    if before is None or after is None or mask is None:
+    mask, added = model.mask(view.layer, view.head), change(model, view)
+    if before is None or after is None or mask is None or added is None:
         return []
-    change = (after - before).abs().flatten()
+    moved = added.abs().flatten()
     # Stable, so that of equal changes the first in the text comes first on any machine.
-    order = change.argsort(descending=True, stable=True)[:most].tolist()
+    order = moved.argsort(descending=True, stable=True)[:most].tolist()
     found = []
     for place in order:
-        if change[place] < _UNMOVED:
+        if moved[place] < UNMOVED:
             break
         query, key = divmod(place, len(before))
         unit = (query, key)

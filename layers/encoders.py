@@ -88,13 +88,20 @@ class LipschitzEncoder(nn.Module):
         self.blocks = nn.ModuleList(blocks)
         self.radius = radius
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Encode `[B, N, d]` tokens with mask `[B, N]` to `[B, d]`."""
+    def hidden_states(self, x: Tensor, mask: Tensor) -> list[Tensor]:
+        """`[B, N, d]` tokens, projected to the ball, and what each block makes of them."""
         # Filled and not multiplied: whatever stands at padding, infinity included, is gone.
         x = project_to_ball(x, self.radius).masked_fill(~mask.unsqueeze(-1), 0.0)
         radius = x.new_full((x.shape[0],), self.radius)
+        states = [x]
         for block in self.blocks:
             x, radius = block(x, mask, radius)
+            states.append(x)
+        return states
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Encode `[B, N, d]` tokens with mask `[B, N]` to `[B, d]`."""
+        x = self.hidden_states(x, mask)[-1]
         return x.sum(dim=1) / mask.sum(dim=1, keepdim=True).to(x.dtype).sqrt()
 
     @torch.no_grad()

@@ -385,7 +385,7 @@ class Classifier(TextModule):
         del batch
         msg = (
             f"got {type(self).__name__}, which shows no activations of its layers, expected a "
-            "method on a Transformer, as UniBERT"
+            "method with layers, as OLSA or UniBERT with a depth of at least 1"
         )
         raise ValueError(msg)
 

@@ -104,6 +104,11 @@ class CertifiedClassifier(Classifier):
             return super().losses(logits, labels)
         return self.objective(logits, labels, head, progress=self.progress())
 
+    def activations(self, batch: Batch) -> list[Tensor]:
+        if not isinstance(self.network, LipschitzClassifier) or not self.network.encoder.blocks:
+            return super().activations(batch)
+        return self.network.encoder.hidden_states(self.embed(batch), batch.mask)[1:]
+
     def progress(self) -> float:
         """Share of the run's optimiser steps that are done; 1 outside a fit, or without an end."""
         if self._trainer is None or self.trainer.state.fn != TrainerFn.FITTING:

@@ -183,12 +183,13 @@ def test_a_wrong_command_line_has_status_2(here: Path, steadfast: Steadfast) -> 
     assert "--same_texts" in outcome.out
 
 
-def test_a_method_without_layers(
-    attacked: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.undo()
-    monkeypatch.chdir(attacked.parents[1])
-    outcome = steadfast("diagnose", RUN)
-    assert outcome.status == 1
-    assert outcome.err.startswith("error: got OLSA, which ")
-    assert not (attacked / "diagnostics.json").exists()
+def test_the_layers_of_olsa(trained: Path, steadfast: Steadfast) -> None:
+    command = attack("--run=done", "--attack=deepwordbug", "--attack.num_samples=30")
+    assert steadfast(command).status == 0
+    outcome = steadfast("diagnose", "--run=done", "--recipe=deepwordbug", "--device=cpu")
+    assert outcome.status == 0, outcome.err
+    assert "layer  1" in outcome.out
+    found = read(trained)["attacks"]["deepwordbug"]
+    assert len(found["similarities"]["all"]["mean"]) == len(found["unrelated"]) == 1
+    # An attack changes a text less than another text differs from it.
+    assert found["unrelated"][0] < found["similarities"]["all"]["mean"][0] < 1

@@ -8,7 +8,7 @@ from matplotlib.patches import Rectangle
 from app.attention import main
 from app.attention_figure import TOKENS, draw
 from app.attention_report import report
-from app.attention_view import Diversion, View, diversions, views
+from app.attention_view import Diversion, View, change, diversions, views
 from app.figures import pixels
 from lit_modules import TextClassifier
 from tests.unit.app.attention_models import asa, made, saved
@@ -30,6 +30,16 @@ def test_what_changed_most() -> None:
     assert len(every) == 16
     assert diversions(model, View(2, None)) == []
     assert diversions(made(WORDS, adversary=False), View(1, 2)) == []
+
+
+def test_rounding_is_no_change() -> None:
+    model = made(WORDS)
+    assert model.attacked is not None
+    for size, expected in ((1e-8, 0.0), (1e-4, 1e-4)):
+        maps = [model.plain.maps[0], model.plain.maps[1] + size]
+        found = change(replace(model, attacked=replace(model.attacked, maps=maps)), View(2, 1))
+        assert found is not None
+        assert found.flatten().tolist() == pytest.approx([expected] * 16, rel=1e-3)
 
 
 def test_views() -> None:
@@ -55,23 +65,30 @@ def test_a_picture(tmp_path: Path) -> None:
     assert content.startswith(b"\x89PNG")
     draw([made(WORDS)], BOTH, path, text="a film")
     assert path.read_bytes() == content
-    table = figure.axes[:6]
+    table = figure.axes[:8]
     titles = [axes.get_title() for axes in table]
     assert titles == [
         "without the adversary",
         "with the adversary",
+        "what it adds\ncolours from -0.12 to 0.12",
         "what it masks\n12.5% masked",
         "",
         "",
+        "no change",
         "0.0% masked, 25.0% while training",
     ]
     assert table[0].get_ylabel().startswith("layer 1, mean of heads")
-    assert table[3].get_ylabel().startswith("layer 2, head 2")
+    assert table[4].get_ylabel().startswith("layer 2, head 2")
     for axes in table:
         assert [tick.get_text() for tick in axes.get_xticklabels()] == WORDS
     assert [tick.get_text() for tick in table[0].get_yticklabels()] == WORDS
     # One scale for both maps of a layer, and what is masked on one of its own.
-    plain, attacked, masked = (axes.get_images()[0] for axes in table[:3])
+    plain, attacked, added, masked = (axes.get_images()[0] for axes in table[:4])
+    # The difference has a scale of its own, which its greatest value fills.
+    assert added.get_clim() == (-0.125, 0.125)
+    shown = torch.as_tensor(added.get_array())
+    assert shown[:, 0].tolist() == pytest.approx([-0.125] * 4)
+    assert shown[:, 1:].flatten().tolist() == pytest.approx([1 / 24] * 12)
     assert plain.get_clim() == attacked.get_clim()
     assert plain.get_clim() == pytest.approx((0.0, (0.25 + 1 / 3) / 2))
     assert masked.get_clim() == (0.0, 1.0)
@@ -79,9 +96,9 @@ def test_a_picture(tmp_path: Path) -> None:
     # Masked for one of two heads.
     assert shade[:, 0].tolist() == pytest.approx([0.75] * 4)
     assert not shade[:, 1:].any()
-    # What changed most is framed in all three.
+    # What changed most is framed in all four.
     frames = [[one for one in axes.patches if isinstance(one, Rectangle)] for axes in table]
-    assert [len(one) for one in frames] == [5, 5, 5, 0, 0, 0]
+    assert [len(one) for one in frames] == [5, 5, 5, 5, 0, 0, 0, 0]
     (legend,) = figure.legends
     assert len(legend.get_texts()) == 3
 
@@ -98,9 +115,9 @@ def test_a_cross_in_each_masked_unit() -> None:
 def test_two_models_side_by_side() -> None:
     models = [made(WORDS, name="asa"), made(WORDS, adversary=False, name="plain $x$")]
     figure = draw(models, BOTH[:1], text="a film")
-    titles = [axes.get_title() for axes in figure.axes[:4]]
+    titles = [axes.get_title() for axes in figure.axes[:5]]
     assert titles[0] == "asa\nwithout the adversary"
-    assert titles[3] == "plain $x$\nattention"
+    assert titles[4] == "plain $x$\nattention"
     alone = draw(models[1:], BOTH[:1], text="a film")
     assert alone.axes[0].get_title() == "attention"
     assert not alone.legends
@@ -116,7 +133,7 @@ def test_any_token_is_drawn(tmp_path: Path, token: str) -> None:
 def test_a_long_text_is_cut(count: int) -> None:
     figure = draw([made(["word"] * count)], BOTH[:1], text="word " * count)
     assert len(figure.axes[0].get_xticks()) == TOKENS
-    images = [torch.as_tensor(axes.get_images()[0].get_array()) for axes in figure.axes[:3]]
+    images = [torch.as_tensor(axes.get_images()[0].get_array()) for axes in figure.axes[:4]]
     assert {tuple(one.shape) for one in images} == {(TOKENS, TOKENS)}
     assert (f"the first {TOKENS} of {count} tokens" in figure.get_suptitle()) == (count > TOKENS)
     assert pixels(figure).shape[1] < 4000
@@ -130,9 +147,12 @@ def test_what_is_printed() -> None:
     assert "  bad   0.2500 -> 0.2500" in text
     assert "  layer  1  12.5% (12.5%)" in text
     assert "  layer  2  0.0% (25.0%)" in text
-    assert "layer 1, head 2: what changed most" in text
+    assert "layer 1, head 2: what changed most; no weight by more than 0.25" in text
     assert "  film -> [CLS]   0.250 -> 0.000  masked" in text
     assert text.endswith("no adversary: a model trained with one (ASA) shows both sides")
+    still = report([made(WORDS)], [View(2, None)])
+    assert "layer 2, mean of heads: what changed most; no weight by more than 0\n" in still
+    assert still.endswith("  nothing by 0.005 or more")
     quiet = made(WORDS)
     quiet = replace(quiet, masked=[masked & False for masked in quiet.masked])
     assert "nothing is likelier masked than not: --draw 0" in report([quiet], [View(1, None)])
