@@ -158,6 +158,11 @@ assert results["metrics"]["certify/radius"] > 0, results
 PYTHON
 end
 
+begin 'compose run attack: deepwordbug, which needs nothing beside the image'
+RUN=whole compose 300 run --rm attack --attack deepwordbug --attack.num_samples 4 >>"$log" 2>&1 || fail 'status not 0'
+grep -q attack/deepwordbug/accuracy "$RUNS_DIR/whole/results.json" || fail 'results.json'
+end
+
 begin "TensorBoard: the run's curves over HTTP"
 compose 120 up -d tensorboard >>"$log" 2>&1 || fail 'compose up'
 address=$(compose 60 port tensorboard 6006)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
+from layers import LipschitzClassifier
 from lit_modules.diagnostics import (
     DistanceSummary,
     LayerMoments,
@@ -15,6 +16,7 @@ from lit_modules.diagnostics import (
     boundary_distances,
     pooled,
 )
+from tests.unit.lit_modules.builders import attached, olsa
 
 
 def test_distances_by_hand() -> None:
@@ -173,3 +175,20 @@ def test_moments_of_another_number_of_layers() -> None:
     moments.update(torch.zeros(2, 3))
     with pytest.raises(ValueError, match="got values \\[3, 3\\], expected \\[2, samples\\]"):
         moments.update(torch.zeros(3, 3))
+
+
+def test_the_layers_of_olsa() -> None:
+    model = attached(olsa(depth=2)).eval()
+    batch = model.encode_texts(["a good film", "bad"])
+    states = model.activations(batch)
+    assert [tuple(one.shape) for one in states] == [(2, batch.input_ids.shape[1], 16)] * 2
+    # What the head reads is the last of them.
+    assert isinstance(model.network, LipschitzClassifier)
+    pooled_sum = states[-1].sum(dim=1) / batch.mask.sum(dim=1, keepdim=True).sqrt()
+    torch.testing.assert_close(model.network.head(pooled_sum), model(batch))
+
+
+def test_a_method_without_layers() -> None:
+    model = attached(olsa(depth=0)).eval()
+    with pytest.raises(ValueError, match="got OLSA, which shows no activations of its layers"):
+        model.activations(model.encode_texts(["a good film"]))

@@ -1,0 +1,231 @@
+"""Pages name files that there are, and commands that can be given."""
+
+import argparse
+import re
+import shlex
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonargparse import ArgumentParser
+from pytorch_lightning.cli import LightningCLI
+
+from app.arguments import classes_first, with_recipe
+from app.attention import main as attention
+from app.cli import RobustCLI
+from app.diagnose import main as diagnose
+from app.doctor import run as doctor
+from app.resources import main as resources
+
+ROOT = Path(__file__).parents[3]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PLAIN = {
+    "attention": attention,
+    "diagnose": diagnose,
+    "doctor": doctor,
+    "resources": resources,
+}
+"""Commands with parsers of their own."""
+_SOURCES = (".py", ".md", ".yaml", ".yml", ".sh", ".toml", ".txt")
+
+
+def files() -> set[str]:
+    """Every source file, as seen from the root."""
+    rooms = [path for path in ROOT.iterdir() if path.is_dir() and path.name[0] not in "._"]
+    found = [path for path in ROOT.iterdir() if path.is_file()]
+    found += [
+        path for room in rooms if room.name not in ("runs", "data") for path in room.rglob("*")
+    ]
+    return {path.relative_to(ROOT).as_posix() for path in found if path.suffix in _SOURCES}
+
+
+FILES = files()
+
+
+def alternatives(name: str) -> Iterator[str]:
+    """The names that one with braces, as in a shell, stands for."""
+    found = re.search(r"\{([^{}]*)\}", name)
+    if found is None:
+        yield name
+        return
+    for part in found[1].split(","):
+        yield from alternatives(name[: found.start()] + part + name[found.end() :])
+
+
+def named(page: Path) -> Iterator[str]:
+    """Source files that a page names between backticks, by room and name."""
+    for quoted in re.findall(r"`([^`\n]+)`", page.read_text()):
+        for word in quoted.split():
+            path = word.strip("().,;:").removeprefix("./")
+            if "/" in path and path.endswith(_SOURCES) and re.fullmatch(r"[\w./{},*-]+", path):
+                yield from alternatives(path)
+
+
+def is_there(name: str) -> bool:
+    """Whether a file of ours has this name, or the end of it."""
+    rooms = {path.partition("/")[0] for path in FILES if "/" in path}
+    if name.partition("/")[0] not in rooms:
+        # Below a room: `adversaries/text.py`.
+        return any(path.endswith(f"/{name}") for path in FILES)
+    pattern = re.compile(re.escape(name).replace(r"\*", r"[^/]*"))
+    return any(pattern.fullmatch(path) for path in FILES)
+
+
+# Files that a run, a user or somebody else's project has.
+ELSEWHERE = re.compile(r"runs/|data/|DIR/|peer/|glove/|counterfit/|imdb/|nltk/|\.venv/|\.\./")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_file_that_a_page_names_is_there(page: Path) -> None:
+    gone = [name for name in named(page) if not ELSEWHERE.match(name) and not is_there(name)]
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())
+    gone += [one for one in links if "://" not in one and not (page.parent / one).exists()]
+    assert not gone
+
+
+def test_a_file_that_is_gone_is_noticed(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "`app/main.py`, `adversaries/noise.py` and `configs/olsa/{sst2,nowhere}.yaml`\n"
+    )
+    assert [name for name in named(page) if not is_there(name)] == [
+        "adversaries/noise.py",
+        "configs/olsa/nowhere.yaml",
+    ]
+
+
+# Commands
+
+
+class Parsed(Exception):
+    """A command line was read to its end."""
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """The command lines of a page, in words, with what can be left out."""
+    given: dict[str, str] = {}
+    lines = text.replace("\\\n", " ").splitlines()
+    for line in lines:
+        if found := re.fullmatch(r'\s*([A-Z])="(.*)"', line):
+            given[found[1]] = found[2]
+            continue
+        quoted = re.findall(r"`([^`]+)`", line)
+        for one in quoted or [line]:
+            expanded = re.sub(r"\$([A-Z])\b", lambda name: given.get(name[1], name[0]), one)
+            yield from command(expanded)
+
+
+def command(line: str) -> Iterator[list[str]]:
+    """The words of one line, if it is a command of ours."""
+    line = re.sub(r"\s#.*", "", line)
+    line = re.sub(
+        r"^\s*make train ARGS=\"(.*)\"\s*$", r"app train --config configs/default.yaml \1", line
+    )
+    line = re.sub(
+        r"^.*docker compose .*?run --rm (train|test|certify|attack|predict)\b", r"app \1", line
+    )
+    found = re.match(
+        r"\s*(?:[A-Z]+=\S+ )*(?:(?:\.venv/bin/)?python -m )?(app|benchmarks\.\w+)((?: .*)?)$", line
+    )
+    if found is None or not ("python -m" in line or line.startswith("app ")):
+        return
+    words = shlex.split(found[2].replace("[", "").replace("]", ""))
+    yield [found[1], *(word for word in words if word not in ("...", "|", "&&"))]
+
+
+COMMANDS = [
+    pytest.param(words, id=f"{page.stem}: {' '.join(words)}")
+    for page in PAGES
+    for words in commands(page.read_text())
+]
+
+
+def stop(*_: Any) -> None:
+    raise Parsed
+
+
+@pytest.fixture(scope="module")
+def parsers() -> dict[str, ArgumentParser]:
+    """The real parsers of the commands on runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        for cli in (LightningCLI, RobustCLI):
+            patch.setattr(cli, "parse_arguments", stop)
+        made = RobustCLI.__new__(RobustCLI)
+        with pytest.raises(Parsed):
+            made.__init__(["fit"])  # type: ignore[misc]
+    found: dict[str, ArgumentParser] = dict(made._subcommand_parsers)
+    return found
+
+
+def lenient(parser: argparse.ArgumentParser) -> None:
+    """Let a parser take any value, and do without any option: names of options are what counts."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                lenient(inner)
+        else:
+            action.type, action.choices, action.required = None, None, False
+
+
+def read_and_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every parser of the standard library read its command line, and nothing follow."""
+    real = argparse.ArgumentParser.parse_args
+
+    def parse(self: argparse.ArgumentParser, args: Any = None, namespace: Any = None) -> None:
+        lenient(self)
+        real(self, args, namespace)
+        raise Parsed
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse)
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_every_command_of_the_pages_can_be_given(
+    words: list[str], parsers: dict[str, ArgumentParser], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    program, *rest = words
+    if program != "app":
+        module = import_module(program)
+        if not hasattr(module, "argparse"):
+            assert not rest
+            return
+        read_and_stop(monkeypatch)
+        monkeypatch.setattr("sys.argv", [program, *rest])
+        with pytest.raises(Parsed):
+            module.main()
+        return
+    name, *options = rest or ["--version"]
+    if name in PLAIN:
+        read_and_stop(monkeypatch)
+        with pytest.raises(Parsed):
+            PLAIN[name](options)
+    elif name not in ("COMMAND", "--version") and not {"--help"} & set(options):
+        options = with_recipe(["attack", *options])[1:] if name == "attack" else options
+        keys = {word.split("=")[0] for word in options}
+        # An evaluation has both from its run.
+        if not keys & {"--config", "--model"}:
+            options = ["--model", "OLSA", *options]
+        if not keys & {"--config", "--data"}:
+            options = ["--data", "SST2", *options]
+        parsers[name].parse_args(classes_first(options))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "    python -m app train --config configs/default.yaml --model.no_such_setting 1",
+        "    python -m app attack --run first --attacks pwws",
+        "    docker compose run --rm train --modle.gamma 1",
+        "    python -m benchmarks.parity --data_dir DIR --nowhere 1",
+        "    python -m app diagnose --run first --same_text",
+    ],
+)
+def test_a_command_that_cannot_be_given_is_noticed(
+    line: str, parsers: dict[str, ArgumentParser], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (words,) = commands(line)
+    with pytest.raises(SystemExit):
+        test_every_command_of_the_pages_can_be_given(words, parsers, monkeypatch)
