@@ -131,7 +131,8 @@ def command(line: str) -> Iterator[list[str]]:
     )
     if found is None or not ("python -m" in line or line.startswith("app ")):
         return
-    words = shlex.split(found[2].replace("[", "").replace("]", ""))
+    # `[--option VALUE]`: what can be left out. Other brackets belong to a value.
+    words = shlex.split(re.sub(r"\[(--[^\]]*)\]", r"\1", found[2]))
     yield [found[1], *(word for word in words if word not in ("...", "|", "&&"))]
 
 
