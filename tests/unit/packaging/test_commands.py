@@ -1,4 +1,4 @@
-"""Pages name files that there are, and commands that can be given."""
+"""The commands of the pages can be given: their options exist."""
 
 import argparse
 import re
@@ -28,75 +28,6 @@ PLAIN = {
     "resources": resources,
 }
 """Commands with parsers of their own."""
-_SOURCES = (".py", ".md", ".yaml", ".yml", ".sh", ".toml", ".txt")
-
-
-def files() -> set[str]:
-    """Every source file, as seen from the root."""
-    rooms = [path for path in ROOT.iterdir() if path.is_dir() and path.name[0] not in "._"]
-    found = [path for path in ROOT.iterdir() if path.is_file()]
-    found += [
-        path for room in rooms if room.name not in ("runs", "data") for path in room.rglob("*")
-    ]
-    return {path.relative_to(ROOT).as_posix() for path in found if path.suffix in _SOURCES}
-
-
-FILES = files()
-
-
-def alternatives(name: str) -> Iterator[str]:
-    """The names that one with braces, as in a shell, stands for."""
-    found = re.search(r"\{([^{}]*)\}", name)
-    if found is None:
-        yield name
-        return
-    for part in found[1].split(","):
-        yield from alternatives(name[: found.start()] + part + name[found.end() :])
-
-
-def named(page: Path) -> Iterator[str]:
-    """Source files that a page names between backticks, by room and name."""
-    for quoted in re.findall(r"`([^`\n]+)`", page.read_text()):
-        for word in quoted.split():
-            path = word.strip("().,;:").removeprefix("./")
-            if "/" in path and path.endswith(_SOURCES) and re.fullmatch(r"[\w./{},*-]+", path):
-                yield from alternatives(path)
-
-
-def is_there(name: str) -> bool:
-    """Whether a file of ours has this name, or the end of it."""
-    rooms = {path.partition("/")[0] for path in FILES if "/" in path}
-    if name.partition("/")[0] not in rooms:
-        # Below a room: `adversaries/text.py`.
-        return any(path.endswith(f"/{name}") for path in FILES)
-    pattern = re.compile(re.escape(name).replace(r"\*", r"[^/]*"))
-    return any(pattern.fullmatch(path) for path in FILES)
-
-
-# Files that a run, a user or somebody else's project has.
-ELSEWHERE = re.compile(r"runs/|data/|DIR/|peer/|glove/|counterfit/|imdb/|nltk/|\.venv/|\.\./")
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_every_file_that_a_page_names_is_there(page: Path) -> None:
-    gone = [name for name in named(page) if not ELSEWHERE.match(name) and not is_there(name)]
-    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())
-    gone += [one for one in links if "://" not in one and not (page.parent / one).exists()]
-    assert not gone
-
-
-def test_a_file_that_is_gone_is_noticed(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(
-        "`app/main.py`, `adversaries/noise.py` and `configs/olsa/{sst2,nowhere}.yaml`\n"
-    )
-    assert [name for name in named(page) if not is_there(name)] == [
-        "adversaries/noise.py",
-        "configs/olsa/nowhere.yaml",
-    ]
-
-
-# Commands
 
 
 class Parsed(Exception):
