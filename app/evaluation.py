@@ -26,7 +26,8 @@ class CertifyEvaluator(StandIn):
     Logs, with the prefix `certify_paper/` for the paper's bound, which guarantees nothing:
     `certify/radius` (mean over all samples), `certify/radius_correct` (the same with 0 where
     the prediction is wrong) and `certify/accuracy@R` (share of the samples that are predicted
-    rightly with a radius of more than R, and for R = 0 all those predicted rightly).
+    rightly with a radius of more than R, and for R = 0 all those predicted rightly). Of samples
+    without labels it logs the first only.
 
     Args:
         classifier: what is certified.
@@ -36,6 +37,8 @@ class CertifyEvaluator(StandIn):
         about: the checkpoint and what else the certificates depend on, but for the samples; without
             it, those of a former sitting are not taken up.
     """
+
+    needs_labels = False
 
     def __init__(
         self,
@@ -67,16 +70,19 @@ class CertifyEvaluator(StandIn):
             about = {**self.about, "samples": fingerprint(corpus.examples("test"))}
         self._done = self.records.begin(self.trainer, about=about)
         self._certifier = Certifier(self.classifier, self.bound)
+        if self._certifier.network is None:
+            msg = (
+                f"got {type(self.classifier).__name__}, whose network is no LipschitzClassifier, "
+                "expected one, or a class with a sentence in no_certificate"
+            )
+            raise ValueError(msg)
 
     def test_step(self, batch: Batch, batch_idx: int) -> None:
         """Certify one batch."""
         assert self._certifier is not None  # on_test_start made it
-        if batch.labels is None:
-            msg = "got samples without labels, expected labelled ones: `predict` needs none"
-            raise ValueError(msg)
         # Only as a whole: a sample is certified in the company it would have had without a break.
         if not self._done.issuperset(batch.sample_ids.tolist()):
-            self.records.add(certificate_records(self._certifier(batch), batch, batch.labels))
+            self.records.add(certificate_records(self._certifier(batch), batch))
 
     def on_test_epoch_end(self) -> None:
         """Bring the certificates together, write and average them."""
@@ -87,11 +93,11 @@ class CertifyEvaluator(StandIn):
         self._certifier = None
 
 
-def certificate_records(certificates: Certificates, batch: Batch, labels: Tensor) -> list[Record]:
-    """One JSON-able record per sample."""
+def certificate_records(certificates: Certificates, batch: Batch) -> list[Record]:
+    """One JSON-able record per sample; its label is null where it has none."""
     columns = zip(
         batch.sample_ids.tolist(),
-        labels.tolist(),
+        [None] * len(batch) if batch.labels is None else batch.labels.tolist(),
         certificates.prediction.tolist(),
         certificates.margin.tolist(),
         certificates.lipschitz.tolist(),
@@ -113,27 +119,37 @@ def certificate_records(certificates: Certificates, batch: Batch, labels: Tensor
     ]
 
 
+def check_radii(radii: list[float]) -> None:
+    """Raise ValueError unless there are radii, each a finite number of at least 0."""
+    if not radii or not all(0 <= radius < math.inf for radius in radii):
+        msg = (
+            f"got radii={radii}, expected one or more finite numbers of at least 0, for example "
+            "--radii '[0, 0.5, 1]'"
+        )
+        raise ValueError(msg)
+
+
 def summary(records: list[Record], radii: list[float]) -> dict[str, float]:
-    """Mean radii and certified accuracies, by the last part of their metrics' names."""
+    """Mean radii and certified accuracies, by the last part of their metrics' names.
+
+    Without labels there is the mean radius only.
+    """
     if not records:
         msg = "got no samples to certify, expected at least one"
         raise ValueError(msg)
-    right = [record["prediction"] == record["label"] for record in records]
-    radius = [float(record["radius"]) for record in records]
-    correct = [r if hit else 0.0 for r, hit in zip(radius, right, strict=True)]
     count = len(records)
-    certified = {
-        f"accuracy@{limit:g}": sum(
-            hit and (r > limit or limit == 0) for r, hit in zip(radius, right, strict=True)
-        )
-        / count
-        for limit in radii
-    }
-    return {
-        "radius": sum(radius) / count,
-        "radius_correct": sum(correct) / count,
-        **certified,
-    }
+    radius = [float(record["radius"]) for record in records]
+    means = {"radius": sum(radius) / count}
+    if any(record["label"] is None for record in records):
+        return means
+    right = [record["prediction"] == record["label"] for record in records]
+    certain = list(zip(radius, right, strict=True))
+    means["radius_correct"] = sum(r for r, hit in certain if hit) / count
+    for limit in radii:
+        above = sum(hit and (r > limit or limit == 0) for r, hit in certain)
+        # In as many digits as tell it from all other numbers.
+        means[f"accuracy@{str(float(limit)).removesuffix('.0')}"] = above / count
+    return means
 
 
 def words_of(batch: Batch) -> Tensor:

@@ -29,7 +29,9 @@ def final(module: pl.LightningModule) -> dict[str, str]:
     headline = module.task.headline
     names = {f"hp/{headline}": f"test/{headline}"}
     if module.task.name == "classification":
-        names |= {"hp/radius": "certify/radius", "hp/pgd_accuracy": "test/pgd_accuracy"}
+        if module.no_certificate is None:
+            names["hp/radius_correct"] = "certify/radius_correct"
+        names["hp/pgd_accuracy"] = "test/pgd_accuracy"
     return names
 
 
@@ -168,6 +170,8 @@ class Recorder(pl.Callback):
             "corpus": corpus,
             "seed": self.seed,
         }
+        if isinstance(module, Classifier) and module.no_certificate is not None:
+            identity["no_certificate"] = module.no_certificate
         merged = results.merge(
             self.run.results_path, stage, identity=identity, metrics=dict(metrics), seconds=seconds
         )

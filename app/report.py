@@ -26,6 +26,24 @@ def _attack(metrics: Mapping[str, float | None], name: str) -> str:
     return line if reliable else f"{line}; no measure of robustness"
 
 
+def _certified(metrics: Mapping[str, float | None]) -> dict[str, str]:
+    """The figures of certificates, and what each is of; a formula that is no theorem is named."""
+    named = {}
+    for stage, certified, by in (
+        ("certify", "certified ", ""),
+        ("certify_paper", "", " by the paper's formula (no guarantee)"),
+    ):
+        if f"{stage}/radius_correct" in metrics:
+            named[f"{stage}/radius_correct"] = f"mean {certified}radius, 0 where wrong{by}"
+        else:
+            named[f"{stage}/radius"] = f"mean {certified}radius, right or wrong{by}"
+        prefix = f"{stage}/accuracy@"
+        radii = [name.removeprefix(prefix) for name in metrics if name.startswith(prefix)]
+        for radius in sorted(radii, key=float):
+            named[f"{prefix}{radius}"] = f"{certified}accuracy at radius {radius}{by}"
+    return named
+
+
 def table(results: Results) -> str:
     """What a run has measured, as aligned text.
 
@@ -38,10 +56,14 @@ def table(results: Results) -> str:
     stages = ", ".join(f"{stage} {spent:.1f}" for stage, spent in seconds.items())
     figures = {"accuracy": "accuracy", "f1": "F1", "spearman": "Spearman", "pearson": "Pearson"}
     named = {f"test/{name}": text for name, text in figures.items()}
-    named |= {"certify/radius": "mean certified radius", "test/pgd_accuracy": attack}
+    reason = results.get("no_certificate")
+    named |= _certified(metrics) if reason is None else {}
+    named["test/pgd_accuracy"] = attack
     if "test" not in seconds or "validate" in seconds:
         named |= {name: name for name in metrics if name.startswith("val/")}
     rows = [(text, _number(metrics[name])) for name, text in named.items() if name in metrics]
+    if reason is not None and not {"certify", "certify_paper"}.isdisjoint(seconds):
+        rows.append(("certified radius", f"no certificate: {reason}"))
     parts = [name.split("/") for name in metrics if name.startswith("attack/")]
     attacks = dict.fromkeys(part[1] for part in parts if len(part) == 3)
     rows += [(f"accuracy under {name}", _attack(metrics, name)) for name in attacks]

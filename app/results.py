@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 from app import atomic
 from app.version import versions
@@ -20,6 +20,7 @@ class Results(TypedDict):
         method: class of the module.
         corpus: name of the corpus.
         seed: seed of the run.
+        no_certificate: why predictions have no certificate, where they have none.
         metrics: flat metric names and their values; None where a value is not a finite number.
         seconds: what each finished stage took; a stage that is not named here has not ended.
         versions: program and libraries that wrote it last.
@@ -29,6 +30,7 @@ class Results(TypedDict):
     method: str
     corpus: str
     seed: int
+    no_certificate: NotRequired[str]
     metrics: dict[str, float | None]
     seconds: dict[str, float]
     versions: dict[str, str]
@@ -69,7 +71,7 @@ def merge(
     Args:
         path: the `results.json`.
         stage: what has ended: a `Stage`, or `attack/NAME`.
-        identity: `run`, `method`, `corpus` and `seed`.
+        identity: `run`, `method`, `corpus` and `seed`; `no_certificate` if there is a reason.
         metrics: its metrics.
         seconds: what it took.
 
@@ -87,6 +89,8 @@ def merge(
         seconds={**(old["seconds"] if old else {}), stage: round(seconds, 3)},
         versions=versions(),
     )
+    if "no_certificate" in identity:
+        results["no_certificate"] = identity["no_certificate"]
     atomic.write_text(path, json.dumps(results, indent=2) + "\n")
     return results
 

@@ -23,7 +23,12 @@ class StandIn(pl.LightningModule):
 
     Args:
         classifier: what it stands in for.
+
+    Attributes:
+        needs_labels: whether it can do nothing with samples without labels.
     """
+
+    needs_labels = True
 
     def __init__(self, classifier: Classifier) -> None:
         super().__init__()

@@ -14,8 +14,8 @@ from typing_extensions import override
 from app.attack import attack
 from app.attack_settings import AttackSettings
 from app.checkpoint import LastCheckpoint
-from app.evaluation import AttackWriter, CertifyEvaluator, PredictionWriter
-from app.join import require_classifier
+from app.evaluation import AttackWriter, CertifyEvaluator, PredictionWriter, check_radii
+from app.join import require_classification, require_classifier
 from app.record import Recorder, numbers
 from app.records import Records
 from app.results import Stage
@@ -190,6 +190,8 @@ class RobustTrainer(pl.Trainer):
     ) -> Any:
         """Certify a checkpoint on the test split: the radius of one prediction around each text.
 
+        The texts may be without labels. Of a method without certificate, the reason is kept.
+
         Args:
             model: the model.
             datamodule: the corpus.
@@ -199,7 +201,7 @@ class RobustTrainer(pl.Trainer):
             radii: the R of the metrics `certify/accuracy@R`, the share of the texts that are
                 classified rightly with a radius of more than R.
         """
-        self._require_full_precision()
+        check_radii(radii)
         require_classifier(model, "certify")
         run, about = self._kept, None
         # A part of the split is another part for another batch size: that is not taken up again.
@@ -210,14 +212,21 @@ class RobustTrainer(pl.Trainer):
             evaluator = CertifyEvaluator(
                 model, bound=bound, radii=radii, records=records, about=about
             )
-            return self._evaluate(
-                evaluator.stage,
-                f"{evaluator.stage}/",
-                model,
-                ckpt_path,
-                lambda found: super(RobustTrainer, self).test(
+
+            def evaluate(found: str | None) -> Any:
+                require_classification(model.task.name, "certify")
+                # Known only now: AdversarialTraining may have its classifier from the checkpoint.
+                if model.no_certificate is not None:
+                    log.info("nothing is certified: %s", model.no_certificate)
+                    self.datamodule = datamodule
+                    return []
+                self._require_full_precision()
+                return super(RobustTrainer, self).test(
                     evaluator, None, found, False, datamodule, True if found else None
-                ),
+                )
+
+            return self._evaluate(
+                evaluator.stage, f"{evaluator.stage}/", model, ckpt_path, evaluate
             )
 
     def attack(
@@ -306,9 +315,10 @@ class RobustTrainer(pl.Trainer):
             radii: the R of the metrics `certify/accuracy@R`, the share of the texts that are
                 classified rightly with a radius of more than R.
         """
+        check_radii(radii)
         certified = isinstance(model, Classifier) and _task(datamodule) == "classification"
         stages = tuple(s for s in self.stages if s != "certify" or certified)
-        if "certify" in stages:
+        if "certify" in stages and isinstance(model, Classifier) and model.no_certificate is None:
             self._require_full_precision()
         if "fit" in stages:
             self.fit(model, datamodule=datamodule, ckpt_path=ckpt_path)

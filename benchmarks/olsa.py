@@ -127,10 +127,12 @@ def table(group: str, runs_dir: Path) -> str:
             continue
         content = json.loads(path.read_text())
         metrics = content["metrics"]
+        radii = [metrics.get(f"certify/{name}") for name in ("radius", "radius_correct")]
+        if content.get("no_certificate") is not None:
+            radii = [None, None]
         cells = [
             f"{100 * metrics.get('test/accuracy', float('nan')):.1f} %",
-            f"{metrics.get('certify/radius', float('nan')):.3f}",
-            f"{metrics.get('certify/radius_correct', float('nan')):.3f}",
+            *("none" if radius is None else f"{radius:.3f}" for radius in radii),
             f"{100 * metrics.get('test/pgd_accuracy', float('nan')):.1f} %",
             f"{content['seconds'].get('fit', float('nan')):.0f}",
         ]

@@ -5,7 +5,9 @@
 For each text of the run's test split: projected gradient descent at 0.999 of its own radius, once
 on the margin and once on the cross-entropy, from the text itself and from random points of the
 ball. A single changed prediction would refute the certificate. Beside it the same attack at
-multiples of the radius, to show that it is an attack, and how loose the certificates are.
+multiples of the radius, to show that it is an attack, and how loose the certificates are. Attacked
+is the pass that the certificate is about, in float64 (`Certifier.classify`). The last line is how
+far the rounding of that pass may move the pooled vector: what a certificate allows for.
 """
 
 import argparse
@@ -19,6 +21,7 @@ import datamodules
 import lit_modules
 from attacks import PGD
 from certify import Certifier
+from certify.lipschitz import encoder_bound
 
 INSIDE = 0.999
 
@@ -44,7 +47,7 @@ def main() -> int:
     parser.add_argument(
         "--beyond", type=float, nargs="*", default=[1.05, 1.1], help="multiples of the radius too"
     )
-    parser.add_argument("--limit", type=int, help="attack only the first so many texts")
+    parser.add_argument("--limit", type=int, help="attack only the first so many texts (all)")
     arguments = parser.parse_args()
 
     model = lit_modules.load(arguments.run / "checkpoints" / "best.ckpt")
@@ -52,14 +55,15 @@ def main() -> int:
     corpus.prepare_data()
     corpus.setup("test")
     corpus.tokenizer = model.tokenizer
+    del corpus.examples("test")[arguments.limit :]
     certifier = Certifier(model)
+    if certifier.network is None:
+        parser.error(f"got {arguments.run}, which has no certificates: {model.no_certificate}")
     flips = dict.fromkeys([INSIDE, *arguments.beyond], 0)
-    samples, certified, left = 0, 0, arguments.limit or sys.maxsize
+    samples, certified, longest = 0, 0, 0
     for batch in corpus.test_dataloader():
-        if left <= 0:
-            break
         certificates = certifier(batch)
-        x = model.embed(batch).detach()
+        x = model.embed(batch).detach().to(torch.float64)
         seeds = batch.sample_ids.tolist()
         with model.frozen():
             for factor in flips:
@@ -67,23 +71,28 @@ def main() -> int:
                 for loss in ("margin", "cross_entropy"):
                     attack = PGD(steps=arguments.steps, restarts=arguments.restarts, loss=loss)
                     _, found = attack(
-                        model.classify,
+                        certifier.classify,
                         x,
                         batch.mask,
                         certificates.prediction,
-                        epsilon=(factor * certificates.radius).to(x.dtype),
+                        epsilon=factor * certificates.radius,
                         seeds=seeds,
                     )
                     flipped |= found
                 flips[factor] += int(flipped.sum())
         samples += len(batch)
         certified += int((certificates.radius > 0).sum())
-        left -= len(batch)
+        longest = max(longest, int(batch.lengths.max()))
     print(f"{samples} texts, {certified} with a positive radius; predictions changed by PGD")
     print(f"(margin and cross-entropy, {arguments.restarts} restarts, {arguments.steps} steps)")
     print("\n| eps / certified radius | changed |\n|---|---|")
     for factor, count in flips.items():
         print(f"| {factor} | {count} ({100 * count / samples:.1f} %) |")
+    for length in (16, longest):
+        lengths = torch.tensor([length], dtype=torch.float64)
+        bound = encoder_bound(certifier.network, certifier.norms, lengths, bound="sound")
+        print(f"\nrounding at {length} tokens: at most {float(bound.rounding):.0e}", end="")
+    print()
     return 1 if flips[INSIDE] else 0
 
 

@@ -301,7 +301,8 @@ class AdversarialTraining(Classifier, method=True):
 
     @property
     def no_certificate(self) -> str | None:
-        return self.classifier.no_certificate
+        # Before it has its classifier, from a checkpoint, nothing is known.
+        return self.classifier.no_certificate if hasattr(self, "classifier") else None
 
     def activations(self, batch: Batch) -> list[Tensor]:
         return self.classifier.activations(batch)

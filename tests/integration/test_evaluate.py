@@ -162,6 +162,29 @@ def own_texts(name: str, labels: str) -> list[str]:
     return ["--data=TextFiles", f"--data.test={name}", "--data.classes=[negative, positive]"]
 
 
+def test_texts_without_labels_are_certified(trained: Path, steadfast: Steadfast) -> None:
+    rows = ["text\tlabel", "a dull film\t", "the soup was good, but cold\t"]
+    Path("bare.tsv").write_text("\n".join(rows) + "\n")
+    bare = ["--data=TextFiles", "--data.test=bare.tsv", "--data.classes=[negative, positive]"]
+    source = [f"--ckpt_path={BEST}", "--run=bare", *QUIET]
+    outcome = steadfast("certify", source, bare)
+    assert outcome.status == 0, outcome.err
+    certificates = lines("runs/bare/certificates.jsonl")
+    assert [record["label"] for record in certificates] == [None, None]
+    assert all(record["margin"] > 0 and record["radius"] > 0 for record in certificates)
+    mean = sum(record["radius"] for record in certificates) / 2
+    assert results("bare")["metrics"] == {"certify/radius": pytest.approx(mean)}
+    assert "mean certified radius, right or wrong" in outcome.out
+    assert "accuracy" not in outcome.out
+    # Nothing else is made of them than predictions, which are the certified ones.
+    assert steadfast("predict", source).status == 0
+    predictions = lines("runs/bare/predictions.jsonl")
+    assert [r["prediction"] for r in predictions] == [r["prediction"] for r in certificates]
+    outcome = steadfast("test", source)
+    assert outcome.status == 1
+    assert "got a test split without labels" in outcome.err
+
+
 def test_a_run_that_an_evaluation_has_begun_goes_on(trained: Path, steadfast: Steadfast) -> None:
     source = [f"--ckpt_path={BEST}", "--run=mine", *TINY]
     assert steadfast("test", source, own_texts("a.tsv", "0110"), ATTACK).status == 0

@@ -70,16 +70,18 @@ def test_matrix(here: Path, steadfast: Steadfast, method: str, kind: str) -> Non
     assert found["method"] == method.split("-", maxsplit=1)[0]
     assert 0 <= metrics["test/pgd_accuracy"] <= metrics["test/accuracy"] <= 1
     certified = method not in UNCERTIFIED
-    assert (metrics["certify/radius"] > 0) == certified
+    assert (metrics.get("certify/radius", 0) > 0) == certified
+    assert ("no_certificate" in found) == (not certified)
     assert ("test/radius" in metrics) == certified
-    certificates = lines("runs/a/certificates.jsonl")
-    assert {record["lipschitz"] is None for record in certificates} == {not certified}
+    assert Path("runs/a/certificates.jsonl").exists() == certified
 
     assert steadfast("validate", "--run=a", QUIET).status == 0
     assert results("a")["metrics"]["val/accuracy"] == pytest.approx(metrics["val/accuracy"])
     assert steadfast("predict", "--run=a", QUIET).status == 0
     predictions = lines("runs/a/predictions.jsonl")
-    assert [r["prediction"] for r in predictions] == [r["prediction"] for r in certificates]
+    if certified:
+        certificates = lines("runs/a/certificates.jsonl")
+        assert [r["prediction"] for r in predictions] == [r["prediction"] for r in certificates]
 
     model = lit_modules.load("runs/a/checkpoints/best.ckpt")
     text: str | tuple[str, str] = ("a red thing", "it is") if model.pairs else "a red thing"

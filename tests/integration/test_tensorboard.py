@@ -8,7 +8,7 @@ from tests.integration.conftest import ATTACK, TINY, Steadfast, results
 
 FINAL = {
     "hp/accuracy": "test/accuracy",
-    "hp/radius": "certify/radius",
+    "hp/radius_correct": "certify/radius_correct",
     "hp/pgd_accuracy": "test/pgd_accuracy",
 }
 """Of a classification in the HParams tab, and what they are called elsewhere."""

@@ -3,11 +3,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import lit_modules
 from tests.integration.conftest import (
     ATTACK,
     OLSA,
+    QUIET,
     REVIEWS,
     TINY,
     Steadfast,
@@ -21,12 +23,16 @@ def test_train_fits_tests_certifies_and_reports(here: Path, steadfast: Steadfast
     assert outcome.status == 0
     table = outcome.out.strip().splitlines()
     assert table[0] == "OLSA on reviews, seed 0"
-    rows = {row.split("  ")[0]: row.split("  ", 1)[1].strip() for row in table[2:7]}
+    rows = {row.split("  ")[0]: row.split("  ", 1)[1].strip() for row in table[2:-2]}
     found = results("a")
     metrics = found["metrics"]
     assert rows["accuracy"] == f"{metrics['test/accuracy']:.4f}"
     assert rows["F1"] == f"{metrics['test/f1']:.4f}"
-    assert rows["mean certified radius"] == f"{metrics['certify/radius']:.4f}"
+    headline = f"{metrics['certify/radius_correct']:.4f}"
+    assert rows["mean certified radius, 0 where wrong"] == headline
+    for radius in ("0", "0.25", "0.5", "1", "2"):
+        share = f"{metrics[f'certify/accuracy@{radius}']:.4f}"
+        assert rows[f"certified accuracy at radius {radius}"] == share
     assert rows["accuracy under l2-PGD at eps = 1"] == f"{metrics['test/pgd_accuracy']:.4f}"
     assert re.match(r"[\d.]+ \(fit [\d.]+, test [\d.]+, certify [\d.]+\)", rows["seconds"])
     assert table[-1] == "runs/a"
@@ -46,6 +52,43 @@ def test_train_fits_tests_certifies_and_reports(here: Path, steadfast: Steadfast
     assert found["seed"] == 0
     assert set(found["seconds"]) == {"fit", "test", "certify"}
     assert {"steadfast", "revision", "python", "torch"} <= set(found["versions"])
+
+
+def test_a_method_without_certificate_says_so(here: Path, steadfast: Steadfast) -> None:
+    model = ["--model=TextClassifier", "--model.width=8", "--model.depth=1", "--model.heads=2"]
+    # Nothing is certified, so nothing needs full precision.
+    settings = [*REVIEWS, *TINY, "--trainer.max_epochs=1", "--trainer.precision=bf16-mixed"]
+    outcome = steadfast("train", model, settings, ATTACK, "--run=a")
+    assert outcome.status == 0, outcome.err
+    reason = "no Lipschitz constant is proven for a Transformer"
+    assert f"no certificate: {reason}" in outcome.out
+    assert "certified accuracy" not in outcome.out
+    found = results("a")
+    assert found["no_certificate"].startswith(reason)
+    assert found["corpus"] == "reviews"
+    assert set(found["seconds"]) == {"fit", "test", "certify"}
+    assert not [name for name in found["metrics"] if name.startswith("certify")]
+    assert not Path("runs/a/certificates.jsonl").exists()
+    events = EventAccumulator("runs/a")
+    events.Reload()
+    shown = {tag for tag in events.Tags()["scalars"] if "certif" in tag or tag.startswith("hp/")}
+    assert shown == {"hp/accuracy", "hp/pgd_accuracy"}
+
+    Path("runs/a/results.json").unlink()
+    outcome = steadfast("certify", "--run=a", QUIET)
+    assert outcome.status == 0, outcome.err
+    assert f"no certificate: {reason}" in outcome.out
+    found = results("a")
+    assert (found["corpus"], found["metrics"]) == ("reviews", {})
+
+
+@pytest.mark.parametrize("radii", ["[]", "[0.5,-1]", "[.nan]", "[.inf]"])
+def test_radii_are_checked_first(here: Path, steadfast: Steadfast, radii: str) -> None:
+    outcome = steadfast("train", OLSA, REVIEWS, TINY, f"--radii={radii}", "--run=a")
+    assert outcome.status == 1
+    (line,) = outcome.err.strip().splitlines()
+    assert line.startswith("error: got radii=[")
+    assert not Path("runs/a").exists()
 
 
 def test_certificates_are_those_of_the_metrics(trained: Path) -> None:

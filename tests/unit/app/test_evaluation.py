@@ -1,9 +1,10 @@
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 
-from app.evaluation import certificate_records, summary
+from app.evaluation import certificate_records, check_radii, summary
 from certify import Certificates
 from text import Batch
 
@@ -22,8 +23,7 @@ def test_records() -> None:
         radius=torch.tensor([0.25, 0.0], dtype=torch.float64),
         bound="sound",
     )
-    assert batch.labels is not None
-    assert certificate_records(certificates, batch, batch.labels) == [
+    labelled = [
         {
             "sample_id": 7,
             "label": 1,
@@ -43,6 +43,9 @@ def test_records() -> None:
             "bound": "sound",
         },
     ]
+    assert certificate_records(certificates, batch) == labelled
+    without = [record | {"label": None} for record in labelled]
+    assert certificate_records(certificates, replace(batch, labels=None)) == without
 
 
 def test_summary() -> None:
@@ -60,6 +63,25 @@ def test_summary() -> None:
         "accuracy@1": 0.25,
         "accuracy@2": 0.0,
     }
+
+
+def test_the_name_of_a_figure_tells_its_radius_from_all_others() -> None:
+    found = summary([{"label": 0, "prediction": 0, "radius": 0.1234567}], [0.1234567, 0.1234568])
+    assert found["accuracy@0.1234568"] == found["accuracy@0.1234567"] == 0
+    found = summary([{"label": 0, "prediction": 0, "radius": 0.12345675}], [0.1234567, 0.1234568])
+    assert found["accuracy@0.1234567"] == 1
+    assert found["accuracy@0.1234568"] == 0
+
+
+def test_without_labels_there_is_no_accuracy() -> None:
+    records = [{"label": None, "prediction": 0, "radius": radius} for radius in (1.0, 3.0)]
+    assert summary(records, [0.0, 0.5]) == {"radius": 2.0}
+
+
+@pytest.mark.parametrize("radii", [[], [-1.0], [0.5, math.nan], [math.inf]])
+def test_a_radius_that_is_none_is_refused(radii: list[float]) -> None:
+    with pytest.raises(ValueError, match="expected one or more finite numbers of at least 0"):
+        check_radii(radii)
 
 
 def test_nothing_to_certify() -> None:

@@ -59,11 +59,15 @@ def test_table(tmp_path: Path) -> None:
     merge(path, "fit", {"val/accuracy": 0.5})
     assert "val/accuracy  0.5000" in table(merge(path, "validate", {}))
     merge(path, "test", {"test/accuracy": 0.25, "test/pgd_accuracy": 0.1, "test/pgd_epsilon": 0.5})
-    lines = table(merge(path, "certify", {"certify/radius": math.inf})).splitlines()
+    figures = {"certify/radius": 7.0, "certify/radius_correct": math.inf}
+    figures |= {"certify/accuracy@2": 0.125, "certify/accuracy@0.5": 0.25}
+    lines = table(merge(path, "certify", figures)).splitlines()
     assert lines[1] == "OLSA on reviews, seed 3"
     assert [line.split("  ")[0] for line in lines[3:]] == [
         "accuracy",
-        "mean certified radius",
+        "mean certified radius, 0 where wrong",
+        "certified accuracy at radius 0.5",
+        "certified accuracy at radius 2",
         "accuracy under l2-PGD at eps = 0.5",
         "val/accuracy",
         "seconds",
@@ -71,7 +75,8 @@ def test_table(tmp_path: Path) -> None:
     columns = {len(line) - len(line.split("  ", 1)[1].lstrip()) for line in lines[3:]}
     assert len(columns) == 1
     assert lines[4].endswith("not finite")
-    assert lines[7].endswith("4.9 (fit 1.2, validate 1.2, test 1.2, certify 1.2)")
+    assert lines[5].endswith("0.2500")
+    assert lines[9].endswith("4.9 (fit 1.2, validate 1.2, test 1.2, certify 1.2)")
 
 
 def test_the_table_has_the_figures_of_every_task(tmp_path: Path) -> None:
@@ -116,3 +121,32 @@ def test_an_attack_is_shown_with_what_it_is_about(tmp_path: Path) -> None:
     )
     assert shown["accuracy under old"] == "0.2500"
     assert not any("mean" in line for line in lines)
+
+
+def test_the_table_says_why_there_is_no_certificate(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    identity = IDENTITY | {"no_certificate": "nothing is proven"}
+    old = {"certify/radius": 0.0, "certify/radius_correct": 0.0, "certify/accuracy@1": 0.0}
+    merge(path, "certify", old)
+    found = results.merge(path, "certify", identity=identity, metrics={}, seconds=0)
+    assert found.get("no_certificate") == "nothing is proven"
+    assert "no certificate: nothing is proven" in table(found)
+    assert "0.0000" not in table(found)
+    # It is no figure of other commands.
+    fresh = tmp_path / "fresh.json"
+    tested = results.merge(fresh, "test", identity=identity, metrics={}, seconds=0)
+    assert "certificate" not in table(tested)
+
+
+def test_the_table_calls_an_unproven_formula_so(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    figures = {"certify_paper/radius_correct": 0.5, "certify_paper/accuracy@1": 0.25}
+    shown = table(merge(path, "certify_paper", figures))
+    assert "mean radius, 0 where wrong by the paper's formula (no guarantee)  0.5000" in shown
+    assert "accuracy at radius 1 by the paper's formula (no guarantee)        0.2500" in shown
+    assert "certified" not in shown
+
+
+def test_the_table_names_the_radius_of_texts_without_labels(tmp_path: Path) -> None:
+    shown = table(merge(tmp_path / "results.json", "certify", {"certify/radius": 0.5}))
+    assert "mean certified radius, right or wrong  0.5000" in shown
