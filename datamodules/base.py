@@ -140,7 +140,12 @@ class TextDataModule(Splits):
     # From files to examples
 
     def _optional(self) -> tuple[str, ...]:
-        return (self.label_column,) if self._predicts else ()
+        return (self.label_column,) if self._predicts or not self._needs_labels() else ()
+
+    def _needs_labels(self) -> bool:
+        """Say whether a test is done with labelled rows only; that of a certificate is not."""
+        module = None if self.trainer is None else self.trainer.lightning_module
+        return bool(getattr(module, "needs_labels", True))
 
     def prepare_data(self) -> None:
         """Fetch from the hub what this stage needs and the disk does not hold."""
@@ -324,8 +329,7 @@ class TextDataModule(Splits):
 
     def test_dataloader(self) -> DataLoader[Batch]:
         encoded = self._encode("test")
-        module = None if self.trainer is None else self.trainer.lightning_module
-        if not encoded.labelled and getattr(module, "needs_labels", True):
+        if not encoded.labelled and self._needs_labels():
             msg = (
                 f"{self.corpus}: got a test split without labels, expected labels: it can be "
                 "predicted and certified, and nothing else"

@@ -163,7 +163,7 @@ def own_texts(name: str, labels: str) -> list[str]:
 
 
 def test_texts_without_labels_are_certified(trained: Path, steadfast: Steadfast) -> None:
-    rows = ["text\tlabel", "a dull film\t", "the soup was good, but cold\t"]
+    rows = ["text", "a dull film", "the soup was good, but cold"]
     Path("bare.tsv").write_text("\n".join(rows) + "\n")
     bare = ["--data=TextFiles", "--data.test=bare.tsv", "--data.classes=[negative, positive]"]
     source = [f"--ckpt_path={BEST}", "--run=bare", *QUIET]
@@ -180,6 +180,10 @@ def test_texts_without_labels_are_certified(trained: Path, steadfast: Steadfast)
     assert steadfast("predict", source).status == 0
     predictions = lines("runs/bare/predictions.jsonl")
     assert [r["prediction"] for r in predictions] == [r["prediction"] for r in certificates]
+    outcome = steadfast("test", source)
+    assert outcome.status == 1
+    assert "expected ['label'] among them" in outcome.err
+    Path("bare.tsv").write_text("text\tlabel\na dull film\t\n")
     outcome = steadfast("test", source)
     assert outcome.status == 1
     assert "got a test split without labels" in outcome.err
