@@ -307,7 +307,7 @@ def attack(
     # Models of attacks compute where the victim does.
     planned = plan(settings, device=trainer.strategy.root_device)
     checkpoint = digest(ckpt_path) if ckpt_path and Path(ckpt_path).is_file() else "none"
-    run = None if recorder is None or getattr(trainer, "fast_dev_run", False) else recorder.run
+    run = None if recorder is None or getattr(trainer, "fast_dev_run", False) else recorder.files
     name, method = "no run" if run is None else run.name, type(model).__name__
     seed = "unknown" if recorder is None else str(recorder.seed)
     facts = {
@@ -362,6 +362,7 @@ def attack(
                 stage=stage,
                 metrics=metrics | mean.metrics(),
                 seconds=evaluator.seconds,
+                about=evaluator.about,
             )
     spent = ", ".join(f"{one.planned.name} {one.seconds:.1f} s" for one in evaluators)
     title = f"{name}: {method} on {datamodule.corpus}, {settings.split} split, {settings.goal}"

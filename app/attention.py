@@ -1,11 +1,11 @@
 """`python -m app attention`: what a trained model attends to in a text, and what masks do to it."""
 
 import argparse
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app import run_directory
 from app.attention_figure import TOKENS, draw
 from app.attention_maps import Model
 from app.attention_report import report
@@ -13,12 +13,15 @@ from app.attention_text import same_tokenizer, sample_of
 from app.attention_view import MEAN, views
 from app.devices import torch_device
 from app.figures import pixels
-from app.resume import check_belongs
+from app.resume import evaluated
 from app.run_directory import RunDirectory
 from app.terminal import harmless
+from app.weights import shelf, unfinished, weights_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+log = logging.getLogger(__name__)
 
 _TAG = 60
 """Characters of a text that its picture is filed under in TensorBoard."""
@@ -41,8 +44,11 @@ def main(argv: Sequence[str]) -> int:
     if args.draw is not None and not 0 <= args.draw < 2**31:
         msg = f"got --draw {args.draw}, expected a seed from 0 to {2**31 - 1}"
         raise ValueError(msg)
-    run, checkpoint = _run(Path(args.runs_dir), args.run, args.ckpt_path)
-    path = _picture(run, checkpoint, args.out)
+    run, checkpoint = evaluated("attention", Path(args.runs_dir), args.run, args.ckpt_path)
+    weights = weights_of(checkpoint)
+    path = _picture(None if run is None else shelf(run, weights), checkpoint, args.out)
+    if (said := unfinished(checkpoint)) is not None:
+        log.warning("%s", said)
     device = torch_device(args.device)
     models = [Model(checkpoint, device=device)]
     if args.against is not None:
@@ -67,7 +73,7 @@ def main(argv: Sequence[str]) -> int:
         raise ValueError(msg)
     rows = views(found, args.layers, args.heads)
     shown = " / ".join([args.text, *args.text_pair[found[0].row : found[0].row + 1]])
-    figure = draw(found, rows, path, text=shown)
+    figure = draw(found, rows, path, text=shown, about=str(weights))
     written = [str(path)]
     if run is not None:
         written.append(f"TensorBoard of {run.name}")
@@ -151,19 +157,6 @@ def _head(given: str) -> int | None:
     except ValueError as error:
         msg = f"got {given!r}, expected a number from 1 or {MEAN}"
         raise argparse.ArgumentTypeError(msg) from error
-
-
-def _run(runs: Path, name: str | None, ckpt_path: str | None) -> tuple[RunDirectory | None, Path]:
-    """The run, if there is one, and the checkpoint to look at."""
-    if ckpt_path is None:
-        run = run_directory.existing(runs, run_directory.named("attention", name))
-        return run, run.chosen
-    checkpoint = Path(ckpt_path)
-    if name is None:
-        return run_directory.of_checkpoint(checkpoint), checkpoint
-    run = run_directory.existing(runs, name)
-    check_belongs(run, checkpoint)
-    return run, checkpoint
 
 
 def _picture(run: RunDirectory | None, checkpoint: Path, out: str | None) -> Path:

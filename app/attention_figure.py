@@ -62,7 +62,12 @@ class _Column:
 
 
 def draw(
-    models: Sequence[Attention], views: Sequence[View], path: Path | None = None, *, text: str
+    models: Sequence[Attention],
+    views: Sequence[View],
+    path: Path | None = None,
+    *,
+    text: str,
+    about: str | None = None,
 ) -> "Figure":
     """Attention maps of a text as a table: a row for each view; columns for what is compared.
 
@@ -75,6 +80,7 @@ def draw(
         views: at least one, which the models have.
         path: the PNG to write, if any; wholly or not at all.
         text: above the figure.
+        about: description in the file.
 
     Returns:
         The figure, for TensorBoard.
@@ -108,7 +114,7 @@ def draw(
             _legend(figure)
         figure.suptitle(_title(text, models, width=size[0]), fontsize=12)
         if path is not None:
-            save(figure, path)
+            save(figure, path, about)
     return figure
 
 

@@ -18,6 +18,8 @@ from typing_extensions import override
 from app import atomic
 from app.distributed import dry
 from app.interrupt import Stopped, interruption
+from app.run_directory import RunDirectory
+from app.weights import about_to_be_replaced
 from lit_modules import Classifier, read_checkpoint
 from lit_modules.sealed import SealingWriter
 from lit_modules.tasks import TASKS
@@ -52,24 +54,51 @@ def monitored(monitor: str, module: pl.LightningModule) -> str:
     return f"val/{task.headline}" if monitor == AUTO else monitor
 
 
-class BestCheckpoint(ModelCheckpoint):
-    """Keeps the weights with the best value of a monitored metric as `best.ckpt`.
+class Kept(ModelCheckpoint):
+    """A checkpoint of a run, of whose earlier weights figures may lie beside it.
 
-    Without a metric the newest weights are the best.
+    Args:
+        run: the run.
+        name: of the file, without its ending.
+        monitor: see Lightning.
+        mode: see Lightning.
     """
 
     def __init__(
-        self, directory: Path, *, monitor: str | None, mode: Literal["min", "max"]
+        self,
+        run: RunDirectory,
+        name: str,
+        *,
+        monitor: str | None = None,
+        mode: Literal["min", "max"] = "min",
     ) -> None:
         super().__init__(
-            dirpath=directory,
-            filename="best",
+            dirpath=run.checkpoints.absolute(),
+            filename=name,
             monitor=monitor,
             mode=mode,
             auto_insert_metric_name=False,
             # Numbered versions (best-v1) would leave two files of which only one is the best.
             enable_version_counter=False,
         )
+        self.run = run
+
+    def _save_checkpoint(self, trainer: pl.Trainer, filepath: str) -> None:
+        if trainer.is_global_zero:
+            about_to_be_replaced(self.run, Path(filepath))
+        super()._save_checkpoint(trainer, filepath)
+
+
+class BestCheckpoint(Kept):
+    """Keeps the weights with the best value of a monitored metric as `best.ckpt`.
+
+    Without a metric the newest weights are the best.
+    """
+
+    def __init__(
+        self, run: RunDirectory, *, monitor: str | None, mode: Literal["min", "max"]
+    ) -> None:
+        super().__init__(run, "best", monitor=monitor, mode=mode)
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Take the task's own figure, where nobody has chosen one.
@@ -135,7 +164,7 @@ class BestCheckpoint(ModelCheckpoint):
         )
 
 
-class LastCheckpoint(ModelCheckpoint):
+class LastCheckpoint(Kept):
     """Keeps `last.ckpt` to go on from: after each epoch, every few minutes, and on a signal.
 
     The one before it is kept as `previous.ckpt`, in case a disk or a hand damages the last.
@@ -145,7 +174,7 @@ class LastCheckpoint(ModelCheckpoint):
     ones.
 
     Args:
-        directory: where `last.ckpt` is put.
+        run: whose `last.ckpt` it is.
         every_n_minutes: write it in the middle of an epoch, too, when so much time has passed since
             it was last written.
 
@@ -153,14 +182,8 @@ class LastCheckpoint(ModelCheckpoint):
         seconds: time spent in training so far, over all sittings.
     """
 
-    def __init__(self, directory: Path, *, every_n_minutes: float) -> None:
-        super().__init__(
-            dirpath=directory,
-            filename="last",
-            monitor=None,
-            auto_insert_metric_name=False,
-            enable_version_counter=False,
-        )
+    def __init__(self, run: RunDirectory, *, every_n_minutes: float) -> None:
+        super().__init__(run, "last")
         self.every_n_minutes = every_n_minutes
         self._seconds_before = 0.0
         self._started: float | None = None

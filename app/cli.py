@@ -36,7 +36,7 @@ from app.nonfinite import FiniteLoss, OnNonFinite
 from app.parser import Parser
 from app.random_state import RandomState
 from app.record import Recorder, RunLogger
-from app.report import table
+from app.report import notes, table
 from app.run_directory import RunDirectory
 from app.terminal import harmless
 from app.trainer import RobustTrainer
@@ -210,16 +210,10 @@ class RobustCLI(LightningCLI):
 
     def _run_to_evaluate(self) -> RunDirectory:
         self.plan = resume.Plan(())
-        if self.checkpoint is None:
-            name = run_directory.named(str(self.subcommand), self.run_name_given)
-            run = run_directory.existing(self.runs, name)
-            self.checkpoint = run.chosen
-        elif self.run_name_given is None:
-            run = run_directory.of_checkpoint(self.checkpoint) or self._fresh_run()
-        else:
-            run = RunDirectory(self.runs / self.run_name_given)
-            if run.begun:
-                resume.check_belongs(run, self.checkpoint)
+        found, self.checkpoint = resume.evaluated(
+            str(self.subcommand), self.runs, self.run_name_given, self.checkpoint, begins=True
+        )
+        run = found or self._fresh_run()
         if run.begun:
             parts = ("model", "data")
             resume.check_same(
@@ -275,10 +269,9 @@ class RobustCLI(LightningCLI):
             callbacks.append(LearningRates())
         if config["enable_checkpointing"] is not False:
             minutes = float(self._get(self.config_init, "checkpoint_every_n_minutes"))
-            directory = self.run.checkpoints.absolute()
             callbacks += [
-                BestCheckpoint(directory, monitor=settings.monitor, mode=settings.mode),
-                LastCheckpoint(directory, every_n_minutes=minutes),
+                BestCheckpoint(self.run, monitor=settings.monitor, mode=settings.mode),
+                LastCheckpoint(self.run, every_n_minutes=minutes),
             ]
             plugins = config["plugins"] or []
             plugins = list(plugins) if isinstance(plugins, Sequence) else [plugins]
@@ -322,7 +315,10 @@ class RobustCLI(LightningCLI):
                 process.kill()
             raise
         if first_process() and not dry(self.trainer):
-            results = self.run.results()
+            files = self.recorder.files
+            results = files.results()
             report = table(results) if results is not None else ""
             print(getattr(self.trainer, "report", None) or harmless(report))
-            print(harmless(f"\n{self.run.path}"))
+            if results is not None and (said := notes(results)):
+                print(harmless(f"\n{said}"))
+            print(harmless(f"\n{files.path}"))

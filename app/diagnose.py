@@ -1,6 +1,7 @@
 """`python -m app diagnose`: what the robustness of a trained model rests on."""
 
 import argparse
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,7 +9,11 @@ from app import run_directory
 from app.devices import torch_device
 from app.diagnosis import measure, read
 from app.diagnosis_report import table, write
+from app.resume import evaluated
 from app.run_directory import RunDirectory
+from app.weights import shelf, unfinished, weights_of
+
+log = logging.getLogger(__name__)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -32,14 +37,20 @@ def main(argv: Sequence[str]) -> int:
         raise ValueError(msg)
     runs, device = Path(args.runs_dir), torch_device(args.device)
     run, checkpoint = _run(runs, args.run, args.ckpt_path)
+    files = run if checkpoint == run.chosen else shelf(run, weights_of(checkpoint))
     others = [run_directory.existing(runs, name) for name in dict.fromkeys(args.against)]
-    records = read(run, args.recipe, samples=args.samples)
+    for measured in (checkpoint, *(other.chosen for other in others)):
+        if (said := unfinished(measured)) is not None:
+            log.warning("%s", said)
+    # Of an attack on these weights, or else on those that are the run's.
+    attacked = files if (files.path / "attacks" / f"{args.recipe}.jsonl").is_file() else run
+    records = read(attacked, args.recipe, samples=args.samples)
     # Before the first model is measured, which may take minutes.
     texts = [
         records if args.same_texts else read(o, args.recipe, samples=args.samples) for o in others
     ]
     first = measure(
-        checkpoint, run, records, pooling=args.pooling, batch_size=args.batch_size, device=device
+        checkpoint, files, records, pooling=args.pooling, batch_size=args.batch_size, device=device
     )
     rest = [
         measure(
@@ -52,9 +63,9 @@ def main(argv: Sequence[str]) -> int:
         )
         for other, theirs in zip(others, texts, strict=True)
     ]
-    write(run, args.recipe, [first, *rest])
+    write(files, args.recipe, [first, *rest])
     print(table([first, *rest]))
-    print(f"\n{run.path / 'diagnostics.json'}, {run.path / 'layer_similarity.png'}")
+    print(f"\n{files.path / 'diagnostics.json'}, {files.path / 'layer_similarity.png'}")
     return 0
 
 
@@ -115,14 +126,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(runs: Path, name: str | None, ckpt_path: str | None) -> tuple[RunDirectory, Path]:
     """The run, and the checkpoint to measure."""
-    if ckpt_path is None:
-        run = run_directory.existing(runs, run_directory.named("diagnose", name))
-        return run, run.chosen
-    checkpoint = Path(ckpt_path)
-    if name is not None:
-        return run_directory.existing(runs, name), checkpoint
-    home = run_directory.of_checkpoint(checkpoint)
-    if home is None:
+    run, checkpoint = evaluated("diagnose", runs, name, ckpt_path)
+    if run is None:
         msg = f"got {ckpt_path}, which lies in no run, expected --run NAME with records of attacks"
         raise ValueError(msg)
-    return home, checkpoint
+    return run, checkpoint

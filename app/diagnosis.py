@@ -13,7 +13,7 @@ import torch
 import lit_modules
 from app.attack_files import AttackFiles
 from app.run_directory import RunDirectory
-from app.session import digest
+from app.weights import Weights, weights_of
 from attacks.goals import Score
 from attacks.recipes import RECIPES
 from attacks.records import AttackRecord, from_line
@@ -75,7 +75,7 @@ class Diagnosis:
     Attributes:
         run: its name.
         method: its class.
-        checkpoint: file of its weights.
+        weights: its weights.
         texts: whose records its texts are from.
         pooling: which vector stands for a text.
         distances: of the clean texts.
@@ -86,7 +86,7 @@ class Diagnosis:
 
     run: str
     method: str
-    checkpoint: str
+    weights: Weights
     texts: Records
     pooling: Pooling
     distances: DistanceSummary
@@ -99,7 +99,8 @@ class Diagnosis:
         return {
             "run": self.run,
             "method": self.method,
-            "checkpoint": self.checkpoint,
+            "checkpoint": self.weights.file,
+            "weights": self.weights.about(),
             "texts_of": self.texts.run.name,
             "records": len(self.texts.records),
             "words_changed": self.texts.words_changed,
@@ -209,8 +210,9 @@ def measure(
             classified rightly.
     """
     model = lit_modules.load(checkpoint).to(device)
+    weights = weights_of(checkpoint)
     known = texts.about.get("checkpoint")
-    if texts.run.path == run.path and known not in (None, "none", digest(checkpoint)):
+    if texts.run.name == run.name and known not in (None, "none", weights.checkpoint):
         log.warning("%s was made against another checkpoint than %s", texts.recipe, checkpoint)
     if pooling is None:
         pooling = model.plain.pooling if isinstance(model.plain, UniBERT) else "mean"
@@ -220,7 +222,7 @@ def measure(
     return Diagnosis(
         run=run.name,
         method=type(model).__name__,
-        checkpoint=checkpoint.name,
+        weights=weights,
         texts=texts,
         pooling=pooling,
         distances=DistanceSummary.of(boundary_distances(logits, labels)),

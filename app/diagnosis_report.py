@@ -47,6 +47,7 @@ def write(run: RunDirectory, recipe: str, found: Sequence[Diagnosis]) -> None:
         y_label="cosine similarity, mean ± std",
         title=f"Activations before and after {recipe}",
         reference="two different clean texts",
+        about="; ".join(f"{one.run}: {one.weights}" for one in found),
     )
     writer = SummaryWriter(str(run.path))
     tag, moments = f"diagnostics/{recipe}", first.similarities["all"]
@@ -90,7 +91,7 @@ def table(found: Sequence[Diagnosis]) -> str:
         distances, texts = one.distances, one.texts
         counts = {kind: moments.count for kind, moments in one.similarities.items()}
         lines += [
-            f"\n{one.label()}: {one.method}, {one.checkpoint}",
+            f"\n{one.label()}: {one.method}, {one.weights.file}",
             f"distance to the boundary, {distances.count} of {len(texts.records)} clean texts: "
             f"mean {distances.mean:.4g}, variance {distances.variance:.4g}, "
             f"d_s {_number(distances.normalized)}, mean/std {_number(distances.ratio)}",

@@ -72,6 +72,7 @@ def error_bars(
     y_label: str = "",
     title: str = "",
     reference: str = "",
+    about: str | None = None,
 ) -> "Figure":
     """Lines with error bars over a common axis.
 
@@ -84,6 +85,7 @@ def error_bars(
         y_label: the same for the y axis.
         title: above the figure.
         reference: what the thin lines are, in the legend.
+        about: see `save`.
 
     Returns:
         The figure, for TensorBoard.
@@ -124,7 +126,7 @@ def error_bars(
         if len(series) > 1 or series[0].name:
             axes.legend()
         if path is not None:
-            save(figure, path)
+            save(figure, path, about)
     return figure
 
 
@@ -208,8 +210,13 @@ def grouped_bars(
     return figure
 
 
-def save(figure: "Figure", path: Path) -> None:
+def save(figure: "Figure", path: Path, about: str | None = None) -> None:
     """Write a figure as PNG, wholly or not at all; the same figure gives the same bytes.
+
+    Args:
+        figure: the figure.
+        path: the file.
+        about: what is written into the file as its description.
 
     Raises:
         OSError: the file cannot be written.
@@ -218,7 +225,8 @@ def save(figure: "Figure", path: Path) -> None:
 
     with atomic.replacing(path) as stream, _any_sign():
         # Otherwise it names the version of the library that drew it.
-        FigureCanvasAgg(figure).print_png(stream, metadata={"Software": None})  # type: ignore[no-untyped-call] # has no annotations
+        metadata = {"Software": None, **({} if about is None else {"Description": about})}
+        FigureCanvasAgg(figure).print_png(stream, metadata=metadata)  # type: ignore[no-untyped-call] # has no annotations
 
 
 def pixels(figure: "Figure") -> NDArray[np.uint8]:

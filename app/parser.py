@@ -9,12 +9,16 @@ from pytorch_lightning.cli import LightningArgumentParser
 _KEY = re.compile(r'Parser key "(?P<key>.+?)":')
 _CLASS = re.compile(r"Problem with given class_path '(?P<path>.+)':")
 _WANTED = re.compile(r"Expected an? (?P<type>.+?)(?:\. Got value: (?P<value>.*))?")
-_GIVEN = re.compile(r"Given value: (?P<value>.*)")
+_GIVEN = re.compile(r"Given value:(?: (?P<value>.*))?")
+_REQUIRED = re.compile(r".*following arguments are required: (?P<names>.+)")
+_OBJECT = re.compile(r"Namespace\(class_path='(?P<path>.+?)'.*")
 _OPTION = re.compile(r"Option '(?P<name>.+)' is not accepted")
 _RESTRICTED = re.compile(
     r"Not of type (?P<type>\w+): (?:(?P<value>.+) does not conform to restriction |"
     r"does not match regular expression )?(?P<rule>.*)"
 )
+_RULES = {"RunName": "letters, digits and . _ @ + = -, a letter or a digit first"}
+"""Restrictions in words, where the type's own are a regular expression."""
 _PLAIN = {"float": "a number", "int": "a whole number", "bool": "true or false", "str": "a text"}
 _FRAME = ("Does not validate against", "Subtypes: ", "Errors:", "Given value type: ")
 
@@ -46,7 +50,7 @@ def plain(message: str) -> str:
     """
     keys: list[str] = []
     wanted: list[str] = []
-    owner, value = "", None
+    owner, required, value = "", "", None
     for line in message.splitlines():
         text = line.strip().removeprefix("- ")
         if found := _KEY.match(text):
@@ -62,12 +66,18 @@ def plain(message: str) -> str:
             wanted.append(_name(found["type"]))
             value = found["value"] or value
         elif found := _GIVEN.fullmatch(text):
-            value = value or found["value"]
+            value = found["value"] or "''" if value is None else value
         elif found := _RESTRICTED.fullmatch(text):
-            wanted.append(f"{found['type']} ({found['rule']})")
+            wanted.append(f"{found['type']} ({_RULES.get(found['type'], found['rule'])})")
             value = found["value"] or value
+        elif found := _REQUIRED.fullmatch(text):
+            required = found["names"]
         elif text and not text.startswith(_FRAME):
             wanted.append(text)
+    if keys and value is not None and required and (found := _OBJECT.fullmatch(value)):
+        key, name = ".".join(keys), found["path"].rsplit(".", 1)[-1]
+        first = required.split(",")[0].strip()
+        return f"got --{key} {name} without {required}, expected --{key}.{first} as well"
     if not keys or value is None:
         return " ".join(message.split())
     expected = " or ".join(dict.fromkeys(one for one in wanted if one != "NoneType"))

@@ -1,5 +1,6 @@
 """Keeps the run directory and TensorBoard up to date while the trainer works."""
 
+import logging
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,9 +14,17 @@ from torch import Tensor
 from app import results
 from app.distributed import dry
 from app.results import Results
+from app.resume import with_additions
 from app.run_directory import RunDirectory
 from app.session import digest
+from app.stand_in import WholeSplit
+from app.weights import Weights, keep_apart, shelf, unfinished, weights_of
+from datamodules import TextDataModule
+from datamodules.base import Split
+from datamodules.examples import fingerprint
 from lit_modules import Classifier
+
+log = logging.getLogger(__name__)
 
 
 def final(module: pl.LightningModule) -> dict[str, str]:
@@ -95,6 +104,11 @@ class Recorder(pl.Callback):
         seed: the seed of the run.
         reopened: whether a finished run is trained further.
         checkpoint: what is evaluated, if it is no training.
+
+    Attributes:
+        files: where the outcome of the evaluation is kept: the run, or its folder for these
+            weights.
+        weights: what is evaluated; None while a run is trained.
     """
 
     def __init__(
@@ -111,6 +125,43 @@ class Recorder(pl.Callback):
         self.seed = seed
         self.reopened = reopened
         self.checkpoint = checkpoint
+        self.files = run
+        self.weights: Weights | None = None
+        self._rows: dict[str, str] = {}
+
+    def measure(self, checkpoint: str | Path | None) -> None:
+        """Begin an evaluation: find out what it is about, and where its outcome is kept.
+
+        Args:
+            checkpoint: what is evaluated; None for the weights as they are.
+        """
+        self.files, self.weights = self.run, None
+        if checkpoint is not None:
+            self.weights = weights_of(Path(checkpoint))
+            self.files = shelf(self.run, self.weights)
+            if (said := unfinished(Path(checkpoint))) is not None:
+                log.warning("%s", said)
+
+    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        """Set aside what is about other weights or rows than those that are evaluated now.
+
+        Lightning calls this after the corpus is set up.
+        """
+        if stage == "fit" or dry(trainer):
+            return
+        if not trainer.is_global_zero:
+            return
+        self._rows = _rows(trainer, stage)
+        if not self.run.begun:
+            return
+        if self.weights is not None:
+            keep_apart(self.files, self.weights)
+        label = "rows" if self.weights is None else f"{self.weights.label}-rows"
+        for about in results.about_stages(self.files.results()):
+            other = about.get("rows", {})
+            if any(other.get(split, rows) != rows for split, rows in self._rows.items()):
+                self.files.set_aside(label)
+                break
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Begin the run, or go on with it."""
@@ -135,12 +186,19 @@ class Recorder(pl.Callback):
         """Let others train the run."""
         self.run.unlock()
 
-    def keep_config(self, trainer: pl.Trainer) -> None:
-        """Store the settings of a run that is begun by an evaluation, once that has succeeded."""
-        if trainer.is_global_zero and not self.run.begun:
+    def keep_config(self) -> None:
+        """Store the settings of a run that is begun by an evaluation, once that has succeeded.
+
+        A run that had no test file gets the one that it has been evaluated on.
+        """
+        if not self.run.begun:
             if self.checkpoint is not None:
                 self.run.write_source(digest(self.checkpoint), self.checkpoint)
             self.run.write_config(self.config)
+            return
+        stored = self.run.config()
+        if (completed := with_additions(stored, self.config)) != stored:
+            self.run.write_config(completed)
 
     def finish(
         self,
@@ -150,6 +208,7 @@ class Recorder(pl.Callback):
         stage: str,
         metrics: Mapping[str, float],
         seconds: float,
+        about: Mapping[str, Any] | None = None,
     ) -> Results | None:
         """Record the end of a stage; returns all results on the first process.
 
@@ -159,10 +218,11 @@ class Recorder(pl.Callback):
             stage: its name.
             metrics: by name.
             seconds: that it took.
+            about: settings that the metrics depend on, besides those of the run.
         """
         if not trainer.is_global_zero:
             return None
-        self.keep_config(trainer)
+        self.keep_config()
         corpus = getattr(trainer.datamodule, "corpus", "unknown")  # type: ignore[attr-defined] # set by a connector
         identity = {
             "run": self.run.name,
@@ -172,9 +232,20 @@ class Recorder(pl.Callback):
         }
         if isinstance(module, Classifier) and module.no_certificate is not None:
             identity["no_certificate"] = module.no_certificate
+        files, whole = self.run, dict(about or {})
+        if stage != "fit":
+            files = self.files
+            whole = {**({} if self.weights is None else self.weights.about()), **whole}
+            whole["rows"] = self._rows
         merged = results.merge(
-            self.run.results_path, stage, identity=identity, metrics=dict(metrics), seconds=seconds
+            files.results_path,
+            stage,
+            identity=identity,
+            metrics=dict(metrics),
+            seconds=seconds,
+            about=whole,
         )
+        self._look_again()
         known = final(module)
         found = {name: metrics[source] for name, source in known.items() if source in metrics}
         for logger in trainer.loggers:
@@ -182,6 +253,27 @@ class Recorder(pl.Callback):
                 logger.log_metrics(found, trainer.global_step)
                 logger.save()
         return merged
+
+    def _look_again(self) -> None:
+        """Set the outcome aside where a training has replaced the weights in the meantime."""
+        if self.weights is None or self.files.path != self.run.path:
+            return
+        self.files = shelf(self.run, self.weights)
+        if self.files.path != self.run.path:
+            self.run.set_aside(self.weights.label)
+
+
+def _rows(trainer: pl.Trainer, stage: str) -> dict[str, str]:
+    """Digest of the rows that are evaluated, by what is read of them."""
+    corpus: Any = trainer.datamodule  # type: ignore[attr-defined] # set by a connector
+    if isinstance(corpus, WholeSplit):
+        return {corpus.split: fingerprint(corpus.source.examples(corpus.split))}
+    if not isinstance(corpus, TextDataModule):
+        return {}
+    split: Split = "validation" if stage == "validate" else "test"
+    # To predict, rows without label are read as well, which are no part of a test.
+    key = "predict" if stage == "predict" else split
+    return {key: fingerprint(corpus.examples(split))}
 
 
 def _undecided(logger: Any, module: pl.LightningModule) -> tuple[dict[str, float], ...]:

@@ -38,10 +38,12 @@ class Records:
 
     Args:
         path: the outcome; None keeps everything in memory.
+        stamp: what each line of the outcome says besides its record.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, *, stamp: Mapping[str, Any] | None = None) -> None:
         self.path = path
+        self._stamp = dict(stamp or {})
         self._about: Any = None
         self._mine: dict[int, Record] = {}
         self._done: frozenset[int] = frozenset()
@@ -138,7 +140,7 @@ class Records:
             by_sample.setdefault(int(record["sample_id"]), record)
         merged = [by_sample[sample] for sample in sorted(by_sample)]
         if self.path is not None and self._trainer.is_global_zero:
-            atomic.write_lines(self.path, merged)
+            atomic.write_lines(self.path, ({**record, **self._stamp} for record in merged))
         if self._part is not None:
             self._part.close()
         gather(self._trainer, [None])  # the outcome stands; now the parts may go

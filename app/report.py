@@ -44,6 +44,28 @@ def _certified(metrics: Mapping[str, float | None]) -> dict[str, str]:
     return named
 
 
+def notes(results: Results) -> str:
+    """What has to be known beside the figures: of which weights they are, and of what part.
+
+    Args:
+        results: content of the `results.json`.
+
+    Returns:
+        Lines; an empty text where there is nothing to say.
+    """
+    stages: dict[str, list[str]] = {}
+    for stage, about in results.get("about", {}).items():
+        if about.get("training_ended") is False:
+            where = f"epoch {about['epoch']}, step {about['step']}"
+            line = f"measured before the training had ended ({about['file']}: {where})"
+            stages.setdefault(line, []).append(stage)
+        for name, limit in about.items():
+            if name.startswith("limit_"):
+                line = f"measured on a part of the split (--trainer.{name} {limit})"
+                stages.setdefault(line, []).append(stage)
+    return "\n".join(f"{', '.join(which)}: {line}" for line, which in stages.items())
+
+
 def table(results: Results) -> str:
     """What a run has measured, as aligned text.
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from pydoc import locate
@@ -9,7 +10,7 @@ from typing import Any
 
 from app.early_stopping import LIGHTNING_EPOCHS, stopped_early
 from app.results import Stage
-from app.run_directory import RunDirectory, of_checkpoint
+from app.run_directory import RunDirectory, existing, named, of_checkpoint
 from app.session import digest
 from lit_modules import CheckpointError, Classifier, TextModule, read_checkpoint
 
@@ -29,6 +30,8 @@ HARMLESS = {
 }
 # A training step sees a batch: its size is part of the training.
 HARMLESS_IN_FIT = HARMLESS - {"data.init_args.batch_size"}
+# What a run may be told later: nothing that was trained or measured before depended on it.
+ADDITIONS = ("data.init_args.test",)
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,9 @@ def check_same(
     different = [
         f"{name.replace('.init_args', '')}: {before[name]!r} in the run, {now.get(name)!r} given"
         for name in before
-        if before[name] != now.get(name) and name not in harmless
+        if before[name] != now.get(name)
+        and name not in harmless
+        and not (name in ADDITIONS and before[name] is None)
     ]
     if different:
         # An evaluation has its weights from the run, and another run has others.
@@ -94,6 +99,56 @@ def check_same(
             f"repeat its settings, or {other}"
         )
         raise ValueError(msg)
+
+
+def with_additions(stored: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """The stored settings, with what was absent there and is given now of `ADDITIONS`."""
+    completed = deepcopy(stored)
+    before, now = dict(_leaves(stored)), dict(_leaves(config))
+    for name in ADDITIONS:
+        if name in before and before[name] is None and now.get(name) is not None:
+            *path, last = name.split(".")
+            inner = completed
+            for key in path:
+                inner = inner[key]
+            inner[last] = now[name]
+    return completed
+
+
+def evaluated(
+    command: str,
+    runs: Path,
+    name: str | None,
+    ckpt_path: str | Path | None,
+    *,
+    begins: bool = False,
+) -> tuple[RunDirectory | None, Path]:
+    """Find the run that an evaluation is about, and the checkpoint that it measures.
+
+    Args:
+        command: for a message.
+        runs: the directory of all runs.
+        name: the run's, if it is given.
+        ckpt_path: the checkpoint, if it is given.
+        begins: whether a name that no run has yet, and a checkpoint, begin one.
+
+    Returns:
+        The run; None for a checkpoint alone that lies in no run.
+
+    Raises:
+        FileNotFoundError: there is no such run.
+        ValueError: neither is given, or a checkpoint that is not of the run.
+    """
+    if ckpt_path is None:
+        run = existing(runs, named(command, name))
+        return run, run.chosen
+    checkpoint = Path(ckpt_path)
+    if name is None:
+        return of_checkpoint(checkpoint), checkpoint
+    run = RunDirectory(runs / name) if begins else existing(runs, name)
+    if run.begun:
+        check_belongs(run, checkpoint)
+    return run, checkpoint
 
 
 def check_belongs(run: RunDirectory, checkpoint: Path) -> None:

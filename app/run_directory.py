@@ -2,6 +2,7 @@
 
 import datetime
 import fcntl
+import logging
 import os
 from pathlib import Path
 from typing import IO, Any
@@ -9,9 +10,25 @@ from typing import IO, Any
 import yaml
 
 from app import atomic
-from app.results import Results, Stage
+from app.results import Results, Stage, only_fit
 from app.results import read as read_results
+from app.results import write as write_results
 
+log = logging.getLogger(__name__)
+
+MEASURED = (
+    "certificates.jsonl",
+    "printed_*.jsonl",
+    "pgd.jsonl",
+    "predictions.jsonl",
+    "attacks",
+    "diagnostics.json",
+    "layer_similarity.png",
+    "attention.png",
+)
+"""What evaluations write of the weights that they measure, besides `results.json`."""
+OTHERS = "others"
+"""Folder of a run with what is about other weights or rows; no run has it for its parent's name."""
 NAME_VARIABLE = "STEADFAST_RUN_NAME"
 """Environment variable by which the first process tells the ones it starts the name of the run."""
 
@@ -20,7 +37,9 @@ class RunDirectory:
     """The files of one run.
 
     `config.yaml` (the settings), `checkpoints/` with `best.ckpt`, `last.ckpt` and `previous.ckpt`,
-    TensorBoard's event files, `results.json`, `certificates.jsonl` and `predictions.jsonl`.
+    TensorBoard's event files, and what was measured: `results.json`, `certificates.jsonl` and the
+    like. All that was measured is about the chosen checkpoint; what is about other weights lies in
+    `others/`, a folder for each.
 
     Args:
         path: the directory; its last part is the name of the run.
@@ -33,7 +52,7 @@ class RunDirectory:
     @property
     def name(self) -> str:
         """Name of the run."""
-        return self.path.name
+        return (self.path.parents[1] if self.path.parent.name == OTHERS else self.path).name
 
     @property
     def config_path(self) -> Path:
@@ -123,6 +142,48 @@ class RunDirectory:
     def write_source(self, digest: str, checkpoint: Path) -> None:
         """Store it, as `sha256sum` does."""
         atomic.write_text(self.source_path, f"{digest}  {checkpoint.absolute()}\n")
+
+    def apart(self, label: str) -> "RunDirectory":
+        """Where figures lie that are about other weights or rows than those of the run itself."""
+        return RunDirectory(self.path / OTHERS / label)
+
+    def measured(self) -> list[Path]:
+        """What evaluations have left here, `results.json` among it where it holds their figures."""
+        found = [path for pattern in MEASURED for path in sorted(self.path.glob(pattern))]
+        results = self.results()
+        stages = set() if results is None else set(results["seconds"]) - {"fit"}
+        return [*found, self.results_path] if stages else found
+
+    def set_aside(self, label: str, *, only: str | None = None) -> None:
+        """Move all of that into a folder of its own; what `results.json` says of the fit stays.
+
+        Nothing is ever deleted or overwritten.
+
+        Args:
+            label: of the folder; a number follows where there is one of that name.
+            only: the file that is moved; all if not given.
+        """
+        found = [path for path in self.measured() if only in (None, path.name)]
+        if not found:
+            return
+        folder, count = self.apart(label).path, 1
+        while folder.exists():
+            count += 1
+            folder = self.apart(f"{label}_{count}").path
+        folder.mkdir(parents=True)
+        results = self.results()
+        if results is not None and self.results_path in found:
+            # The copy first: who is killed here has a figure in two places, not in none.
+            write_results(folder / self.results_path.name, results)
+            write_results(self.results_path, only_fit(results))
+        for path in found:
+            if path != self.results_path:
+                path.rename(folder / path.name)
+        log.warning(
+            "set aside in %s: %s, measured otherwise than what is filed from here on",
+            folder,
+            ", ".join(path.name for path in found),
+        )
 
     def results(self) -> Results | None:
         """Numbers of the finished stages, or None if there are none."""

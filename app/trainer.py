@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,6 +30,13 @@ from lit_modules import Classifier, TextModule
 
 log = logging.getLogger(__name__)
 
+_LIMITS: dict[Stage, str] = {
+    "validate": "limit_val_batches",
+    "test": "limit_test_batches",
+    "certify": "limit_test_batches",
+    "certify_paper": "limit_test_batches",
+    "predict": "limit_predict_batches",
+}
 RADII = (0.0, 0.25, 0.5, 1.0, 2.0)
 T = TypeVar("T")
 
@@ -115,6 +123,7 @@ class RobustTrainer(pl.Trainer):
             datamodule: the corpus.
             weights_only: see Lightning; checkpoints with code in them are never loaded.
         """
+        self._measure(ckpt_path)
         return self._evaluate(
             "validate",
             "val/",
@@ -156,19 +165,18 @@ class RobustTrainer(pl.Trainer):
             pgd_restarts: how often the attack is begun, first at the text and then at random
                 points.
         """
+        attack: PGD | None = PGD(
+            epsilon=pgd_epsilon, steps=pgd_steps, step_size=pgd_step_size, restarts=pgd_restarts
+        )
+        # A perturbation of a text changes its class; the other tasks have none.
+        if pgd_epsilon == 0 or _task(datamodule) != "classification":
+            attack = None
         if isinstance(model, Classifier):
-            attack = PGD(
-                epsilon=pgd_epsilon,
-                steps=pgd_steps,
-                step_size=pgd_step_size,
-                restarts=pgd_restarts,
-            )
-            # A perturbation of a text changes its class; the other tasks have none.
-            wanted = pgd_epsilon > 0 and _task(datamodule) == "classification"
-            model.test_attack = attack if wanted else None
-        attacked = isinstance(model, Classifier) and model.test_attack is not None
+            model.test_attack = attack
+        attacked = isinstance(model, Classifier) and attack is not None
+        self._measure(ckpt_path)
         with self._recording(AttackWriter, "pgd.jsonl", wanted=attacked):
-            return self._evaluate(
+            outcome = self._evaluate(
                 "test",
                 "test/",
                 model,
@@ -177,7 +185,12 @@ class RobustTrainer(pl.Trainer):
                     model, dataloaders, path, verbose, datamodule, True if path else weights_only
                 ),
                 settings={"test/pgd_epsilon": pgd_epsilon} if attacked else {},
+                about={"pgd": asdict(attack) if attacked and attack is not None else None},
             )
+        if not attacked and self._files is not None and self.is_global_zero:
+            # Of an attack whose figure stands here no longer.
+            self._files.set_aside("pgd", only="pgd.jsonl")
+        return outcome
 
     def certify(
         self,
@@ -203,12 +216,14 @@ class RobustTrainer(pl.Trainer):
         """
         check_radii(radii)
         require_classifier(model, "certify")
-        run, about = self._kept, None
+        self._measure(ckpt_path)
+        files, about = self._files, None
         # A part of the split is another part for another batch size: that is not taken up again.
         if ckpt_path and Path(ckpt_path).is_file() and self.limit_test_batches == 1.0:
             settings = {"bound": bound, "precision": self.precision, "program": line()}
             about = {"checkpoint": digest(ckpt_path), **settings}
-        with closing(Records(run.certificates(bound) if run else None)) as records:
+        path = files.certificates(bound) if files else None
+        with closing(Records(path, stamp=self._stamp)) as records:
             evaluator = CertifyEvaluator(
                 model, bound=bound, radii=radii, records=records, about=about
             )
@@ -226,7 +241,12 @@ class RobustTrainer(pl.Trainer):
                 )
 
             return self._evaluate(
-                evaluator.stage, f"{evaluator.stage}/", model, ckpt_path, evaluate
+                evaluator.stage,
+                f"{evaluator.stage}/",
+                model,
+                ckpt_path,
+                evaluate,
+                about={"bound": bound, "radii": radii},
             )
 
     def attack(
@@ -246,6 +266,7 @@ class RobustTrainer(pl.Trainer):
             settings: which attacks, on what, and at what cost.
         """
         require_classifier(model, "attack")
+        self._measure(ckpt_path)
         settings = settings or AttackSettings()
         found = attack(self, model, datamodule, ckpt_path, settings, recorder=self.recorder)
         self.report = found.report
@@ -275,15 +296,24 @@ class RobustTrainer(pl.Trainer):
         """
         if isinstance(model, TextModule):
             require_classifier(model, "predict")
-        recorder = None if self._kept is None else self.recorder
-        return_predictions = return_predictions if recorder is None else False
-        writing = self._recording(PredictionWriter, "predictions.jsonl")
-        with writing, session(self, model, ckpt_path) as path:
-            safe = True if path else weights_only
-            found = super().predict(model, dataloaders, datamodule, return_predictions, path, safe)
-        if recorder is not None:
-            recorder.keep_config(self)
-        return found
+        if self._files is not None:
+            return_predictions = False
+        self._measure(ckpt_path)
+        with self._recording(PredictionWriter, "predictions.jsonl"):
+            return self._evaluate(
+                "predict",
+                "predict/",
+                model,
+                ckpt_path,
+                lambda path: super(RobustTrainer, self).predict(
+                    model,
+                    dataloaders,
+                    datamodule,
+                    return_predictions,
+                    path,
+                    True if path else weights_only,
+                ),
+            )
 
     def train(
         self,
@@ -318,8 +348,20 @@ class RobustTrainer(pl.Trainer):
         check_radii(radii)
         certified = isinstance(model, Classifier) and _task(datamodule) == "classification"
         stages = tuple(s for s in self.stages if s != "certify" or certified)
+        if self.limit_test_batches == 0:
+            stages = tuple(s for s in stages if s == "fit")
+        # What would stop a later stage is found before the first one, which may take days.
         if "certify" in stages and isinstance(model, Classifier) and model.no_certificate is None:
             self._require_full_precision()
+        if "test" in stages:
+            PGD(
+                epsilon=pgd_epsilon,
+                steps=pgd_steps,
+                step_size=pgd_step_size,
+                restarts=pgd_restarts,
+            )
+        if isinstance(datamodule, TextDataModule):
+            datamodule.read_ahead = "test" in stages or "certify" in stages
         if "fit" in stages:
             self.fit(model, datamodule=datamodule, ckpt_path=ckpt_path)
         best = self._best()
@@ -337,19 +379,34 @@ class RobustTrainer(pl.Trainer):
             self.certify(model, datamodule, best, radii=radii)
 
     @property
-    def _kept(self) -> RunDirectory | None:
-        """Where the outcome is kept, if it is."""
-        return None if self.recorder is None or self.fast_dev_run else self.recorder.run
+    def _files(self) -> RunDirectory | None:
+        """Where the outcome of an evaluation is kept, if it is."""
+        return None if self.recorder is None or self.fast_dev_run else self.recorder.files
+
+    @property
+    def _stamp(self) -> dict[str, str]:
+        """What a line of an outcome says of the weights."""
+        weights = None if self.recorder is None else self.recorder.weights
+        return {} if weights is None else {"checkpoint": weights.stamp}
+
+    def _measure(self, checkpoint: str | Path | None) -> None:
+        """Begin an evaluation of a checkpoint.
+
+        Raises:
+            CheckpointError: it is missing or damaged.
+        """
+        if self.recorder is not None and not self.fast_dev_run:
+            self.recorder.measure(checkpoint)
 
     @contextmanager
     def _recording(
         self, writer: Callable[[Records], pl.Callback], name: str, *, wanted: bool = True
     ) -> Iterator[None]:
         """Let a callback write a file of the run inside the block, if there is a run."""
-        if self._kept is None or not wanted:
+        if self._files is None or not wanted:
             yield
             return
-        with closing(Records(self._kept.path / name)) as records:
+        with closing(Records(self._files.path / name, stamp=self._stamp)) as records:
             callback = writer(records)
             self.callbacks.insert(0, callback)
             try:
@@ -359,11 +416,11 @@ class RobustTrainer(pl.Trainer):
 
     def _best(self) -> Path | None:
         """The checkpoint that is tested after a fit; None for the weights as they are."""
-        run = self._kept
-        if run is None:
+        if self.recorder is None or self.fast_dev_run:
             return None
         # Without validation there is no best, and without checkpoints there is none at all.
-        return next((path for path in (run.best, run.last) if path.is_file()), None)
+        chosen = self.recorder.run.chosen
+        return chosen if chosen.is_file() else None
 
     def _evaluate(
         self,
@@ -374,12 +431,20 @@ class RobustTrainer(pl.Trainer):
         evaluate: Callable[[str | None], T],
         *,
         settings: dict[str, float] | None = None,
+        about: dict[str, Any] | None = None,
     ) -> T:
         started = time.monotonic()
+        limit = getattr(self, _LIMITS[stage])
+        if limit == 0:
+            msg = f"got --trainer.{_LIMITS[stage]} 0, expected it to be left out"
+            raise ValueError(msg)
         with session(self, model, ckpt_path) as path:
             outcome = evaluate(path)
         metrics = numbers(self.callback_metrics, prefix) | (settings or {})
-        self._finish(stage, model, metrics, time.monotonic() - started)
+        # Of batches, Lightning takes 1 for one and 1.0 for all.
+        part = {} if isinstance(limit, float) and limit == 1 else {_LIMITS[stage]: limit}
+        whole = {**(about or {}), "precision": str(self.precision), **part}
+        self._finish(stage, model, metrics, time.monotonic() - started, whole)
         return outcome
 
     def _finish(
@@ -388,9 +453,12 @@ class RobustTrainer(pl.Trainer):
         model: pl.LightningModule | None,
         metrics: dict[str, float],
         seconds: float,
+        about: dict[str, Any] | None = None,
     ) -> None:
         if self.recorder is not None and model is not None and not self.fast_dev_run:
-            self.recorder.finish(self, model, stage=stage, metrics=metrics, seconds=seconds)
+            self.recorder.finish(
+                self, model, stage=stage, metrics=metrics, seconds=seconds, about=about
+            )
 
     def _require_full_precision(self) -> None:
         if self.precision not in ("32-true", "64-true"):

@@ -54,6 +54,10 @@ class TextDataModule(Splits):
             label): `stop` the run naming them, or `skip` them and report how many.
         seed: of the order of training batches; that of `seed_everything` if not given.
         limit_train: train on this many texts only, chosen by the seed; all if not given.
+
+    Attributes:
+        read_ahead: whether setting up a fit also reads the test split and wants labels of it: where
+            a test follows, what is wrong with that is found before the training.
     """
 
     task: TaskName = "classification"
@@ -99,6 +103,7 @@ class TextDataModule(Splits):
         # No logger: a name that the model uses too, with another value, would stop the run.
         self.save_hyperparameters(logger=False)
         self.limit_train = limit_train
+        self.read_ahead = False
         self.class_names = list(self.classes)
         self._predicts = False
         self._examples: dict[Split, list[Example]] = {}
@@ -171,17 +176,27 @@ class TextDataModule(Splits):
         for split in splits:
             if split not in self._examples:
                 self._load(split)
+        if self.read_ahead and stage == "fit":
+            self._require_labels(
+                self.examples("test"), "`fit` trains without a test, `predict` needs no labels"
+            )
         if begins and stage == "fit":
             check_rows(self.corpus, self._class_rows, self.min_rows_per_class)
             if self.trainer is None or self.trainer.is_global_zero:
                 self._read_test()
                 tell(self.corpus, self._examples, self.class_names, self.task)
 
+    def _require_labels(self, test: Sequence[Example], advice: str) -> None:
+        if any(example.label is None for example in test):
+            msg = f"{self.corpus}: got a test split without labels, expected labels: {advice}"
+            raise DataError(msg)
+
     def _splits(self, stage: str | None) -> tuple[Split, ...]:
         """The splits that a stage needs; without a stage, those of the trainer's task, or all."""
         if stage is None and self.trainer is not None and self.trainer.state.fn is not None:
             stage = self.trainer.state.fn.value
-        return ("train", "validation", "test") if stage is None else _NEEDED[stage]
+        ahead = stage == "fit" and self.read_ahead
+        return ("train", "validation", "test") if stage is None or ahead else _NEEDED[stage]
 
     def _load(self, split: Split) -> None:
         if split == "test" or not self._holds_out():
@@ -328,14 +343,11 @@ class TextDataModule(Splits):
         return self._loader(self._encode("validation"), shuffle=False)
 
     def test_dataloader(self) -> DataLoader[Batch]:
-        encoded = self._encode("test")
-        if not encoded.labelled and self._needs_labels():
-            msg = (
-                f"{self.corpus}: got a test split without labels, expected labels: it can be "
-                "predicted and certified, and nothing else"
+        if self._needs_labels():
+            self._require_labels(
+                self.examples("test"), "it can be predicted and certified, and nothing else"
             )
-            raise DataError(msg)
-        return self._loader(encoded, shuffle=False)
+        return self._loader(self._encode("test"), shuffle=False)
 
     def predict_dataloader(self) -> DataLoader[Batch]:
         return self._loader(self._encode("test"), shuffle=False)

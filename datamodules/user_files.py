@@ -49,7 +49,8 @@ class UserFiles(TextDataModule):
         return None if given is None else Path(self.data_dir or "", given)
 
     def _from_hub(self, part: str, *, cached: bool) -> Any:
-        msg = f"got no {part} file, expected one: pass `--data.{part} FILE`"
+        without = ", or train without a test: `fit`" if part == "test" and self.read_ahead else ""
+        msg = f"got no {part} file, expected one: pass `--data.{part} FILE`{without}"
         raise DataError(msg)
 
 

@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader
 
 from app.checkpoint import AtomicCheckpointIO, LastCheckpoint
 from app.nonfinite import FiniteLoss, NonFiniteLossError, OnNonFinite
+from app.run_directory import RunDirectory
 from text import Batch
 
 
@@ -57,7 +58,7 @@ def fit(
         accumulate_grad_batches=accumulate,
         enable_progress_bar=False,
         enable_model_summary=False,
-        callbacks=[check, LastCheckpoint(folder, every_n_minutes=0)],
+        callbacks=[check, LastCheckpoint(RunDirectory(folder), every_n_minutes=0)],
         plugins=[AtomicCheckpointIO()],
     )
     trainer.fit(module, DataLoader(data, batch_size=None))
@@ -77,8 +78,9 @@ def test_stops_before_anything_is_saved(tmp_path: Path, value: float) -> None:
     )
     with pytest.raises(NonFiniteLossError, match=message):
         fit(tmp_path, {3}, "stop", value=value)
-    assert weights(tmp_path / "last.ckpt").isfinite().all()
-    assert torch.load(tmp_path / "last.ckpt", weights_only=True)["global_step"] == 3
+    last = tmp_path / "checkpoints" / "last.ckpt"
+    assert weights(last).isfinite().all()
+    assert torch.load(last, weights_only=True)["global_step"] == 3
 
 
 def test_stops_at_the_first_step(tmp_path: Path) -> None:

@@ -68,7 +68,18 @@ UNION = """Parser key "{key}":
                 second="Expected a <class 'NoneType'>",
                 value="../x",
             ),
-            "got --run ../x, expected RunName (^a$)",
+            "got --run ../x, expected RunName (letters, digits and . _ @ + = -, a letter or a "
+            "digit first)",
+        ),
+        (
+            UNION.format(
+                key="run",
+                first="Not of type RunName: does not match regular expression ^a$",
+                second="Expected a <class 'NoneType'>",
+                value="",
+            ),
+            "got --run '', expected RunName (letters, digits and . _ @ + = -, a letter or a "
+            "digit first)",
         ),
         (
             'Parser key "minutes":\n  Not of type Some: -1 does not conform to restriction v>=0',

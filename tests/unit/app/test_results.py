@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app import results
-from app.report import table
+from app.report import notes, table
 from app.results import Results, Stage
 
 IDENTITY: dict[str, Any] = {"run": "a", "method": "OLSA", "corpus": "reviews", "seed": 3}
@@ -21,17 +21,55 @@ def test_stages_are_merged(tmp_path: Path) -> None:
     assert results.read(path) is None
     merge(path, "fit", {"val/accuracy": 0.5})
     merge(path, "test", {"test/accuracy": 0.25})
-    found = merge(path, "test", {"test/loss": math.nan})
+    found = merge(path, "certify", {"certify/radius": math.nan})
     assert json.loads(path.read_text()) == found
-    assert found["metrics"] == {"val/accuracy": 0.5, "test/accuracy": 0.25, "test/loss": None}
-    assert found["seconds"] == {"fit": 1.235, "test": 1.235}
+    assert found["metrics"] == {"val/accuracy": 0.5, "test/accuracy": 0.25, "certify/radius": None}
+    assert found["seconds"] == {"fit": 1.235, "test": 1.235, "certify": 1.235}
     assert found["seed"] == 3
 
 
-def test_a_fit_drops_what_was_measured_before(tmp_path: Path) -> None:
+def test_a_stage_that_is_repeated_drops_all_that_it_gave_before(tmp_path: Path) -> None:
+    """A figure of another protocol must not stand beside those of this one."""
     path = tmp_path / "results.json"
-    merge(path, "test", {"test/accuracy": 0.25})
-    assert merge(path, "fit", {})["metrics"] == {}
+    merge(path, "test", {"test/accuracy": 0.25, "test/pgd_accuracy": 0.1, "test/pgd_epsilon": 2})
+    merge(path, "certify_paper", {"certify_paper/radius": 1.0})
+    merge(path, "certify", {"certify/accuracy@3": 0.5})
+    merge(path, "certify", {"certify/accuracy@1": 0.75})
+    found = merge(path, "test", {"test/accuracy": 0.5})
+    assert found["metrics"] == {
+        "test/accuracy": 0.5,
+        "certify/accuracy@1": 0.75,
+        "certify_paper/radius": 1.0,
+    }
+
+
+def test_what_the_figures_are_about(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    stages: dict[str, dict[str, Any]] = {
+        "test": {
+            "file": "best.ckpt",
+            "epoch": 3,
+            "step": 7,
+            "training_ended": False,
+            "limit_test_batches": 2,
+        },
+        "certify": {"training_ended": True},
+    }
+    for stage, about in stages.items():
+        found = results.merge(
+            path,
+            stage,
+            identity=IDENTITY,
+            metrics={},
+            seconds=1,
+            about={**about, "checkpoint": "a"},
+        )
+    assert [one["checkpoint"] for one in results.about_stages(found)] == ["a", "a"]
+    assert notes(found).splitlines() == [
+        "test: measured before the training had ended (best.ckpt: epoch 3, step 7)",
+        "test: measured on a part of the split (--trainer.limit_test_batches 2)",
+    ]
+    assert notes(merge(path, "test", {})) == ""
 
 
 def test_reopen(tmp_path: Path) -> None:
@@ -39,11 +77,17 @@ def test_reopen(tmp_path: Path) -> None:
     results.reopen(path)
     assert not path.exists()
     merge(path, "fit", {"val/accuracy": 0.5})
+    merge(path, "test", {"test/accuracy": 0.25})
     results.reopen(path)
     found = results.read(path)
     assert found is not None
-    assert found["metrics"] == {}
-    assert found["seconds"] == {}
+    assert found["metrics"] == {"test/accuracy": 0.25}
+    assert set(found["seconds"]) == {"test"}
+    # What a validation has measured stays until a fit measures it anew.
+    merge(path, "validate", {"val/accuracy": 0.75})
+    merge(path, "fit", {"val/accuracy": 0.5})
+    results.reopen(path)
+    assert results.after(results.read(path), "test", {}) == {"val/accuracy": 0.5}
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"metrics": {}}'])
@@ -57,7 +101,7 @@ def test_unreadable(tmp_path: Path, content: str) -> None:
 def test_table(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     merge(path, "fit", {"val/accuracy": 0.5})
-    assert "val/accuracy  0.5000" in table(merge(path, "validate", {}))
+    assert "val/accuracy  0.5000" in table(merge(path, "validate", {"val/accuracy": 0.5}))
     merge(path, "test", {"test/accuracy": 0.25, "test/pgd_accuracy": 0.1, "test/pgd_epsilon": 0.5})
     figures = {"certify/radius": 7.0, "certify/radius_correct": math.inf}
     figures |= {"certify/accuracy@2": 0.125, "certify/accuracy@0.5": 0.25}

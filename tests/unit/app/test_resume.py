@@ -6,7 +6,16 @@ import pytest
 from app import results
 from app.checkpoint import AtomicCheckpointIO
 from app.results import Stage
-from app.resume import HARMLESS, Plan, check_belongs, check_same, newest_state, plan_training
+from app.resume import (
+    HARMLESS,
+    Plan,
+    check_belongs,
+    check_same,
+    evaluated,
+    newest_state,
+    plan_training,
+    with_additions,
+)
 from app.run_directory import RunDirectory
 from app.session import digest
 from lit_modules import CheckpointError
@@ -120,6 +129,24 @@ def test_harmless_settings(run: RunDirectory) -> None:
     check_same(run, changed("model", new=1), ("model", "data"), HARMLESS)
 
 
+def test_a_run_gets_its_test_file_later(run: RunDirectory) -> None:
+    own = {"class_path": "datamodules.TextFiles", "init_args": {"train": "a.tsv", "test": None}}
+    run.write_config({**CONFIG, "data": own})
+
+    def given(test: str | None) -> dict[str, Any]:
+        return {**CONFIG, "data": {**own, "init_args": {"train": "a.tsv", "test": test}}}
+
+    check_same(run, given("b.tsv"), ("model", "data"), HARMLESS)
+    completed = with_additions(run.config(), given("b.tsv"))
+    assert completed == given("b.tsv")
+    assert with_additions(completed, given(None)) == given("b.tsv")
+    run.write_config(completed)
+    with pytest.raises(ValueError, match=r"data\.test: 'b\.tsv' in the run, 'c\.tsv' given"):
+        check_same(run, given("c.tsv"), ("model", "data"), HARMLESS)
+    # A run that has no such setting keeps none.
+    assert with_additions(CONFIG, given("b.tsv")) == CONFIG
+
+
 def test_another_number_of_processes(run: RunDirectory) -> None:
     smaller = changed("data", batch_size=4)
     with pytest.raises(ValueError, match=r"batch_size: 8 in the run, 4 given"):
@@ -159,6 +186,26 @@ def test_nothing_undamaged_is_left(run: RunDirectory) -> None:
     with pytest.raises(CheckpointError, match=r"no undamaged checkpoint.*last\.ckpt.*previous"):
         plan_training(run, CONFIG, whole=False)
     assert before == {path: path.read_bytes() for path in run.checkpoints.iterdir()}
+
+
+def test_the_run_and_the_checkpoint_of_an_evaluation(run: RunDirectory, tmp_path: Path) -> None:
+    def find(name: str | None, path: Path | None, **more: bool) -> tuple[str | None, Path]:
+        found, checkpoint = evaluated("diagnose", tmp_path, name, path, **more)
+        return None if found is None else found.name, checkpoint
+
+    save(run)
+    alone = save(run, path=tmp_path / "alone.ckpt")
+    assert find("a", None) == ("a", run.last)
+    assert find(None, run.last) == ("a", run.last)
+    assert find("a", run.last) == ("a", run.last)
+    assert find(None, alone) == (None, alone)
+    assert find("new", alone, begins=True) == ("new", alone)
+    with pytest.raises(FileNotFoundError, match="got run 'new', which is not in"):
+        find("new", alone)
+    with pytest.raises(ValueError, match="got run 'a' and a checkpoint that is not of it"):
+        find("a", alone)
+    with pytest.raises(ValueError, match="got neither --run nor --ckpt_path"):
+        find(None, None)
 
 
 def test_which_checkpoints_belong_to_a_run(run: RunDirectory, tmp_path: Path) -> None:

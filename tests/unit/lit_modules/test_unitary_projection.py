@@ -14,6 +14,7 @@ from pytorch_lightning.strategies import FSDPStrategy
 from torch import Tensor
 
 from app.checkpoint import BestCheckpoint, LastCheckpoint
+from app.run_directory import RunDirectory
 from layers import unitary_residual, unitary_weights
 from lit_modules import Classifier
 from lit_modules.unitary_projection import UnitaryProjection
@@ -194,11 +195,11 @@ def test_saved_weights_are_projected(tmp_path: Path) -> None:
     module = model()
     every = ModelCheckpoint(tmp_path / "every", every_n_train_steps=1, save_top_k=-1)
     ours = [
-        BestCheckpoint(tmp_path, monitor=None, mode="max"),
-        LastCheckpoint(tmp_path, every_n_minutes=0),
+        BestCheckpoint(RunDirectory(tmp_path), monitor=None, mode="max"),
+        LastCheckpoint(RunDirectory(tmp_path), every_n_minutes=0),
     ]
     fit(module, max_steps=6, callbacks=[every, *ours], enable_checkpointing=True)
-    paths = [*tmp_path.glob("every/*.ckpt"), *tmp_path.glob("*.ckpt")]
+    paths = [*tmp_path.glob("every/*.ckpt"), *tmp_path.glob("checkpoints/*.ckpt")]
     assert {path.name for path in paths} >= {"best.ckpt", "last.ckpt", "previous.ckpt"}
     assert len(paths) == 6 + 3
     for path in paths:
