@@ -10,6 +10,7 @@ import torch
 import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from app.session import digest
 from lit_modules import OLSA
 from tests.integration.conftest import REVIEWS, TINY, Steadfast, lines
 from tests.integration.test_attack import LETTERS, attack
@@ -136,11 +137,27 @@ def test_a_checkpoint(attacked: Path, steadfast: Steadfast) -> None:
     outcome = steadfast(last)
     assert outcome.status == 0, outcome.err
     assert "letters was made against another checkpoint than runs/done/" in outcome.err
-    assert read(attacked)["attacks"]["letters"]["checkpoint"] == "last.ckpt"
+    # Beside other figures of these weights, and not among those of the best ones.
+    assert not Path("runs/done/diagnostics.json").exists()
+    (apart,) = Path("runs/done/others").iterdir()
+    found = read(apart)["attacks"]["letters"]
+    assert found["checkpoint"] == "last.ckpt"
+    assert found["weights"]["checkpoint"] == digest("runs/done/checkpoints/last.ckpt")
+    assert found["weights"]["checkpoint"].encode() in (apart / "layer_similarity.png").read_bytes()
     Path("runs/done/checkpoints/best.ckpt").write_bytes(b"PK")
     outcome = steadfast("diagnose", RUN)
     assert outcome.status == 1
     assert "best.ckpt, which cannot be read" in outcome.err
+
+
+def test_a_checkpoint_of_another_run_is_refused(attacked: Path, steadfast: Steadfast) -> None:
+    shutil.copytree("runs/done", "runs/b")
+    foreign = "--ckpt_path=runs/b/checkpoints/best.ckpt"
+    for command in (["diagnose", *RUN], ["attention", "--run=done", "--text=a"]):
+        outcome = steadfast(command, foreign)
+        assert outcome.status == 1
+        assert "got run 'done' and a checkpoint that is not of it" in outcome.err
+    assert not Path("runs/done/diagnostics.json").exists()
 
 
 def test_a_bert(here: Path, steadfast: Steadfast) -> None:

@@ -10,13 +10,27 @@ from tests.integration.conftest import ATTACK, OLSA, REVIEWS, TINY, Steadfast, r
 EPOCH = "--trainer.max_epochs=1"
 
 
+def test_a_logger_without_a_folder(here: Path, steadfast: Steadfast) -> None:
+    arguments = ["fit", *OLSA, *REVIEWS, *TINY, EPOCH, "--run=a", "--trainer.logger=CSVLogger"]
+    outcome = steadfast(arguments)
+    assert outcome.status == 2
+    assert outcome.err.startswith(
+        "error: got --trainer.logger CSVLogger without save_dir, expected "
+        "--trainer.logger.save_dir as well (`"
+    )
+    # What it says works.
+    assert steadfast(arguments, "--trainer.logger.save_dir=logs").status == 0
+    assert list(Path("logs").rglob("metrics.csv"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--model.no_such=1"], "no_such"),
         (["--trainer.max_epoch=1"], "max_epoch"),
         (["--model.width=wide"], "got --model.width wide, expected a whole number"),
-        (["--run=../elsewhere"], "RunName"),
+        (["--run=../elsewhere"], "expected RunName (letters, digits and . _ @ + = -, a letter or"),
+        (["--run="], "got --run '', expected RunName (letters"),
         (["--checkpoint.mode=best"], "got --checkpoint.mode best, expected one of min, max"),
         (["--checkpoint_every_n_minutes=-1"], "minutes -1, expected NonNegativeFloat (v>=0)"),
         (["--config=absent.yaml"], "absent.yaml"),

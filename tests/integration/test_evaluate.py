@@ -4,6 +4,7 @@ import pytest
 import yaml
 
 import lit_modules
+from app.session import digest
 from tests.integration.conftest import (
     ATTACK,
     OLSA,
@@ -35,6 +36,78 @@ def test_evaluations_need_only_the_run(
     assert set(found["seconds"]) == {"test", "certify"}
 
 
+def test_what_older_weights_gave_is_set_aside(here: Path, steadfast: Steadfast) -> None:
+    """Each epoch's weights are the best, which every evaluation takes."""
+    fit = ["fit", *OLSA, *REVIEWS, *TINY, "--checkpoint.monitor=null", "--run=a"]
+    assert steadfast(fit, "--trainer.max_epochs=1").status == 0
+    Path("runs/a/results.json").unlink()  # as if it had been interrupted
+    few = ["--run=a", *TINY, "--trainer.limit_predict_batches=1"]
+    assert steadfast("predict", few).status == 0
+    assert steadfast("certify", few).status == 0
+    before = Path("runs/a/predictions.jsonl").read_bytes()
+    digests = {line["checkpoint"] for line in lines("runs/a/certificates.jsonl")}
+    assert digests == {digest("runs/a/checkpoints/best.ckpt")[:12]}
+    outcome = steadfast(fit, "--trainer.max_epochs=2")
+    assert outcome.status == 0, outcome.err
+    assert "set aside in runs/a/others/step-4-" in outcome.err
+    assert not list(Path("runs/a").glob("*.jsonl"))
+    assert set(results("a")["seconds"]) == {"fit"}
+    (folder,) = Path("runs/a/others").iterdir()
+    assert folder.name == f"step-4-{digests.pop()}"
+    assert (folder / "predictions.jsonl").read_bytes() == before
+    assert "certify/radius" in results(f"a/others/{folder.name}")["metrics"]
+    # Of weights that are not the run's best, in a folder of their own.
+    last = ["--ckpt_path=runs/a/checkpoints/previous.ckpt", *TINY, ATTACK[0]]
+    outcome = steadfast("test", last)
+    assert outcome.status == 0
+    (apart,) = set(Path("runs/a/others").iterdir()) - {folder}
+    assert outcome.out.strip().splitlines()[-1].endswith(str(apart))
+    assert results(f"a/others/{apart.name}")["about"]["test"]["file"] == "previous.ckpt"
+    assert "test/accuracy" not in results("a")["metrics"]
+
+
+def test_an_unfinished_run_is_said_to_be(trained: Path, steadfast: Steadfast) -> None:
+    Path("runs/done/results.json").unlink()
+    outcome = steadfast("test", "--run=done", TINY, ATTACK)
+    assert outcome.status == 0
+    said = "run 'done' has not ended its training (it has reached epoch 2 of 2, step 8)"
+    assert said in outcome.err
+    assert "test: measured before the training had ended (best.ckpt: epoch" in outcome.out
+    about = results("done")["about"]["test"]
+    assert about["training_ended"] is False
+    assert about["checkpoint"] == digest(BEST)
+
+
+def test_figures_of_two_protocols_are_not_mixed(trained: Path, steadfast: Steadfast) -> None:
+    assert steadfast("test", "--run=done", TINY, "--pgd_epsilon=0").status == 0
+    found = results("done")
+    assert not {"test/pgd_accuracy", "test/pgd_epsilon"} & set(found["metrics"])
+    assert found["about"]["test"]["pgd"] is None
+    assert not Path("runs/done/pgd.jsonl").exists()
+    assert Path("runs/done/others/pgd/pgd.jsonl").is_file()
+    outcome = steadfast("certify", "--run=done", TINY, "--radii=[3]")
+    assert outcome.status == 0
+    certified = {name for name in results("done")["metrics"] if name.startswith("certify/acc")}
+    assert certified == {"certify/accuracy@3"}
+    part = "measured on a part of the split (--trainer.limit_test_batches 1)"
+    assert f"test, certify: {part}" in outcome.out
+    refused = steadfast("test", "--run=done", "--trainer.limit_test_batches=0", QUIET)
+    assert "got --trainer.limit_test_batches 0, expected it to be left out" in refused.err
+
+
+def test_other_rows_under_the_same_name(trained: Path, steadfast: Steadfast) -> None:
+    source = [f"--ckpt_path={BEST}", "--run=mine", *QUIET, *ATTACK]
+    assert steadfast("test", source, own_texts("a.tsv", "0110")).status == 0
+    before = results("mine")
+    own_texts("a.tsv", "011")
+    assert steadfast("certify", source[:-1]).status == 0
+    assert set(results("mine")["seconds"]) == {"certify"}
+    (folder,) = Path("runs/mine/others").iterdir()
+    assert folder.name.endswith("-rows")
+    assert results(f"mine/others/{folder.name}") == before
+    assert len(lines(folder / "pgd.jsonl")) == 4
+
+
 def test_validate(trained: Path, steadfast: Steadfast) -> None:
     best = results("done")["metrics"]["val/accuracy"]
     assert steadfast("validate", "--run=done", TINY).status == 0
@@ -46,7 +119,8 @@ def test_predict_writes_one_line_per_sample(trained: Path, steadfast: Steadfast)
     assert steadfast("predict", "--run=done", TINY).status == 0
     predictions = lines("runs/done/predictions.jsonl")
     assert [record["sample_id"] for record in predictions] == list(range(1000))
-    assert list(predictions[0]) == ["sample_id", "prediction", "class", "logits"]
+    fields = ["sample_id", "prediction", "class", "logits", "checkpoint"]
+    assert list(predictions[0]) == fields
     names = ["negative", "positive"]
     for record in predictions:
         logits = record["logits"]

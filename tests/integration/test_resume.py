@@ -2,6 +2,7 @@ from pathlib import Path
 
 import torch
 
+from app.session import digest
 from tests.integration.conftest import ATTACK, OLSA, REVIEWS, TINY, Steadfast, results
 
 
@@ -45,13 +46,16 @@ def test_another_method_is_refused(trained: Path, steadfast: Steadfast) -> None:
 def test_more_epochs_go_on(trained: Path, steadfast: Steadfast) -> None:
     assert step("done") == 8
     seconds = results("done")["seconds"]["fit"]
+    tested = results("done")["about"]["test"]["checkpoint"]
     arguments = [*OLSA, *REVIEWS, *TINY, "--trainer.max_epochs=3", "--data.num_workers=0"]
     assert steadfast("fit", arguments, "--run=done").status == 0
     assert step("done") == 12
     found = results("done")
-    assert set(found["seconds"]) == {"fit"}
     assert found["seconds"]["fit"] > seconds
-    assert "test/accuracy" not in found["metrics"]
+    # What was measured stays while its weights are the best, and goes aside with them.
+    same = digest("runs/done/checkpoints/best.ckpt") == tested
+    assert ("test" in found["seconds"]) == ("test/accuracy" in found["metrics"]) == same
+    assert Path("runs/done/others").exists() != same
 
 
 def test_a_limit_of_steps_skips_no_epoch(trained: Path, steadfast: Steadfast) -> None:

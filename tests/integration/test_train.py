@@ -103,6 +103,7 @@ def test_certificates_are_those_of_the_metrics(trained: Path) -> None:
         "lipschitz",
         "radius",
         "bound",
+        "checkpoint",
     ]
     ids = [record["sample_id"] for record in certificates]
     assert ids == sorted(set(ids))
@@ -142,6 +143,66 @@ def test_the_stored_settings_make_a_new_run(trained: Path, steadfast: Steadfast)
         yaml.safe_load(Path(f"runs/{run}/config.yaml").read_text()) for run in ("done", "again")
     ]
     assert read[0] == read[1]
+
+
+def own(name: str, labels: str, *, column: str = "label") -> str:
+    """A file of one's own with two rows for each label."""
+    rows = [f"a dull film, number {i}\t{label}" for i, label in enumerate(labels * 2)]
+    Path(name).write_text("\n".join([f"text\t{column}", *rows]) + "\n")
+    return name
+
+
+OWN = [*OLSA, *TINY, "--data=TextFiles", "--trainer.max_epochs=1", "--run=a"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "column", "message"),
+    [
+        (None, "label", "got no test file, expected one: pass `--data.test FILE`, or train with"),
+        ("01x", "label", "test.tsv, line 4: unknown label 'x'"),
+        ("01", "mood", "got columns ['text', 'mood'], expected ['label']"),
+        (" ", "label", "got a test split without labels, expected labels: `fit` trains without a"),
+    ],
+)
+def test_the_test_file_is_looked_at_before_the_training(
+    here: Path, steadfast: Steadfast, labels: str | None, column: str, message: str
+) -> None:
+    arguments = [*OWN, f"--data.train={own('train.tsv', '01' * 10)}"]
+    if labels is not None:
+        arguments.append(f"--data.test={own('test.tsv', labels, column=column)}")
+    outcome = steadfast("train", arguments, ATTACK)
+    assert outcome.status == 1
+    assert message in outcome.err
+    assert not Path("runs").exists()
+
+
+def test_a_run_gets_its_test_file_later(here: Path, steadfast: Steadfast) -> None:
+    assert steadfast("fit", OWN, f"--data.train={own('train.tsv', '01' * 10)}").status == 0
+    missing = steadfast("test", "--run=a", TINY, ATTACK)
+    assert "got no test file" in missing.err
+    later = f"--data.test={own('test.tsv', '01')}"
+    outcome = steadfast("train", "--run=a", ATTACK, later)
+    assert outcome.status == 0, outcome.err
+    assert set(results("a")["seconds"]) == {"fit", "test", "certify"}
+    assert steadfast("predict", "--run=a", TINY).status == 0  # the run knows it now
+    other = steadfast("test", "--run=a", TINY, f"--data.test={own('other.tsv', '01')}")
+    assert "data.test: 'test.tsv' in the run, 'other.tsv' given" in other.err
+
+
+@pytest.mark.parametrize("wrong", ["--pgd_steps=0", "--pgd_epsilon=-1"])
+def test_settings_of_the_test_are_looked_at_before_the_training(
+    here: Path, steadfast: Steadfast, wrong: str
+) -> None:
+    outcome = steadfast("train", OLSA, REVIEWS, TINY, "--trainer.max_epochs=1", wrong, "--run=a")
+    assert outcome.status == 1
+    assert "at least one step" in outcome.err
+    assert not Path("runs").exists()
+
+
+def test_no_test_where_none_is_wanted(here: Path, steadfast: Steadfast) -> None:
+    none = [*TINY, "--trainer.limit_test_batches=0", "--trainer.max_epochs=1", "--run=a"]
+    assert steadfast("train", OLSA, REVIEWS, none).status == 0
+    assert set(results("a")["seconds"]) == {"fit"}
 
 
 def test_the_best_checkpoint_is_tested_and_loads_alone(trained: Path) -> None:

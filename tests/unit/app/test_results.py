@@ -56,14 +56,10 @@ def test_what_the_figures_are_about(tmp_path: Path) -> None:
         "certify": {"training_ended": True},
     }
     for stage, about in stages.items():
-        found = results.merge(
-            path,
-            stage,
-            identity=IDENTITY,
-            metrics={},
-            seconds=1,
-            about={**about, "checkpoint": "a"},
-        )
+        whole = {**about, "checkpoint": "a"}
+        results.merge(path, stage, identity=IDENTITY, metrics={}, seconds=1, about=whole)
+    found = results.read(path)
+    assert found is not None
     assert [one["checkpoint"] for one in results.about_stages(found)] == ["a", "a"]
     assert notes(found).splitlines() == [
         "test: measured before the training had ended (best.ckpt: epoch 3, step 7)",
