@@ -309,7 +309,7 @@ def attack(
     checkpoint = digest(ckpt_path) if ckpt_path and Path(ckpt_path).is_file() else "none"
     run = None if recorder is None or getattr(trainer, "fast_dev_run", False) else recorder.files
     name, method = "no run" if run is None else run.name, type(model).__name__
-    seed = "unknown" if recorder is None else str(recorder.seed)
+    seed = "unknown" if recorder is None else str(recorder.training_seed)
     facts = {
         "run": name,
         "model": f"{method}, seed of its training {seed}",

@@ -129,6 +129,11 @@ class Recorder(pl.Callback):
         self.weights: Weights | None = None
         self._rows: dict[str, str] = {}
 
+    @property
+    def training_seed(self) -> int:
+        """Seed of the run; an evaluation may draw with another."""
+        return int(self.run.config()["seed_everything"]) if self.run.begun else self.seed
+
     def measure(self, checkpoint: str | Path | None) -> None:
         """Begin an evaluation: find out what it is about, and where its outcome is kept.
 
@@ -228,15 +233,15 @@ class Recorder(pl.Callback):
             "run": self.run.name,
             "method": type(module).__name__,
             "corpus": corpus,
-            "seed": self.seed,
+            "seed": self.training_seed,
         }
         if isinstance(module, Classifier) and module.no_certificate is not None:
             identity["no_certificate"] = module.no_certificate
         files, whole = self.run, dict(about or {})
         if stage != "fit":
             files = self.files
-            whole = {**({} if self.weights is None else self.weights.about()), **whole}
-            whole["rows"] = self._rows
+            known = {} if self.weights is None else self.weights.about()
+            whole = {**known, "rows": self._rows, "seed": self.seed, **whole}
         merged = results.merge(
             files.results_path,
             stage,

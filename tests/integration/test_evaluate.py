@@ -95,6 +95,12 @@ def test_figures_of_two_protocols_are_not_mixed(trained: Path, steadfast: Steadf
     assert "got --trainer.limit_test_batches 0, expected it to be left out" in refused.err
 
 
+def test_the_seed_of_a_run_is_that_of_its_training(trained: Path, steadfast: Steadfast) -> None:
+    assert steadfast("test", "--run=done", TINY, ATTACK, "--seed_everything=5").status == 0
+    found = results("done")
+    assert (found["seed"], found["about"]["test"]["seed"]) == (0, 5)
+
+
 def test_other_rows_under_the_same_name(trained: Path, steadfast: Steadfast) -> None:
     source = [f"--ckpt_path={BEST}", "--run=mine", *QUIET, *ATTACK]
     assert steadfast("test", source, own_texts("a.tsv", "0110")).status == 0
