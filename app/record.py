@@ -140,7 +140,7 @@ class Recorder(pl.Callback):
         Args:
             checkpoint: what is evaluated; None for the weights as they are.
         """
-        self.files, self.weights = self.run, None
+        self.files, self.weights, self._rows = self.run, None, {}
         if checkpoint is not None:
             self.weights = weights_of(Path(checkpoint))
             self.files = shelf(self.run, self.weights)
@@ -269,16 +269,19 @@ class Recorder(pl.Callback):
 
 
 def _rows(trainer: pl.Trainer, stage: str) -> dict[str, str]:
-    """Digest of the rows that are evaluated, by what is read of them."""
+    """Digest of the rows that are evaluated, by their split.
+
+    Of rows with and without label only the former count: all are predicted, but not all tested.
+    """
     corpus: Any = trainer.datamodule  # type: ignore[attr-defined] # set by a connector
+    split: Split = "validation" if stage == "validate" else "test"
     if isinstance(corpus, WholeSplit):
-        return {corpus.split: fingerprint(corpus.source.examples(corpus.split))}
+        corpus, split = corpus.source, corpus.split
     if not isinstance(corpus, TextDataModule):
         return {}
-    split: Split = "validation" if stage == "validate" else "test"
-    # To predict, rows without label are read as well, which are no part of a test.
-    key = "predict" if stage == "predict" else split
-    return {key: fingerprint(corpus.examples(split))}
+    examples = corpus.examples(split)
+    labelled = [example for example in examples if example.label is not None]
+    return {split: fingerprint(labelled or examples)}
 
 
 def _undecided(logger: Any, module: pl.LightningModule) -> tuple[dict[str, float], ...]:
