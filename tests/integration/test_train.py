@@ -23,7 +23,7 @@ def test_train_fits_tests_certifies_and_reports(here: Path, steadfast: Steadfast
     assert outcome.status == 0
     table = outcome.out.strip().splitlines()
     assert table[0] == "OLSA on reviews, seed 0"
-    rows = {row.split("  ")[0]: row.split("  ", 1)[1].strip() for row in table[2:-2]}
+    rows = {row.split("  ")[0]: row.split("  ", 1)[1].strip() for row in table[2 : table.index("")]}
     found = results("a")
     metrics = found["metrics"]
     assert rows["accuracy"] == f"{metrics['test/accuracy']:.4f}"
