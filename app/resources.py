@@ -134,7 +134,7 @@ def main(argv: Sequence[str]) -> int:
                 print(f"{name}: {url}", file=sys.stderr)
                 path = fetch(url, folder / source.path, sha256=checksum, size=source.size)
             print(f"{name}: {path}")
-        except OSError as error:
+        except (DownloadError, OSError) as error:
             failed += 1
             print(f"error: {name}: {' '.join(str(error).split())}", file=sys.stderr)
     return 1 if failed else 0
