@@ -1,5 +1,5 @@
-"""`doctor`: whether this machine can run the program, and what to do where it cannot."""
+"""`doctor` checks whether this machine can run the program, and says what to do where it cannot."""
 
-from app.doctor.command import run
+from app.doctor.doctor_command import run
 
 __all__ = ["run"]

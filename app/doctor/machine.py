@@ -1,244 +1,189 @@
-"""Processors, memory and disks, as a container's limits leave them."""
+"""Checks processors, memory and disks, as a container's limits leave them."""
 
 import fcntl
+import math
 import os
+import re
 import shutil
 import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 
-from app import atomic
-from app.doctor.report import Check
+from app.doctor.findings import Finding, Status, judge
 
-GIB = 2**30
-_UNLIMITED = 2**60
-_LITTLE_MEMORY = 2 * GIB
-_LITTLE_DISK = 2 * GIB
+RUNS = "runs directory"
+LITTLE = 2 * 2**30
 _DOCKER_SHM = 64 * 2**20
+_MEMORY = (
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
 
 
 def size(count: float) -> str:
-    """Bytes, for people."""
-    unit = "B"
-    for unit in ("B", "kB", "MiB", "GiB", "TiB"):
-        if count < 1024 or unit == "TiB":
-            break
-        count /= 1024
-    return f"{count:.0f} {unit}" if count >= 100 or unit in ("B", "kB") else f"{count:.1f} {unit}"
+    """Write a number of bytes for people."""
+    power = min(int(math.log2(max(count, 1))) // 10, 4)
+    amount = count / 1024**power
+    digits = 0 if amount >= 100 or power < 2 else 1
+    return f"{amount:.{digits}f} {('B', 'kB', 'MiB', 'GiB', 'TiB')[power]}"
 
 
 def control_groups(
     root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
 ) -> list[Path]:
-    """The directories that hold limits for this process; those of its own group come first.
+    """List the folders that hold limits for this process; those of its own group come first.
 
     Version 2 has one tree, version 1 one for each kind of limit. In a container the path is often
     that of the host, of which the container sees only the end: hence the roots, too.
     """
-    try:
-        entries = [line.split(":", 2) for line in own.read_text().splitlines()]
-    except (OSError, UnicodeDecodeError):
-        return []
-    found = []
-    for _, kinds, path in (entry for entry in entries if len(entry) == 3):
-        tops = [root] if not kinds else [root / kinds, *(root / kind for kind in kinds.split(","))]
-        for top in tops:
+    found: list[Path] = []
+    for line in _text(own).splitlines():
+        kinds, _, path = line.partition(":")[2].partition(":")
+        for top in (root / kind for kind in (kinds, *kinds.split(","))):
             place = top / path.strip("/")
-            while place != top and top in place.parents:
-                found.append(place)
-                place = place.parent
-            found.append(top)
+            found += (p for p in (place, *place.parents) if p.is_relative_to(top))
     return [place for place in dict.fromkeys(found) if ".." not in place.parts and place.is_dir()]
 
 
-def _number(path: Path) -> int | None:
-    with suppress(OSError, ValueError):
-        return int(path.read_text())
-    return None
+def _text(path: Path) -> str:
+    with suppress(OSError, UnicodeDecodeError):
+        return path.read_text()
+    return ""
+
+
+def _numbers(group: Path, *names: str) -> list[int]:
+    """Read the numbers of some files; there are none where they set no limit (`max`)."""
+    words = [word for name in names for word in _text(group / name).split()]
+    return [] if "max" in words else [int(word) for word in words]
 
 
 def cpu_limit(groups: list[Path]) -> float | None:
-    """How many processors the groups allow, if they limit it."""
-    limits = []
-    for group in groups:
-        with suppress(OSError, ValueError):
-            quota, period = (group / "cpu.max").read_text().split()
-            limits += [int(quota) / int(period)] if quota != "max" else []
-        old, span = _number(group / "cpu.cfs_quota_us"), _number(group / "cpu.cfs_period_us")
-        if old is not None and old > 0 and span:
-            limits.append(old / span)
-    return min(limits, default=None)
+    """Return how many processors the groups allow, if they limit it."""
+    old = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+    found = [_numbers(group, *names) for group in groups for names in (("cpu.max",), old)]
+    return min((pair[0] / pair[1] for pair in found if pair and pair[0] > 0), default=None)
 
 
 def memory_limit(groups: list[Path]) -> tuple[int, int] | None:
-    """The smallest limit of memory that the groups set, and what is used of it."""
+    """Return the smallest limit of memory that the groups set, and what is used of it."""
     limits = []
-    for group in groups:
-        for limit_name, used_name, cache_name in (
-            ("memory.max", "memory.current", "inactive_file"),
-            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-        ):
-            limit, used = _number(group / limit_name), _number(group / used_name)
-            if limit is None or limit >= _UNLIMITED:
-                continue
-            cache = 0  # of files, given back when memory is asked for
-            with suppress(OSError, ValueError):
-                stat = (group / "memory.stat").read_text().splitlines()
-                cache = int(dict(line.split() for line in stat).get(cache_name, 0))
-            limits.append((limit, max((used or 0) - cache, 0)))
+    for group, (limit, usage, cache) in product(groups, _MEMORY):
+        # Memory that caches files is given back when it is asked for.
+        cached = re.findall(rf"^{cache} (\d+)", _text(group / "memory.stat"), re.MULTILINE)
+        used = sum(_numbers(group, usage)) - sum(map(int, cached))
+        limits += [(most, max(used, 0)) for most in _numbers(group, limit) if most < 2**60]
     return min(limits, default=None)
 
 
 def cores(groups: list[Path]) -> float:
-    """Processors that this process may use."""
-    try:
-        usable: float = len(os.sched_getaffinity(0))
-    except AttributeError:  # macOS
-        usable = os.cpu_count() or 1
-    limit = cpu_limit(groups)
-    return usable if limit is None else min(usable, limit)
+    """Return how many processors this process may use."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min(usable or 1, cpu_limit(groups) or math.inf)
 
 
-def check_cores(groups: list[Path]) -> Check:
-    """How many processors there are."""
-    limit, all_of_them = cpu_limit(groups), os.cpu_count()
-    found = f"{cores(groups):g} of {all_of_them} usable"
-    found += "" if limit is None else f" (limited to {limit:g} by the control group)"
-    threads = os.environ.get("OMP_NUM_THREADS")
-    found += f", OMP_NUM_THREADS={threads}" if threads else ""
-    if limit is not None and all_of_them and limit < all_of_them / 2 and not threads:
-        return Check(
-            "processors",
-            "warning",
-            found,
-            "torch will start a thread for each processor that it sees, and they will wait for "
-            f"each other: set OMP_NUM_THREADS={max(int(limit), 1)}",
-        )
-    return Check("processors", "ok", found)
-
-
-def check_memory(groups: list[Path], meminfo: Path = Path("/proc/meminfo")) -> Check:
-    """How much memory is left."""
-    total = available = None
-    with suppress(OSError, ValueError, IndexError, KeyError):
-        lines = (line.split() for line in meminfo.read_text().splitlines())
-        values = {parts[0].rstrip(":"): int(parts[1]) * 1024 for parts in lines}
-        total, available = values["MemTotal"], values["MemAvailable"]
-    limited = memory_limit(groups)
-    if limited is not None and (available is None or limited[0] - limited[1] < available):
-        total, available = limited[0], max(limited[0] - limited[1], 0)
-    if total is None or available is None:
-        return Check("memory", "ok", "this system does not tell")
-    found = f"{size(available)} of {size(total)} available"
-    found += "" if limited is None else f" (the control group's limit is {size(limited[0])})"
-    if available < _LITTLE_MEMORY:
+def check_machine(runs_dir: Path) -> Iterator[Finding]:
+    """Check all but the GPUs."""
+    groups = control_groups()
+    yield check_cores(groups)
+    yield check_memory(groups)
+    yield check_shared_memory()
+    advice = (
+        "make room, correct the owner or the permissions (containers: the user of the container "
+        "must own the folder), or choose another --runs_dir"
+    )
+    yield check_folder(RUNS, runs_dir, "FAILED", advice)
+    cache = os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME") or "/", ".cache")
+    for name in ("HF_HOME", "TORCH_HOME", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
+        place = os.environ.get(name) or (Path(cache, "huggingface") if name == "HF_HOME" else "")
         advice = (
-            "small models on small corpora will do; else stop other programs or raise the limit"
+            f"what is fetched or compiled cannot be kept: set {name} to a folder that can be "
+            "written (a volume, in a container)"
         )
-        return Check("memory", "warning", found, advice)
-    return Check("memory", "ok", found)
+        if place:
+            yield check_folder("caches", Path(place), "warning", advice)
+    advice = "set TMPDIR to a folder that can be written"
+    yield check_folder("temporary files", None, "FAILED", advice)
 
 
-def check_shared_memory(path: Path = Path("/dev/shm")) -> Check:
-    """How much memory processes can share."""
-    try:
-        stat = os.statvfs(path)
-    except OSError:
-        return Check("shared memory", "ok", f"no {path} on this system")
-    total, free = stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize
+def check_cores(groups: list[Path]) -> Finding:
+    """Check that torch will not start more threads than there are processors."""
+    limit, every, threads = cpu_limit(groups), os.cpu_count(), os.environ.get("OMP_NUM_THREADS")
+    found = f"{cores(groups):g} of {every} usable"
+    found += f" (limited to {limit:g} by the control group)" if limit else ""
+    found += f", OMP_NUM_THREADS={threads}" if threads else ""
+    advice = (
+        "torch will start a thread for each processor that it sees, and they will wait for each "
+        f"other: set OMP_NUM_THREADS={max(int(limit or 1), 1)}"
+    )
+    crowded = limit and every and limit < every / 2 and not threads
+    return judge("processors", found, (crowded, "warning", advice))
+
+
+def check_memory(groups: list[Path], meminfo: Path = Path("/proc/meminfo")) -> Finding:
+    """Check how much memory is left."""
+    told = re.findall(r"^Mem(?:Total|Available):\s+(\d+) kB", _text(meminfo), re.MULTILINE)
+    left = [(int(told[1]) * 1024, int(told[0]) * 1024)] if len(told) == 2 else []
+    if limited := memory_limit(groups):
+        left.append((max(limited[0] - limited[1], 0), limited[0]))
+    if not left:
+        return judge("memory", "this system does not tell")
+    available, total = min(left)
+    found = f"{size(available)} of {size(total)} available"
+    found += f" (the control group's limit is {size(limited[0])})" if limited else ""
+    advice = "small models on small corpora will do; else stop other programs or raise the limit"
+    return judge("memory", found, (available < LITTLE, "warning", advice))
+
+
+def check_shared_memory(path: Path = Path("/dev/shm")) -> Finding:
+    """Check how much memory processes can share."""
+    if not path.exists():
+        return judge("shared memory", f"no {path} on this system")
+    total, _, free = shutil.disk_usage(path)
+    advice = (
+        "enough for --data.num_workers 0, the default; workers and several GPUs need more: "
+        "docker run --shm-size 2g, shm_size in a Compose file"
+    )
     found = f"{size(total)} in {path}, {size(free)} free"
-    if total <= _DOCKER_SHM or free <= _DOCKER_SHM:
-        return Check(
-            "shared memory",
-            "warning",
-            found,
-            "enough for --data.num_workers 0, the default; workers and several GPUs need more: "
-            "docker run --shm-size 2g, shm_size in a Compose file",
-        )
-    return Check("shared memory", "ok", found)
+    return judge("shared memory", found, (min(total, free) <= _DOCKER_SHM, "warning", advice))
 
 
-def check_runs(path: Path) -> Check:
-    """Whether runs can be written: done as they are, and taken away again."""
-    made = [place for place in (path, *path.parents) if not place.exists()]
-    probe = path / f".doctor.{os.getpid()}"
-    locks = True
+def check_folder(name: str, folder: Path | None, status: Status, advice: str) -> Finding:
+    """Check that files can be written into a folder, or where it would be made.
+
+    Args:
+        name: of the finding.
+        folder: the folder; if None, that of temporary files.
+        status: of the finding if nothing can be written.
+        advice: what to do then.
+    """
+    text, locks = b"written by `doctor`", True
     try:
-        atomic.write_text(probe, "written by `doctor`\n")
-        with probe.open() as stream:
-            readable = stream.read() == "written by `doctor`\n"
+        folder = folder or Path(tempfile.gettempdir())
+        place = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+        with tempfile.NamedTemporaryFile(dir=place, prefix=".doctor.", buffering=0) as file:
+            file.write(text)
+            os.fsync(file)
+            if Path(file.name).read_bytes() != text:
+                msg = "the file system returns other bytes than it was given"
+                raise OSError(msg)
             try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 locks = False
-        usage = shutil.disk_usage(path)
+        free = shutil.disk_usage(place).free
     except OSError as error:
-        cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
-        return Check(
-            "runs directory",
-            "FAILED",
-            f"nothing can be written into {path}: {cause.strerror or cause}",
-            "make room, correct the owner or the permissions (containers: the user of the "
-            "container must own the folder), or choose another --runs_dir",
+        into = f"into {folder}: " if folder else ""
+        return Finding(
+            name, status, f"nothing can be written {into}{error.strerror or error}", advice
         )
-    finally:
-        with suppress(OSError):
-            probe.unlink()
-        for place in made:
-            with suppress(OSError):
-                place.rmdir()
-    found = f"{path} can be written, {size(usage.free)} free"
-    if not readable:
-        advice = "the file system returns other bytes than it was given: choose another --runs_dir"
-        return Check("runs directory", "FAILED", found, advice)
-    if usage.free < _LITTLE_DISK:
-        advice = "a checkpoint has the size of its model, three times with the optimiser: make room"
-        return Check("runs directory", "warning", found, advice)
-    if not locks:
-        advice = "this file system has no locks: two processes in one run will not be noticed"
-        return Check("runs directory", "warning", found, advice)
-    return Check("runs directory", "ok", found)
-
-
-def writable(path: Path) -> str | None:
-    """Why nothing can be written below a folder, which need not be there yet; None if it can."""
-    place = next(place for place in (path, *path.parents) if place.exists())
-    try:
-        with tempfile.TemporaryFile(dir=place) as file:
-            file.write(b"written by `doctor`")
-            file.flush()
-    except OSError as error:
-        return error.strerror or str(error)
-    return None
-
-
-def check_caches() -> list[Check]:
-    """Whether libraries can keep what they fetch and compile, and have room for temporary files."""
-    home = Path(os.environ.get("HOME") or "/")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
-    places = {"HF_HOME": Path(os.environ.get("HF_HOME") or cache / "huggingface")}
-    for name in ("TORCH_HOME", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
-        if os.environ.get(name):
-            places[name] = Path(os.environ[name])
-    wrong = {
-        f"{name} {place}: {reason}"
-        for name, place in places.items()
-        if (reason := writable(place.absolute()))
-    }
-    if wrong:
-        caches = Check(
-            "caches",
-            "warning",
-            "; ".join(sorted(wrong)),
-            "what is fetched from the hub cannot be kept: set these variables to folders that can "
-            "be written (a volume, in a container)",
-        )
-    else:
-        caches = Check("caches", "ok", ", ".join(f"{n} {p}" for n, p in places.items()))
-    try:
-        folder = tempfile.gettempdir()
-        free = shutil.disk_usage(folder).free
-    except OSError as error:
-        advice = "set TMPDIR to a folder that can be written"
-        return [caches, Check("temporary files", "FAILED", str(error), advice)]
-    return [caches, Check("temporary files", "ok", f"{folder} can be written, {size(free)} free")]
+    runs = name == RUNS
+    full = "a checkpoint has the size of its model, three times with the optimiser: make room"
+    unlocked = "this file system has no locks: two processes in one run will not be noticed"
+    return judge(
+        name,
+        f"{folder} can be written, {size(free)} free",
+        (runs and free < LITTLE, "warning", full),
+        (runs and not locks, "warning", unlocked),
+    )

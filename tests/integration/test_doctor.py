@@ -26,7 +26,7 @@ class Tensor:
     def __init__(self, number): self.number = number
 def ones(*shape, device="cpu"):
     if device == "cuda:1": raise RuntimeError("CUDA error: device is lost")
-    return Tensor(512 if shape == (8, 8) else 64**3)
+    return Tensor(64**3)
 class Namespace:
     def __init__(self, **names): vars(self).update(names)
 __version__ = "2.13.0"

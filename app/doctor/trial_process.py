@@ -1,0 +1,67 @@
+"""Tries things out in another process, since a broken library may end the process that loads it."""
+
+import os
+import signal
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing import Pipe
+from multiprocessing.context import ForkProcess
+from pathlib import Path
+
+from app.doctor.findings import Finding
+
+Trial = Iterator[Finding]
+"""First the finding if the trial fails, to which the reason is added; then what it finds."""
+
+
+class TrialProcess(ForkProcess):
+    """Starts a process at once, which tries things out one after the other, and ends with ours.
+
+    Args:
+        trials: what is tried out.
+        seconds: how long the process may be silent.
+    """
+
+    def __init__(self, trials: Iterable[Trial], seconds: float) -> None:
+        super().__init__(daemon=True)
+        self._trials, self._seconds = trials, seconds
+        self._found, self._send = Pipe(duplex=False)
+        self.start()  # a fork: nothing that it could harm is loaded yet
+        self._send.close()
+
+    def findings(self) -> Iterator[Finding]:
+        """Wait for what is found; where the process ends too early, the last trial has failed."""
+        failure, end = Finding("doctor", "FAILED", ""), ""
+        with suppress(EOFError):
+            while self._found.poll(self._seconds):
+                final, finding = self._found.recv()
+                if final:
+                    yield finding
+                else:
+                    failure = finding
+            end = f"no answer within {self._seconds:g} s"
+            self.kill()
+        self.join()
+        if (status := self.exitcode or 0) and not end:
+            by = f"by {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
+            end = f"the process was ended {by}"
+        if end:
+            yield replace(failure, found=failure.found + end)
+
+    def run(self) -> None:
+        """Run the trials; this is what happens in the other process."""
+        with Path(os.devnull).open("r+b") as nowhere:
+            for stream in range(3):  # libraries print while they are loaded
+                os.dup2(nowhere.fileno(), stream)
+        for trial in self._trials:
+            failure = next(trial)
+            self._send.send((False, failure))
+            try:
+                for finding in trial:
+                    self._send.send((True, finding))
+            except Exception as error:  # of any kind: it is the finding
+                reason = " ".join(str(error).split())[:500] or "no reason given"
+                found = f"{failure.found}{type(error).__name__}: {reason}"
+                self._send.send((True, replace(failure, found=found)))
+        os._exit(0)  # libraries that fail while Python ends are no trial
