@@ -20,6 +20,7 @@ from text import (
     Encoding,
     TaskName,
     Text,
+    Texts,
     Tokenizer,
     WordTokenizer,
     collate,
@@ -219,14 +220,14 @@ class Classifier(TextModule):
             "LayerNorm; OLSA has one"
         )
 
-    def _encoded(self, texts: Text | list[Text]) -> list[Encoding]:
+    def _encoded(self, texts: Texts) -> list[Encoding]:
         """Encode what a caller gives, and say how many texts are cut."""
         tokenizer, _ = self.require_text()
         encodings = tokenizer.encode(given_texts(texts, pairs=self.pairs))
         say_cut(encodings, tokenizer.max_length)
         return encodings
 
-    def encode_texts(self, texts: Text | list[Text]) -> Batch:
+    def encode_texts(self, texts: Texts) -> Batch:
         """One padded batch, on the model's device, of a raw text or a list of them.
 
         Args:
@@ -240,7 +241,7 @@ class Classifier(TextModule):
         return collate(encodings, pad_id=tokenizer.pad_id, pairs=self.pairs).to(self.device)
 
     @torch.no_grad()
-    def predict_texts(self, texts: Text | list[Text], *, batch_size: int = 256) -> Tensor:
+    def predict_texts(self, texts: Texts, *, batch_size: int = 256) -> Tensor:
         """Logits `[n, C]` of n raw texts, in evaluation mode.
 
         Args:

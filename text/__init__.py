@@ -14,7 +14,7 @@ from text.batch import (
     collate,
     length_batches,
 )
-from text.given import cuts_unsaid, given_texts, say_cut
+from text.given import Texts, cuts_unsaid, given_texts, say_cut
 from text.hub import hub_reachable
 from text.hugging_face import save_tokenizer
 from text.pretrained import PretrainedTokenizer
@@ -34,6 +34,7 @@ __all__ = [
     "Span",
     "TaskName",
     "Text",
+    "Texts",
     "Tokenizer",
     "Vocabulary",
     "WordEncoding",

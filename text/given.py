@@ -13,6 +13,10 @@ log = logging.getLogger(__name__)
 _cuts_said: ContextVar[bool] = ContextVar("_cuts_said", default=True)
 
 
+Texts = Text | list[str] | list[tuple[str, str]] | list[Text]
+"""One text or pair, or a list of them."""
+
+
 def given_texts(given: Any, *, pairs: bool = False) -> list[Text]:
     """Make a list of texts of what a caller gives.
 

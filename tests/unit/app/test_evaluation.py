@@ -23,7 +23,7 @@ def test_records() -> None:
         radius=torch.tensor([0.25, 0.0], dtype=torch.float64),
         bound="sound",
     )
-    labelled = [
+    labelled: list[dict[str, object]] = [
         {
             "sample_id": 7,
             "label": 1,

@@ -188,7 +188,7 @@ def test_a_label_is_a_name_or_an_index(tmp_path: Path, label: str) -> None:
         ("HellaSwag", "fit", {"train": 8042, "validation": 2000}),
     ],
 )
-def test_real_files(data_dir: Path, name: str, stage: str, sizes: dict[str, int]) -> None:
+def test_real_files(data_dir: Path, name: str, stage: str, sizes: dict[Split, int]) -> None:
     module: TextDataModule = getattr(datamodules, name)(data_dir=str(data_dir))
     module.setup(stage)
     found = {split: len(examples) for split, examples in module._examples.items()}

@@ -37,7 +37,8 @@ def classifier(kind: str, settings: dict[str, Any]) -> Any:
 
     torch.manual_seed(0)
     config = AutoConfig.for_model(kind, **settings)
-    return AutoModelForSequenceClassification.from_config(config).eval()
+    model = AutoModelForSequenceClassification.from_config(config)  # type: ignore[no-untyped-call] # of transformers
+    return model.eval()
 
 
 @pytest.mark.parametrize("kind", KINDS)

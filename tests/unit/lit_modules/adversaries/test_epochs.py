@@ -40,7 +40,8 @@ def pairs_of(one: EpochTextAdversary) -> list[tuple[int, Text]]:
 
 def loss_of(world: World, texts: Sequence[Text], ids: Sequence[int]) -> torch.Tensor:
     labels = torch.tensor([world.samples[one].label for one in ids])
-    return functional.cross_entropy(world.classifier(world.classifier.encode_texts(texts)), labels)
+    batch = world.classifier.encode_texts([*texts])
+    return functional.cross_entropy(world.classifier(batch), labels)
 
 
 def test_the_pool_is_what_succeeded(folder: Path) -> None:
@@ -109,7 +110,7 @@ def test_each_text_counts_once(
         problem = world.problem(batch)
         with monkeypatch.context() as patch:
 
-            def counted(self: Any, texts: Sequence[Text]) -> Any:
+            def counted(self: Any, texts: list[Text]) -> Any:
                 encoded.update(texts)
                 return encode(self, texts)
 

@@ -50,7 +50,8 @@ def texts_of(records: Sequence[AttackRecord], ids: Sequence[int], world: World) 
 
 def loss_of(world: World, texts: Sequence[Text], ids: Sequence[int]) -> torch.Tensor:
     labels = torch.tensor([world.samples[one].label for one in ids])
-    return functional.cross_entropy(world.classifier(world.classifier.encode_texts(texts)), labels)
+    batch = world.classifier.encode_texts([*texts])
+    return functional.cross_entropy(world.classifier(batch), labels)
 
 
 @pytest.mark.parametrize("recipe", ["textfooler", "a2t", "random", "deepwordbug"])
