@@ -130,9 +130,9 @@ def scored(
     for predicted, tags in pairs:
         assert not isinstance(predicted, int | float)
         assert not isinstance(tags, int | float)
-        # Words that were cut off have no prediction; the program's F1 leaves them out as well.
+        # Words that were cut off have no prediction: their entities are missed, as in the program.
         found = entities([class_names[i] for i in predicted])
-        there = entities([class_names[i] for i in tags[: len(predicted)]])
+        there = entities([class_names[i] for i in tags])
         above.append(2.0 * len(found & there))
         below.append(float(len(found) + len(there)))
     return Ratio(above, below)

@@ -302,7 +302,10 @@ class TextDataModule(Splits):
             encoded = EncodedTexts(examples, self.tokenizer, pairs=self.pairs, choices=choices)
             self._encoded[split] = (self.tokenizer, encoded)
             if encoded.truncated:
-                untagged = f": {encoded.words_cut} words of {encoded.words} have no tag any more"
+                untagged = (
+                    f": {encoded.words_cut} of {encoded.words} words are cut off, which training "
+                    "does not see and figures count as wrong"
+                )
                 log.warning(
                     "%s: %d of %d %s texts cut to %d tokens%s",
                     self.corpus,

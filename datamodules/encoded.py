@@ -26,7 +26,7 @@ class EncodedTexts(Dataset[Batch]):
         lengths: tokens of each sample, of its longest row where it has several.
         truncated: samples that were cut to the tokenizer's `max_length`.
         words: words of all samples, where they are given as words.
-        words_cut: those of them that were cut off, and with them their tags.
+        words_cut: those of them that were cut off. Batches carry their tags as `cut_tags`.
     """
 
     _CHUNK = 4096
@@ -37,6 +37,7 @@ class EncodedTexts(Dataset[Batch]):
         ids: list[NDArray[np.int32]] = []
         segments: list[NDArray[np.int8]] = []
         tags: list[NDArray[np.int32]] = []
+        self._cut_tags: dict[int, tuple[int, ...]] = {}
         lengths: list[int] = []
         self.choices = choices
         self.truncated = self.words = self.words_cut = 0
@@ -55,6 +56,7 @@ class EncodedTexts(Dataset[Batch]):
                 self.words_cut -= sum(map(len, starts))
                 if tagged:
                     tags.append(_tags(chunk, coded, starts))
+                    self._cut_tags |= _cut_tags(chunk, starts, first=start)
         self.words_cut += self.words
         rows = np.array(lengths, dtype=np.int64)
         self.lengths = rows.reshape(-1, choices).max(axis=1)
@@ -96,6 +98,7 @@ class EncodedTexts(Dataset[Batch]):
             labels=tags or (None if self._labels is None else self._labels[index].tolist()),
             pairs=self.pairs,
             choices=self.choices,
+            cut_tags=[self._cut_tags.get(sample, ()) for sample in index],
         )
 
 
@@ -126,3 +129,14 @@ def _tags(
         if isinstance(example.label, tuple):
             row[list(places)] = example.label[: len(places)]
     return np.concatenate(rows)
+
+
+def _cut_tags(
+    examples: Sequence[Example], starts: Sequence[tuple[int, ...]], *, first: int
+) -> dict[int, tuple[int, ...]]:
+    """The tags of the words that were cut off, by the number of their sentence."""
+    return {
+        number: example.label[len(places) :]
+        for number, (example, places) in enumerate(zip(examples, starts, strict=True), first)
+        if isinstance(example.label, tuple) and len(places) < len(example.label)
+    }

@@ -407,10 +407,11 @@ class Classifier(TextModule):
     def _evaluated(self, batch: Batch) -> tuple[dict[str, Tensor], tuple[Tensor, Tensor]]:
         """The values; and the predictions with their labels, for figures that are no means."""
         logits, labels = self(batch), labels_of(batch)
-        values = self.task.values(logits, labels) | self.extra_values(logits, labels)
+        values, answered = self.task.judged(logits, labels, batch.cut_tags)
+        values |= self.extra_values(logits, labels)
         if self.own_objective:
             values["objective"] = self.losses(logits, labels)
-        return values, (self.task.prediction(logits), labels)
+        return values, answered
 
     def extra_values(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
         """Values `[B]` for the extra metrics; none unless overridden."""

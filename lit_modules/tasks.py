@@ -85,6 +85,19 @@ class Task:
             "accuracy": (self.prediction(logits) == labels).float(),
         }
 
+    def judged(
+        self, logits: Tensor, labels: Tensor, cut_tags: Tensor | None = None
+    ) -> tuple[dict[str, Tensor], tuple[Tensor, Tensor]]:
+        """By what an evaluation judges: `values`; predictions and labels, for `Scores`.
+
+        Args:
+            logits: of a batch.
+            labels: of the batch.
+            cut_tags: of the words of the batch that were cut off, see `Batch`.
+        """
+        del cut_tags
+        return self.values(logits, labels), (self.prediction(logits), labels)
+
     def right(self, logits: Tensor, labels: Tensor) -> Tensor | None:
         """`[B]` bool: whether a sample is answered rightly; None where that is no question."""
         return self.prediction(logits) == labels
@@ -160,6 +173,22 @@ class Tagging(Task):
             "loss": functional.cross_entropy(logits, labels, reduction="none"),
             "accuracy": (logits.argmax(dim=-1) == labels).float(),
         }
+
+    def judged(
+        self, logits: Tensor, labels: Tensor, cut_tags: Tensor | None = None
+    ) -> tuple[dict[str, Tensor], tuple[Tensor, Tensor]]:
+        """Words that were cut off count as what they are: not answered.
+
+        No tag of theirs is right, and none of their entities is found. Their loss is not known.
+        """
+        values, (prediction, tags) = super().judged(logits, labels)
+        if cut_tags is not None:
+            missed = values["accuracy"].new_zeros(int((cut_tags != IGNORED).sum()))
+            values["accuracy"] = torch.cat([values["accuracy"], missed])
+            # Class 0 is O, outside of all entities.
+            prediction = torch.cat([prediction, torch.zeros_like(cut_tags)], dim=1)
+            tags = torch.cat([tags, cut_tags], dim=1)
+        return values, (prediction, tags)
 
     def right(self, logits: Tensor, labels: Tensor) -> Tensor | None:
         return ((self.prediction(logits) == labels) | (labels == IGNORED)).all(dim=1)

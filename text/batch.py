@@ -1,9 +1,9 @@
 """The batch: what a corpus hands to a module, and how encoded texts become one."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
 from itertools import chain
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -107,6 +107,8 @@ class Batch:
             tagging: `[B, N]` int64 tags at the first token of each word, `IGNORED` elsewhere.
         segment_ids: `[R, N]` int64 (0 first text, 1 second), or None for single texts.
         choices: rows of each sample, which stand one after the other; 1 but for multiple choice.
+        cut_tags: of a tagging: `[B, K]` int64 tags of the words behind the last token, which were
+            cut off, `IGNORED` behind them; None where no word was.
     """
 
     input_ids: Tensor
@@ -115,6 +117,7 @@ class Batch:
     labels: Tensor | None = None
     segment_ids: Tensor | None = None
     choices: int = 1
+    cut_tags: Tensor | None = None
 
     def __len__(self) -> int:
         """B, the number of samples."""
@@ -127,29 +130,17 @@ class Batch:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Batch":
         """A copy on `device` (the same tensors where they are there already)."""
-
-        def move(tensor: Tensor | None) -> Tensor | None:
-            return None if tensor is None else tensor.to(device, non_blocking=non_blocking)
-
-        return Batch(
-            self.input_ids.to(device, non_blocking=non_blocking),
-            self.mask.to(device, non_blocking=non_blocking),
-            self.sample_ids.to(device, non_blocking=non_blocking),
-            move(self.labels),
-            move(self.segment_ids),
-            self.choices,
-        )
+        return self._each(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> "Batch":
         """A copy in page-locked memory; called by `DataLoader(pin_memory=True)`."""
-        return Batch(
-            self.input_ids.pin_memory(),
-            self.mask.pin_memory(),
-            self.sample_ids.pin_memory(),
-            None if self.labels is None else self.labels.pin_memory(),
-            None if self.segment_ids is None else self.segment_ids.pin_memory(),
-            self.choices,
-        )
+        return self._each(Tensor.pin_memory)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+        """A copy whose tensors are changed."""
+        parts: dict[str, Any] = {part.name: getattr(self, part.name) for part in fields(self)}
+        parts |= {name: change(part) for name, part in parts.items() if isinstance(part, Tensor)}
+        return Batch(**parts)
 
 
 def length_batches(
@@ -186,6 +177,7 @@ def collate(
     labels: Sequence[int] | Sequence[float] | Sequence[Sequence[int]] | None = None,
     pairs: bool = False,
     choices: int = 1,
+    cut_tags: Sequence[Sequence[int]] | None = None,
 ) -> Batch:
     """Pad encoded texts to the longest of them.
 
@@ -198,6 +190,7 @@ def collate(
             None for unlabelled texts.
         pairs: whether to carry `segment_ids`.
         choices: rows of each sample.
+        cut_tags: for each of B texts the tags of the words that were cut off.
 
     Raises:
         ValueError: no texts, a text without a single token, a number of texts that is no multiple
@@ -240,4 +233,12 @@ def collate(
         labels=targets(),
         segment_ids=segments,
         choices=choices,
+        cut_tags=_cut(cut_tags or ()),
     )
+
+
+def _cut(tags: Sequence[Sequence[int]]) -> Tensor | None:
+    width = max(map(len, tags), default=0)
+    if not width:
+        return None
+    return torch.tensor([[*row, *[IGNORED] * (width - len(row))] for row in tags])

@@ -172,11 +172,15 @@ def test_words_that_are_cut_off_are_counted(
     module.tokenizer = tokenizer
     (batch,) = module.test_dataloader()
     assert (
-        "wnut17: 1 of 2 test texts cut to 16 tokens: 6 words of 21 have no tag any more"
-        in caplog.text
+        "wnut17: 1 of 2 test texts cut to 16 tokens: 6 of 21 words are cut off, which training "
+        "does not see and figures count as wrong" in caplog.text
     )
     assert batch.labels is not None
     assert (batch.labels != IGNORED).sum() == 15
+    person = module.class_names.index("B-person")
+    rows = {0: [IGNORED] * 6, 1: [person] * 6}
+    assert batch.cut_tags is not None
+    assert batch.cut_tags.tolist() == [rows[sample] for sample in batch.sample_ids.tolist()]
 
 
 def test_bad_tags_are_told_by_file_and_line(tmp_path: Path) -> None:

@@ -164,6 +164,25 @@ def test_entity_f1_sees_an_entity_across_a_token_that_carries_no_tag() -> None:
     assert score.compute() == 1
 
 
+def test_what_is_cut_off_counts_as_missed() -> None:
+    """Closed form: of 4 entities one is answered; one is cut through, two are cut off."""
+    task, names = TASKS["tagging"], ["O", "B-x", "I-x"]
+    labels = torch.tensor([[1, 2, 0, 1], [0, 0, IGNORED, IGNORED]])
+    cut_tags = torch.tensor([[2, 0, 1], [1, IGNORED, IGNORED]])
+    logits = torch.nn.functional.one_hot(labels.clamp_min(0), 3).float()  # all right
+    scores = Scores("tagging", names)
+    values, answered = task.judged(logits, labels, cut_tags)
+    scores.update(*answered)
+    # Found: x at 1-2 and x at 4, which goes on to 5. There: these two, and the two cut off.
+    assert scores.take()["f1"] == pytest.approx(2 * 1 / (2 + 4))
+    assert values["accuracy"].mean() == pytest.approx(6 / 10)
+    assert len(values["loss"]) == 6  # it is not known of words without logits
+    values, answered = task.judged(logits, labels)
+    scores.update(*answered)
+    assert scores.take()["f1"] == 1
+    assert values["accuracy"].mean() == 1
+
+
 @pytest.mark.parametrize("constant", [0, 1])
 def test_a_correlation_with_what_is_all_the_same_is_said_in_one_sentence(
     constant: int, caplog: pytest.LogCaptureFixture

@@ -73,6 +73,10 @@ def test_labels_of_the_four_tasks() -> None:
     assert tagging is not None
     assert tagging.dtype == torch.int64
     assert tagging.tolist() == [[IGNORED, 1, 2], [0, IGNORED, IGNORED]]
+    cut = collate(rows, pad_id=0, labels=[(0, 1, 2), (0,)], cut_tags=[(), (2, 1)]).to("cpu")
+    assert cut.cut_tags is not None
+    assert cut.cut_tags.tolist() == [[IGNORED, IGNORED], [2, 1]]
+    assert collate(rows, pad_id=0, labels=[(0, 1, 2), (0,)], cut_tags=[(), ()]).cut_tags is None
     choice = collate(rows, pad_id=0, labels=[1], choices=2)
     assert choice.labels is not None
     assert choice.labels.tolist() == [1]
