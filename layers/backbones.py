@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from torch import Tensor, nn
 
 from layers.architectures import architecture_of
+from layers.pretrained import drop_pooler
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -24,13 +25,12 @@ class Backbone(nn.Module):
 
     Args:
         encoder: BERT, RoBERTa, ALBERT, DistilBERT, DeBERTa or another with their interface. Its
-            pooler is dropped: heads are ours.
+            pooler is dropped: a head may have it.
     """
 
     def __init__(self, encoder: "PreTrainedModel") -> None:
         super().__init__()
-        if getattr(encoder, "pooler", None) is not None:
-            encoder.pooler = None  # type: ignore[assignment] # torch allows it
+        drop_pooler(encoder)
         self.encoder = encoder
         self.width: int = encoder.config.hidden_size
 
@@ -96,6 +96,7 @@ class BackboneClassifier(nn.Module):
         reading: `text`: logits `[B, C]` of each text; `token`: `[B, N, C]` of each token, by the
             projection alone, as BERT tags; `choice`: one number for each row, and the C rows of a
             sample are its logits `[B, C]`.
+        dense: the dense layer to begin with, such as BERT's pooler; None for random weights.
     """
 
     def __init__(
@@ -106,14 +107,16 @@ class BackboneClassifier(nn.Module):
         pooling: Pooling = "first",
         dropout: float = 0.1,
         reading: Reading = "text",
+        dense: nn.Linear | None = None,
     ) -> None:
         super().__init__()
         self.backbone, self.pooling, self.reading = backbone, pooling, reading
         self.num_classes = num_classes
         layers = []
         if reading != "token":
-            self.classifier = nn.Linear(backbone.width, backbone.width)
-            layers.append(self.classifier)
+            self.classifier = dense or nn.Linear(backbone.width, backbone.width)
+            if dense is None:
+                layers.append(self.classifier)
         self.projection = nn.Linear(backbone.width, 1 if reading == "choice" else num_classes)
         layers.append(self.projection)
         self.dropout = nn.Dropout(dropout)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 
 from layers.architectures import check_reads_text
 from layers.positions import longest_text
@@ -14,22 +15,26 @@ from layers.positions import longest_text
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-_NOT_NEEDED = re.compile(r"(^|\.)pooler\.")
-"""Weights of an encoder that nobody here looks at; masked language models come without."""
+_POOLER = re.compile(r"(^|\.)pooler\.")
+"""Weights of an encoder that it can do without; masked language models come without them."""
 
 
-def load_encoder(name_or_path: str) -> "PreTrainedModel":
+def load_encoder(name_or_path: str, *, random_pooler: bool = True) -> "PreTrainedModel":
     """A pretrained encoder, in float32.
 
     Args:
         name_or_path: folder or hub name.
+        random_pooler: whether to keep a pooler that came without weights.
 
     Raises:
         ValueError: there is none, or its weights are incomplete.
     """
     from transformers import AutoModel
 
-    model, missing = _load(AutoModel, name_or_path)
+    model, lacking = _load(AutoModel, name_or_path)
+    missing = [name for name in lacking if not _POOLER.search(name)]
+    if missing != lacking and not random_pooler:
+        drop_pooler(model)
     if missing:
         msg = (
             f"got backbone {name_or_path!r}, whose weights lack {len(missing)} of the encoder's "
@@ -54,7 +59,8 @@ def load_masked_lm(name_or_path: str) -> tuple["PreTrainedModel", bool]:
     """
     from transformers import AutoModelForMaskedLM
 
-    model, missing = _load(AutoModelForMaskedLM, name_or_path)
+    model, lacking = _load(AutoModelForMaskedLM, name_or_path)
+    missing = [name for name in lacking if not _POOLER.search(name)]
     encoder = [name for name in missing if name.startswith(f"{model.base_model_prefix}.")]
     if encoder:
         msg = (
@@ -118,8 +124,26 @@ def _load(kind: Any, name_or_path: str) -> tuple["PreTrainedModel", list[str]]:
             "files of one model"
         )
         raise ValueError(msg)
-    missing = sorted(name for name in report["missing_keys"] if not _NOT_NEEDED.search(name))
-    return model, missing
+    return model, sorted(report["missing_keys"])
+
+
+def pooler_of(encoder: "PreTrainedModel") -> nn.Linear | None:
+    """The dense layer of an encoder's pooler, if it is one as BERT's: d x d, under tanh."""
+    pooler = getattr(encoder, "pooler", None)
+    dense = getattr(pooler, "dense", pooler)
+    # ALBERT's pooler is the dense layer alone, and the encoder has the activation.
+    owner = encoder if dense is pooler else pooler
+    activation = getattr(owner, "pooler_activation", getattr(owner, "activation", None))
+    if not isinstance(dense, nn.Linear) or not isinstance(activation, nn.Tanh):
+        return None
+    width: int = encoder.config.hidden_size
+    return dense if dense.weight.shape == (width, width) and dense.bias is not None else None
+
+
+def drop_pooler(encoder: "PreTrainedModel") -> None:
+    """Leave an encoder its last hidden states alone."""
+    if getattr(encoder, "pooler", None) is not None:
+        encoder.pooler = None  # type: ignore[assignment] # torch allows it
 
 
 def save_model(model: "PreTrainedModel", folder: Path) -> None:

@@ -66,6 +66,7 @@ class ASA(MaskedAttention, FineTuning, method=True):
         share: float = 0.1,
         schedule: list[float] | None = None,
         pooling: Pooling = "first",
+        pretrained_pooler: bool = True,
         dropout: float = 0.1,
         backbone_dropout: float | None = None,
         max_length: int = 128,
@@ -107,6 +108,8 @@ class ASA(MaskedAttention, FineTuning, method=True):
                 training, such as those that ASA has masked (see docs/methods/asa.md).
             pooling: what of the last layer is judged: the first token, or the mean; tagging judges
                 each token.
+            pretrained_pooler: with pooling first, begin the dense layer of the head with the pooler
+                that came with the backbone, as BERT is fine-tuned; at random where none came.
             dropout: in the head, while training.
             backbone_dropout: in the encoder, while training; null: as its configuration says.
             max_length: longest text in tokens; longer ones are cut, and counted.
@@ -121,6 +124,7 @@ class ASA(MaskedAttention, FineTuning, method=True):
             architecture=architecture,
             vocab_size=vocab_size,
             pooling=pooling,
+            pretrained_pooler=pretrained_pooler,
             dropout=dropout,
             backbone_dropout=backbone_dropout,
             max_length=max_length,

@@ -2,10 +2,17 @@
 
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from layers.architectures import build_encoder, build_masked_lm, check_settings
-from layers.pretrained import check_backbone, check_fits, load_encoder, load_masked_lm
+from layers.pretrained import (
+    check_backbone,
+    check_fits,
+    drop_pooler,
+    load_encoder,
+    load_masked_lm,
+)
 from lit_modules.text_module import CHECKPOINT_KEY, checkpoint_content
 from text import PretrainedTokenizer, Text, Tokenizer, train_word_piece
 
@@ -69,7 +76,7 @@ class EncoderSource:
         return train_word_piece(texts, self.vocab_size, max_length=max_length)
 
     def encoder(self, tokenizer: Tokenizer) -> "PreTrainedModel":
-        """The encoder alone.
+        """The encoder alone. It has a pooler only if that is pretrained, see `pretrained`.
 
         Args:
             tokenizer: whose ids and positions it must have.
@@ -77,7 +84,15 @@ class EncoderSource:
         Raises:
             ValueError: it cannot be loaded or built, or does not fit the tokenizer.
         """
-        return self._make(tokenizer, build_encoder, load_encoder)
+        model = self._make(tokenizer, build_encoder, partial(load_encoder, random_pooler=False))
+        if not self.pretrained:
+            drop_pooler(model)
+        return model
+
+    @property
+    def pretrained(self) -> bool:
+        """Whether weights come from a folder or the hub, and not from a checkpoint or chance."""
+        return self.restored is None and self.backbone is not None
 
     def masked_lm(self, tokenizer: Tokenizer) -> "PreTrainedModel":
         """The encoder under a head that proposes words; see `encoder`."""

@@ -4,6 +4,7 @@ Source: Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers fo
 Understanding", 2019, sections 3.2 and 4.
 """
 
+import logging
 from collections.abc import Iterable
 from typing import Any, get_args
 
@@ -12,10 +13,13 @@ from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
 from torch import Tensor
 
 from layers.backbones import POOLINGS, Backbone, BackboneClassifier, Pooling, Reading
+from layers.pretrained import pooler_of
 from lit_modules.base import Classifier
 from lit_modules.encoder_source import EncoderSource
 from lit_modules.schedule import Decay
 from text import Batch, TaskName, Text, Tokenizer
+
+log = logging.getLogger(__name__)
 
 _READING: dict[TaskName, Reading] = {"tagging": "token", "choice": "choice"}
 
@@ -34,6 +38,7 @@ class FineTuning(Classifier, method=True):
         architecture: dict[str, Any] | None = None,
         vocab_size: int = 8192,
         pooling: Pooling = "first",
+        pretrained_pooler: bool = True,
         dropout: float = 0.1,
         backbone_dropout: float | None = None,
         max_length: int = 128,
@@ -53,6 +58,8 @@ class FineTuning(Classifier, method=True):
                 weights.
             pooling: what of the last layer is judged: the first token, or the mean; tagging judges
                 each token.
+            pretrained_pooler: with pooling first, begin the dense layer of the head with the pooler
+                that came with the backbone, as BERT is fine-tuned; at random where none came.
             dropout: in the head, while training.
             backbone_dropout: in the encoder, while training; null: as its configuration says.
             max_length: longest text in tokens; longer ones are cut, and counted.
@@ -79,6 +86,7 @@ class FineTuning(Classifier, method=True):
         self.save_hyperparameters(ignore=["optimizer", "lr_scheduler"])
         # Not read from hparams: a subclass built by the command line has its own arguments there.
         self.pooling: Pooling = pooling
+        self.pretrained_pooler = pretrained_pooler
         self.dropout, self.backbone_dropout = dropout, backbone_dropout
 
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
@@ -88,7 +96,14 @@ class FineTuning(Classifier, method=True):
         if hasattr(self, "network"):
             return
         tokenizer, class_names = self.require_text()
-        backbone = Backbone(self.source.encoder(tokenizer))
+        reading = _READING.get(self.task.name, "text")
+        encoder = self.source.encoder(tokenizer)
+        pooled = self.pretrained_pooler and self.pooling == "first" and reading != "token"
+        dense = pooler_of(encoder) if pooled else None
+        if pooled and self.source.pretrained:
+            found = "at random: it has no pooler" if dense is None else "with its pooler"
+            log.info("%s: the head's dense layer begins %s", self.source.backbone, found)
+        backbone = Backbone(encoder)
         if self.backbone_dropout is not None:
             backbone.set_dropout(self.backbone_dropout)
         self.network = BackboneClassifier(
@@ -96,7 +111,8 @@ class FineTuning(Classifier, method=True):
             self.task.outputs(class_names),
             pooling=self.pooling,
             dropout=self.dropout,
-            reading=_READING.get(self.task.name, "text"),
+            reading=reading,
+            dense=dense,
         )
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:

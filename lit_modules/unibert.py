@@ -38,6 +38,7 @@ class UniBERT(FineTuning, method=True):
         unitary_every: int = 1,
         unitary_gradual_steps: int = 0,
         pooling: Pooling = "first",
+        pretrained_pooler: bool = False,
         dropout: float = 0.1,
         backbone_dropout: float | None = None,
         max_length: int = 128,
@@ -66,6 +67,8 @@ class UniBERT(FineTuning, method=True):
             unitary_gradual_steps: close the distance to unitary weights over so many steps, in
                 place of at once before the first (ours).
             pooling: what of the last layer is classified: the first token, or the mean.
+            pretrained_pooler: with pooling first, begin the dense layer of the head with the pooler
+                that came with the backbone; the paper begins at random.
             dropout: in the head, while training.
             backbone_dropout: in the encoder, while training; null: as its configuration says.
             max_length: longest text in tokens; longer ones are cut, and counted.
@@ -80,6 +83,7 @@ class UniBERT(FineTuning, method=True):
             architecture=architecture,
             vocab_size=vocab_size,
             pooling=pooling,
+            pretrained_pooler=pretrained_pooler,
             dropout=dropout,
             backbone_dropout=backbone_dropout,
             max_length=max_length,
