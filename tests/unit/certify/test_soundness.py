@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attacks import PGD
-from certify import certify
+from certify import Certifier, certify
 from layers import OrthogonalLinear, olsa_classifier, project_to_ball
 from layers.attention.bounds import attention_bound, mixing_norm
 from layers.attention.olsa import OneLipschitzSelfAttention
@@ -84,7 +84,7 @@ def lightning_module(name: str) -> tuple[CertifiedClassifier, list[Text]]:
 
 @pytest.mark.parametrize("name", ["single", "pairs", "bag"])
 def test_attacks_on_modules_fail_inside_the_radius(name: str) -> None:
-    """The modules that users train, in float32, with their own embeddings and segment ids."""
+    """The modules that users train, with their own embeddings and segment ids, in the float64 pass."""
     module, texts = lightning_module(name)
     labels = torch.tensor([0, 1, 1, 0])
     optimizer = torch.optim.Adam(module.parameters(), lr=0.03)
@@ -93,18 +93,19 @@ def test_attacks_on_modules_fail_inside_the_radius(name: str) -> None:
         head = module.head_weight()
         assert head is not None
         optimizer.zero_grad()
-        loss = module.objective(module(batch), labels, head, progress=1.0)
+        loss = module.objective(module(batch), labels, head, progress=1.0).mean()
         loss.backward()  # type: ignore[no-untyped-call] # torch's
         optimizer.step()
     module.eval()
-    certificates = certify(module, batch)
+    certifier = Certifier(module)
+    certificates = certifier(batch)
     assert torch.equal(certificates.prediction, labels)
     assert float(certificates.radius.min()) > 0.05
-    x = module.embed(batch).detach()
+    x = module.embed(batch).detach().to(torch.float64)
     for factor, found in ((0.999, False), (30.0, True)):
         with module.frozen():
             _, flipped = PGD(steps=8, restarts=2)(
-                module.classify,
+                certifier.classify,
                 x,
                 batch.mask,
                 labels,
