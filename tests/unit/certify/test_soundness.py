@@ -84,7 +84,7 @@ def lightning_module(name: str) -> tuple[CertifiedClassifier, list[Text]]:
 
 @pytest.mark.parametrize("name", ["single", "pairs", "bag"])
 def test_attacks_on_modules_fail_inside_the_radius(name: str) -> None:
-    """The modules that users train, with their own embeddings and segment ids, in the float64 pass."""
+    """The modules that users train, with their own embeddings and segment ids, in float64."""
     module, texts = lightning_module(name)
     labels = torch.tensor([0, 1, 1, 0])
     optimizer = torch.optim.Adam(module.parameters(), lr=0.03)
