@@ -1,5 +1,6 @@
 """What every LightningModule of ours shares: tokenizer, optimiser, and checkpoints of its own."""
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
@@ -16,6 +17,8 @@ from lit_modules.schedule import Decay, learning_rate_factor
 from lit_modules.scores import Scores
 from lit_modules.weight_decay import exempt_vectors, group_sizes
 from text import Text, Tokenizer, tokenizer_from_state
+
+log = logging.getLogger(__name__)
 
 CHECKPOINT_KEY = "steadfast"
 CHECKPOINT_FORMAT = 1
@@ -157,7 +160,15 @@ class TextModule(pl.LightningModule):
             return [optimizer], [scheduler]
         if self.warmup == 0 and self.decay == "none":
             return optimizer
-        factor = learning_rate_factor(self.total_steps(), warmup=self.warmup, decay=self.decay)
+        total = self.total_steps()
+        if 0 < total < self.warmup:
+            log.warning(
+                "got a warm-up of %d steps in a run of %d, so that the learning rate never reaches "
+                "its value; give a share of the steps, such as --model.warmup 0.1",
+                self.warmup,
+                total,
+            )
+        factor = learning_rate_factor(total, warmup=self.warmup, decay=self.decay)
         schedule = LambdaLR(optimizer, factor)
         return {
             "optimizer": optimizer,

@@ -105,6 +105,15 @@ def test_steps_of_a_real_run() -> None:
     assert found == pytest.approx([1 / 3, 1 / 3, 2 / 3, 2 / 3, 1, 1, 0.5, 0.5])
 
 
+def test_a_warm_up_longer_than_the_run_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    found = rates(attached(plain(optimizer=sgd, warmup=9.0)), max_epochs=2)
+    assert found == pytest.approx([(step + 1) / 10 for step in range(8)])
+    assert "got a warm-up of 9 steps in a run of 8" in caplog.text
+    caplog.clear()
+    rates(attached(plain(optimizer=sgd, warmup=1.0)), max_epochs=1)
+    assert "warm-up" not in caplog.text
+
+
 def test_run_without_end_keeps_its_rate() -> None:
     module = attached(plain(optimizer=sgd, warmup=0.5, decay="linear"))
     found = rates(module, max_epochs=-1, max_time={"seconds": 0})
