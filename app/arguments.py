@@ -86,6 +86,35 @@ def check_classes(argv: Sequence[str]) -> None:
             raise ValueError(msg)
 
 
+def check_configs(argv: Sequence[str]) -> None:
+    """Say what is wrong with a file that is given as settings, before the parser quotes all of it.
+
+    Raises:
+        ValueError: `--config` names no file, or one that holds no settings.
+    """
+    for i, word in enumerate(argv):
+        key, given, value = word.partition("=")
+        if key not in ("--config", "-c"):
+            continue
+        value = value if given else " ".join(argv[i + 1 : i + 2])
+        path = Path(value)
+        if "\n" in value or ": " in value:  # settings themselves
+            continue
+        try:
+            content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except (yaml.YAMLError, UnicodeDecodeError):
+            content = None
+        except OSError as error:
+            msg = f"got --config {value}, which cannot be read ({error.strerror}), expected a file"
+            raise ValueError(msg) from error
+        if not isinstance(content, dict):
+            msg = (
+                f"got --config {value}, which holds no settings, expected a YAML file like "
+                "configs/default.yaml; texts are given by --data"
+            )
+            raise ValueError(msg)
+
+
 def with_stored_settings(argv: Sequence[str], commands: Container[str]) -> list[str]:
     """The command line, with the settings of the run that it names below its own.
 

@@ -14,6 +14,7 @@ from attacks.engine import Limits
 from attacks.goals import Score
 from attacks.interface import make_goal
 from datamodules.base import Split
+from text import check_range
 
 if TYPE_CHECKING:
     import torch
@@ -106,15 +107,11 @@ class AttackSettings:
         Raises:
             ValueError: a number out of its range, or a tag that is no part of a file's name.
         """
-        if self.num_samples is not None and self.num_samples < 1:
-            msg = f"got num_samples={self.num_samples}, expected at least 1, or null for all"
-            raise ValueError(msg)
-        if self.batch_size < 1 or self.show < 0 or self.seed < 0:
-            msg = (
-                f"got batch_size={self.batch_size}, show={self.show}, seed={self.seed}, expected "
-                "at least 1, 0 and 0"
-            )
-            raise ValueError(msg)
+        check_range({"num_samples": self.num_samples, "batch_size": self.batch_size}, least=1)
+        check_range({"show": self.show, "seed": self.seed}, least=0)
+        check_range({"similarity": self.similarity}, least=0, most=1)
+        check_range({"word_similarity": self.word_similarity}, least=-1, most=1)
+        check_range({"candidates": self.candidates}, least=1)
         if self.tag is not None and not _NAME.fullmatch(self.tag):
             msg = f"got tag {self.tag!r}, expected letters, digits and . _ -"
             raise ValueError(msg)

@@ -20,6 +20,7 @@ from app.arguments import (
     COMMON,
     TRAINING,
     check_classes,
+    check_configs,
     classes_first,
     with_recipe,
     with_stored_settings,
@@ -33,7 +34,7 @@ from app.interrupt import KeepHandlers, Stopped, interruption
 from app.join import JoinCorpus
 from app.learning_rates import LearningRates
 from app.nonfinite import FiniteLoss, OnNonFinite
-from app.parser import Parser
+from app.parser import Parser, check_numbers
 from app.random_state import RandomState
 from app.record import Recorder, RunLogger
 from app.report import notes, table
@@ -42,6 +43,7 @@ from app.terminal import harmless
 from app.trainer import RobustTrainer
 from app.version import line
 from lit_modules import FineTuning, MaskedLM, TextModule
+from text import check_range
 
 # Settings are code (SECURITY.md): of files only, and not of addresses, which Lightning has allowed.
 set_parsing_settings(config_read_mode_fsspec_enabled=False)
@@ -156,7 +158,20 @@ class RobustCLI(LightningCLI):
         """Parse the command line, with the settings of a stored run below it."""
         argv = classes_first(with_recipe(self.argv))
         check_classes(argv)
+        command = next((word for word in argv if word in self.subcommands()), None)
+        try:
+            check_configs(argv)
+        except ValueError as error:
+            self._parser(command).error(str(error))
         self.config = parser.parse_args(with_stored_settings(argv, self.subcommands()))
+        command = self.config["subcommand"]
+        try:
+            check_numbers(self.config[command])
+            seed = self.config[command]["seed_everything"]
+            if not isinstance(seed, bool):
+                check_range({"--seed_everything": seed}, least=0, most=2**32 - 1)
+        except ValueError as error:
+            self._parser(command).error(str(error))
 
     def _parse_ckpt_path(self) -> None:
         """Nothing: the settings in a checkpoint never override those given here."""

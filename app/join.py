@@ -1,5 +1,6 @@
 """Where a corpus and a module meet."""
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
@@ -7,9 +8,11 @@ import pytorch_lightning as pl
 
 from app.stand_in import StandIn, WholeSplit
 from datamodules import Corpus, Example, RunningText, TextDataModule
-from lit_modules import AdversarialTraining, Classifier, TextModule
+from lit_modules import AdversarialTraining, Classifier, TextModule, unused_settings
 from lit_modules.adversaries import TextSample
 from text import Choices, TaskName, Text, Words
+
+log = logging.getLogger(__name__)
 
 
 class JoinCorpus(pl.Callback):
@@ -27,6 +30,9 @@ class JoinCorpus(pl.Callback):
         corpus = corpus.source if isinstance(corpus, WholeSplit) else corpus
         if isinstance(module, TextModule) and isinstance(corpus, Corpus):
             join(module, corpus)
+        if stage == "fit" and isinstance(module, TextModule):
+            for sentence in unused_settings(module):
+                log.warning("%s", sentence)
 
 
 def join(module: TextModule, corpus: Corpus) -> None:

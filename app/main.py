@@ -215,6 +215,8 @@ def _message(error: Exception) -> str:
         "datamodules",
         "attacks",
     )
+    # Lightning's word for a setting of the trainer that is wrong.
+    expected = expected or type(error).__name__ == "MisconfigurationException"
     if expected and text:
         return text
     return f"{type(error).__name__}: {text} (--debug shows where)"

@@ -1,9 +1,11 @@
 """The parser, with errors of one line."""
 
+import math
 import re
 import sys
 from typing import NoReturn
 
+from jsonargparse import Namespace
 from pytorch_lightning.cli import LightningArgumentParser
 
 _KEY = re.compile(r'Parser key "(?P<key>.+?)":')
@@ -20,6 +22,11 @@ _RESTRICTED = re.compile(
 _RULES = {"RunName": "letters, digits and . _ @ + = -, a letter or a digit first"}
 """Restrictions in words, where the type's own are a regular expression."""
 _PLAIN = {"float": "a number", "int": "a whole number", "bool": "true or false", "str": "a text"}
+_CALLABLE = re.compile(r"Type .+? expects a function or a callable class: (?=Parser key )")
+"""Stands before the setting of an optimiser that is wrong."""
+_BUILT = re.compile(r"\. Got value: Namespace\(.*\)$")
+_NO_NUMBER = ("path but ", "dot import path string")
+"""What a tensor, which a number may stand for, could be as well."""
 _FRAME = ("Does not validate against", "Subtypes: ", "Errors:", "Given value type: ")
 
 
@@ -34,6 +41,27 @@ class Parser(LightningArgumentParser):
         prog = command.prog.replace(" [options]", "")
         print(f"error: {plain(message)} (`{prog} --help` lists what there is)", file=sys.stderr)
         self.exit(2)
+
+
+def check_numbers(config: Namespace) -> None:
+    """Refuse numbers that are none: no setting of ours, of a trainer or an optimiser takes one.
+
+    Args:
+        config: what has been parsed.
+
+    Raises:
+        ValueError: a setting is infinite or not a number; the message names it.
+    """
+    for key, value in config.items():
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, float) and not math.isfinite(one):
+                msg = f"got --{shown(key)} {one}, expected a finite number"
+                raise ValueError(msg)
+
+
+def shown(key: str) -> str:
+    """A setting as it is given on the command line, by where it stands in what has been parsed."""
+    return key.replace(".init_args.", ".").replace(".dict_kwargs.", ".")
 
 
 def plain(message: str) -> str:
@@ -52,7 +80,7 @@ def plain(message: str) -> str:
     wanted: list[str] = []
     owner, required, value = "", "", None
     for line in message.splitlines():
-        text = line.strip().removeprefix("- ")
+        text = _CALLABLE.sub("", _BUILT.sub("", line.strip().removeprefix("- ")))
         if found := _KEY.match(text):
             keys.append(found["key"].removeprefix("init_args."))
             text = text[found.end() :].strip()
@@ -62,6 +90,8 @@ def plain(message: str) -> str:
             setting = ".".join([*keys, found["name"]])
             shown = f"{setting.rsplit('.', 1)[0]}.help {owner}"
             return f"got --{setting}, which {owner} does not have; --{shown} lists its settings"
+        elif text.startswith(tuple(f"Expected a {words}" for words in _NO_NUMBER)):
+            continue
         elif found := _WANTED.fullmatch(text):
             wanted.append(_name(found["type"]))
             value = found["value"] or value

@@ -35,7 +35,7 @@ from attacks.fingerprint import describe, flat
 from attacks.goals import Floats, leads, logarithms
 from attacks.records import AttackRecord, Outcome, Sample, words_changed
 from attacks.victims import Victim, VictimError
-from text import Text
+from text import Text, check_range
 
 _LOAD = 1 << 28
 """Characters that the questions of all samples in flight may have: 64 texts of 1,500 words, or one
@@ -79,13 +79,8 @@ class Limits:
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        budgets = [b for b in (self.query_budget, self.budget_per_word) if b is not None]
-        if self.in_flight < 1 or any(budget <= 0 for budget in budgets):
-            msg = (
-                f"got in_flight={self.in_flight}, query_budget={self.query_budget}, "
-                f"budget_per_word={self.budget_per_word}, expected positive numbers"
-            )
-            raise ValueError(msg)
+        check_range({"in_flight": self.in_flight, "query_budget": self.query_budget}, least=1)
+        check_range({"budget_per_word": self.budget_per_word}, above=0)
 
     def budget(self, words: int) -> float:
         """Of a sample of so many words; at least the clean text may be asked about."""

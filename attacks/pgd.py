@@ -1,6 +1,5 @@
 """Projected gradient descent in the embedding space (Madry et al., 2018), L2 or Linf ball."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -8,6 +7,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from text import check_range
 
 Classify = Callable[[Tensor, Tensor], Tensor]
 """From tokens `[B, N, d]` and mask `[B, N]` to logits `[B, C]`."""
@@ -41,15 +42,9 @@ class PGD:
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        if not 0 <= self.epsilon < math.inf or self.steps < 1 or self.restarts < 1:
-            msg = (
-                f"got epsilon={self.epsilon}, steps={self.steps}, restarts={self.restarts}, "
-                "expected a finite epsilon >= 0 and at least one step and one restart"
-            )
-            raise ValueError(msg)
-        if self.step_size is not None and not 0 < self.step_size < math.inf:
-            msg = f"got step_size={self.step_size}, expected a positive number or null"
-            raise ValueError(msg)
+        check_range({"epsilon": self.epsilon}, least=0)
+        check_range({"steps": self.steps, "restarts": self.restarts}, least=1)
+        check_range({"step_size": self.step_size}, above=0)
 
     def __call__(
         self,

@@ -23,7 +23,7 @@ from datamodules.readers import DataError
 from datamodules.sampler import BucketBatchSampler, permutation
 from datamodules.splits import Split, Splits
 from datamodules.survey import check_rows, class_rows, tell
-from text import Batch, Choices, Sample, TaskName, Text, Tokenizer, Words
+from text import Batch, Choices, Sample, TaskName, Text, Tokenizer, Words, check_range
 
 __all__ = ["Split", "TextDataModule"]
 
@@ -94,12 +94,7 @@ class TextDataModule(Splits):
             on_bad_row=on_bad_row,
             seed=seed,
         )
-        if min(batch_size, eval_batch_size, 1 if limit_train is None else limit_train) < 1:
-            msg = f"got {batch_size=}, {eval_batch_size=}, {limit_train=}, expected at least 1"
-            raise ValueError(msg)
-        if num_workers < 0:
-            msg = f"got {num_workers=}, expected 0 or more"
-            raise ValueError(msg)
+        check_range({"limit_train": limit_train}, least=1)
         # No logger: a name that the model uses too, with another value, would stop the run.
         self.save_hyperparameters(logger=False)
         self.limit_train = limit_train

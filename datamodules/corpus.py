@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytorch_lightning as pl
 
 from datamodules.loaders import resume_point
-from text import Text, Tokenizer
+from text import Text, Tokenizer, check_range
 
 
 class Corpus(pl.LightningDataModule, ABC):
@@ -48,6 +48,8 @@ class Corpus(pl.LightningDataModule, ABC):
         seed: int | None = None,
     ) -> None:
         super().__init__()
+        check_range({"batch_size": batch_size, "eval_batch_size": eval_batch_size}, least=1)
+        check_range({"num_workers": num_workers, "seed": seed}, least=0)
         self.data_dir = data_dir
         self.batch_size, self.eval_batch_size = batch_size, eval_batch_size
         self.num_workers, self.pin_memory = num_workers, pin_memory

@@ -17,7 +17,7 @@ from datamodules.loaders import FixedBatches, make_loader
 from datamodules.packed_text import PackedText, open_packed
 from datamodules.packing import Blocks, pack
 from datamodules.running_text_source import Source
-from text import Batch, PretrainedTokenizer, Text, Tokenizer
+from text import Batch, PretrainedTokenizer, Text, Tokenizer, check_range
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -51,15 +51,10 @@ class PackedCorpus(Corpus):
             pin_memory=pin_memory,
             seed=seed,
         )
-        limit = 1 if limit_tokens is None else limit_tokens
-        least = min(batch_size, eval_batch_size, shuffle_buffer, limit)
-        if least < 1 or num_workers < 0 or not 0 <= validation_share <= 0.5:
-            msg = (
-                f"got {batch_size=}, {eval_batch_size=}, {shuffle_buffer=}, {limit_tokens=}, "
-                f"{num_workers=}, {validation_share=}, expected positive sizes, 0 or more workers, "
-                "and a share of 0 to 0.5"
-            )
-            raise ValueError(msg)
+        check_range({"shuffle_buffer": shuffle_buffer, "limit_tokens": limit_tokens}, least=1)
+        # [CLS], [SEP], and something between them.
+        check_range({"length": length}, least=3)
+        check_range({"validation_share": validation_share}, least=0, most=0.5)
         self.length = length
         self.validation_share = validation_share
         self.streaming, self.shuffle_buffer = streaming, shuffle_buffer

@@ -8,6 +8,7 @@ from datamodules.readers import DataError
 from datamodules.structured import read_conll
 from datamodules.tagging import TaggedSentences, bio_tags
 from datamodules.user_files import LABELS, UserFiles, check_classes
+from text import check_range
 
 
 class TaggedFiles(UserFiles, TaggedSentences):
@@ -68,6 +69,7 @@ class TaggedFiles(UserFiles, TaggedSentences):
             limit_train=limit_train,
         )
         self.class_names = check_classes(classes)
+        check_range({"min_rows_per_class": min_rows_per_class}, least=0)
         self.min_rows_per_class = min_rows_per_class
         odd = [tag for tag in self.class_names[1:] if not re.fullmatch(r"[BI]-\S+", tag)]
         if odd or (self.class_names and self.class_names[0] != "O"):

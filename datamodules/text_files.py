@@ -4,6 +4,7 @@ import math
 from typing import ClassVar, Literal
 
 from datamodules.user_files import UserFiles, check_classes
+from text import check_range
 
 
 class TextFiles(UserFiles):
@@ -85,6 +86,7 @@ class TextFiles(UserFiles):
         self.task = task
         self.corpus = name
         self.class_names = check_classes(classes)
+        check_range({"min_rows_per_class": min_rows_per_class}, least=0)
         self.min_rows_per_class = min_rows_per_class
         self.text_columns = (
             (text_column,) if text_pair_column is None else (text_column, text_pair_column)

@@ -21,6 +21,7 @@ from lit_modules.text_classifier import TextClassifier
 from lit_modules.text_module import METHODS, TextModule
 from lit_modules.unibert import UniBERT
 from lit_modules.unitary_distillation import UnitaryDistillation
+from lit_modules.unused import unused_settings
 
 __all__ = [
     "ASA",
@@ -43,4 +44,5 @@ __all__ = [
     "load",
     "load_module",
     "read_checkpoint",
+    "unused_settings",
 ]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import pytorch_lightning as pl
+import torch
 from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
@@ -67,7 +68,13 @@ class AdversarialTraining(Classifier, method=True):
                 f"{', '.join(ADVERSARIES)}"
             )
             raise ValueError(msg)
-        super().__init__()
+        # Checked here; it is the classifier that has them.
+        super().__init__(
+            optimizer=optimizer or torch.optim.AdamW,
+            lr_scheduler=lr_scheduler,
+            warmup=warmup or 0.0,
+            decay=decay or "none",
+        )
         self.save_hyperparameters(ignore=[*CODE, "init_from", "adversary", "classifier"])
         self.hparams.update(adversary=named(adversary, adversary.settings()), classifier=None)
         self.adversary, self.init_from = adversary, init_from

@@ -13,13 +13,13 @@ from torch import Tensor
 
 from layers.attention.adversarial import Masks
 from layers.backbones import Pooling
-from lit_modules.attention_masking import AttentionMasking, Masking, Penalty, Reversal, check_finite
+from lit_modules.attention_masking import AttentionMasking, Masking, Penalty, Reversal
 from lit_modules.base import labels_of
 from lit_modules.fine_tuning import FineTuning
 from lit_modules.masked_attention import MaskedAttention
 from lit_modules.processes import batch_weight, global_means
 from lit_modules.schedule import Decay
-from text import Batch
+from text import Batch, check_range
 
 
 class Passes(NamedTuple):
@@ -133,8 +133,8 @@ class ASA(MaskedAttention, FineTuning, method=True):
             warmup=warmup,
             decay=decay,
         )
-        check_finite("alpha", alpha)
-        check_finite("adversary_lr_factor", adversary_lr_factor, zero=False)
+        check_range({"alpha": alpha}, least=0)
+        check_range({"adversary_lr_factor": adversary_lr_factor}, above=0)
         self.masking = AttentionMasking(
             masking,
             tau=tau,

@@ -13,13 +13,13 @@ from torch import Tensor
 
 from layers.attention.masks import Masks
 from layers.divergence import divergence, symmetric_divergence
-from lit_modules.attention_masking import AttentionMasking, Masking, Penalty, Reversal, check_finite
+from lit_modules.attention_masking import AttentionMasking, Masking, Penalty, Reversal
 from lit_modules.masked_attention import MaskedAttention
 from lit_modules.masked_lm import Hidden, MaskedLM, judged, only
 from lit_modules.processes import batch_weight, global_means
 from lit_modules.schedule import Decay
 from lit_modules.unitary_projection import Unitary
-from text import Batch
+from text import Batch, check_range
 
 
 class Reading(NamedTuple):
@@ -150,8 +150,8 @@ class ASAPretraining(MaskedAttention, MaskedLM, method=True):
             warmup=warmup,
             decay=decay,
         )
-        check_finite("alpha", alpha)
-        check_finite("adversary_lr_factor", adversary_lr_factor, zero=False)
+        check_range({"alpha": alpha}, least=0)
+        check_range({"adversary_lr_factor": adversary_lr_factor}, above=0)
         self.masking = AttentionMasking(
             masking,
             tau=tau,

@@ -4,7 +4,6 @@ Shared by fine-tuning (`ASA`) and pre-training (`ASAPretraining`). The derivatio
 docs/methods/asa.md.
 """
 
-import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Literal, get_args
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 from layers.attention.adversarial import AttentionAdversary, Masks, RuleMasks
 from layers.attention.biased import BiasedAttention
 from layers.gradient_reversal import reversal_coefficient
+from text import check_choice, check_range
 
 Masking = Literal["adversarial", "bernoulli", "scheduled", "magnitude", "none"]
 Penalty = Literal["released", "mean", "sum"]
@@ -24,20 +24,6 @@ SWITCH = 1e4
 """What the released code adds to the score of a unit when it keeps it (`(1 - mask) * -10000`)."""
 POINTS = 20
 """Parts of a training for which the share of the masked units is kept."""
-
-
-def check_finite(name: str, value: float, *, zero: bool = True) -> None:
-    """Raise ValueError unless a setting is finite and not negative.
-
-    Args:
-        name: of the setting.
-        value: that it has.
-        zero: whether it may be 0.
-    """
-    if not math.isfinite(value) or value < 0 or (value == 0 and not zero):
-        least = "of at least 0" if zero else "above 0"
-        msg = f"got {name}={value}, expected a finite number {least}"
-        raise ValueError(msg)
 
 
 class AttentionMasking(nn.Module):
@@ -78,27 +64,16 @@ class AttentionMasking(nn.Module):
         schedule: Sequence[float] | None,
     ) -> None:
         super().__init__()
-        known = [masking in get_args(Masking), penalty in get_args(Penalty)]
-        known.append(reversal_schedule in get_args(Reversal))
-        if not all(known):
-            msg = (
-                f"got {masking=}, {penalty=}, {reversal_schedule=}, expected one of "
-                f"{', '.join(get_args(Masking))}; {', '.join(get_args(Penalty))}; constant or "
-                "rising"
-            )
-            raise ValueError(msg)
-        check_finite("tau", tau)
-        check_finite("reversal", reversal)
-        check_finite("temperature", temperature, zero=False)
-        if not 0 < initial_keep < 1:
-            msg = f"got {initial_keep=}, expected a share above 0 and below 1"
-            raise ValueError(msg)
-        shares = [share] if schedule is None else [share, *schedule]
-        if not all(0 <= one < 1 for one in shares) or (schedule is not None and len(schedule) < 2):
-            msg = (
-                f"got {share=}, schedule={schedule}, expected shares from 0 to below 1, and at "
-                "least two of them in a schedule"
-            )
+        check_choice("masking", masking, get_args(Masking))
+        check_choice("penalty", penalty, get_args(Penalty))
+        check_choice("reversal_schedule", reversal_schedule, get_args(Reversal))
+        check_range({"tau": tau, "reversal": reversal}, least=0)
+        check_range({"temperature": temperature}, above=0)
+        check_range({"initial_keep": initial_keep}, above=0, below=1)
+        points = {f"schedule[{i}]": one for i, one in enumerate(schedule or ())}
+        check_range({"share": share, **points}, least=0, below=1)
+        if schedule is not None and len(schedule) < 2:
+            msg = f"got schedule={schedule}, expected at least two shares"
             raise ValueError(msg)
         if (masking == "scheduled") != (schedule is not None):
             msg = (
@@ -112,6 +87,19 @@ class AttentionMasking(nn.Module):
         self.reversal, self.reversal_schedule = reversal, reversal_schedule
         self.share = share
         self.schedule = None if schedule is None else [float(one) for one in schedule]
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Settings of a method that have no effect with this masking: by name, and beside what."""
+        learnt = ["tau", "penalty", "temperature", "noise", "per_head", "initial_keep", "reversal"]
+        names = ["reversal_schedule", "adversary_lr_factor", *learnt]
+        if self.kind == "adversarial":
+            names = []
+        if self.kind not in ("bernoulli", "magnitude"):
+            names.append("share")
+        if self.kind == "none":
+            names += ["alpha", "symmetric", "shared_dropout"]
+        return dict.fromkeys(names, f"masking={self.kind}")
 
     def build(self, attention: BiasedAttention, width: int, heads: int) -> None:
         """Make the adversary, if there is one, and the curve of what is masked.

@@ -23,6 +23,7 @@ from text import (
     Texts,
     Tokenizer,
     WordTokenizer,
+    check_range,
     collate,
     given_texts,
     length_batches,
@@ -75,6 +76,8 @@ class Classifier(TextModule):
             decay: shape of its way back to zero after that.
         """
         super().__init__(optimizer=optimizer, lr_scheduler=lr_scheduler, warmup=warmup, decay=decay)
+        counts = {"min_count": min_count, "max_vocab_size": max_vocab_size}
+        check_range({"max_length": max_length, **counts}, least=1)
         self.class_names: list[str] | None = None
         self.pairs = False
         self.task: Task = TASKS["classification"]

@@ -60,6 +60,12 @@ class CertifiedClassifier(Classifier):
         )
         self.objective, self.certified = objective, certified
 
+    def unused(self) -> dict[str, str]:
+        if self.certified:
+            return super().unused() | self.objective.unused
+        certified = ("gamma_schedule", "margin", "margin_cap", "target_radius")
+        return super().unused() | dict.fromkeys(certified, "a network without certificate")
+
     def setup(self, stage: str) -> None:
         precision = str(self.trainer.precision)
         if self.certified and precision.endswith("true") and precision not in FULL_PRECISION:

@@ -14,7 +14,7 @@ from layers.pretrained import (
     load_masked_lm,
 )
 from lit_modules.text_module import CHECKPOINT_KEY, checkpoint_content
-from text import PretrainedTokenizer, Text, Tokenizer, train_word_piece
+from text import PretrainedTokenizer, Text, Tokenizer, check_range, train_word_piece
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -54,10 +54,17 @@ class EncoderSource:
                 "(folder or hub name), or what to build with random weights"
             )
             raise ValueError(msg)
+        check_range({"vocab_size": vocab_size}, least=1)
         self.backbone, self.architecture = backbone, architecture or {}
         self.vocab_size, self.tokenizer = vocab_size, tokenizer
         self.restored: dict[str, Any] | None = None
         """The architecture in the checkpoint, after `restore`."""
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Settings that have no effect as the others are: by name, and beside what."""
+        ready = "a backbone" if self.backbone else "a tokenizer" if self.tokenizer else None
+        return {"vocab_size": ready} if ready else {}
 
     def build_tokenizer(self, texts: Iterable[Text], *, max_length: int) -> Tokenizer:
         """That of the pretrained encoder, the one that was named, or word pieces of the texts.

@@ -17,7 +17,7 @@ from layers.pretrained import pooler_of
 from lit_modules.base import Classifier
 from lit_modules.encoder_source import EncoderSource
 from lit_modules.schedule import Decay
-from text import Batch, TaskName, Text, Tokenizer
+from text import Batch, TaskName, Text, Tokenizer, check_choice, check_range
 
 log = logging.getLogger(__name__)
 
@@ -77,17 +77,16 @@ class FineTuning(Classifier, method=True):
             decay=decay,
         )
         self.source = EncoderSource(backbone, architecture, vocab_size=vocab_size)
-        if pooling not in POOLINGS:
-            msg = f"got {pooling=}, expected first or mean"
-            raise ValueError(msg)
-        if not 0 <= dropout < 1 or not 0 <= (backbone_dropout or 0.0) < 1:
-            msg = f"got {dropout=}, {backbone_dropout=}, expected rates of 0 to below 1"
-            raise ValueError(msg)
+        check_choice("pooling", pooling, POOLINGS)
+        check_range({"dropout": dropout, "backbone_dropout": backbone_dropout}, least=0, below=1)
         self.save_hyperparameters(ignore=["optimizer", "lr_scheduler"])
         # Not read from hparams: a subclass built by the command line has its own arguments there.
         self.pooling: Pooling = pooling
         self.pretrained_pooler = pretrained_pooler
         self.dropout, self.backbone_dropout = dropout, backbone_dropout
+
+    def unused(self) -> dict[str, str]:
+        return super().unused() | self.source.unused
 
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
         return self.source.build_tokenizer(texts, max_length=self.max_length)

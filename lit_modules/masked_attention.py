@@ -32,6 +32,9 @@ class MaskedAttention(TextModule):
     adversary_lr_factor: float
     shared_dropout: bool
 
+    def unused(self) -> dict[str, str]:
+        return super().unused() | self.masking.unused
+
     def bias(self, network: nn.Module, encoder: Any) -> None:
         """Let the attention of an encoder be masked, and make the adversary.
 

@@ -26,8 +26,16 @@ from lit_modules.means import SampleMeans
 from lit_modules.processes import batch_weight
 from lit_modules.schedule import Decay
 from lit_modules.text_module import TextModule
-from lit_modules.unitary_projection import Unitary, projection_of
-from text import Batch, PretrainedTokenizer, Text, Tokenizer, save_tokenizer
+from lit_modules.unitary_projection import Unitary, projection_of, unused_without
+from text import (
+    Batch,
+    PretrainedTokenizer,
+    Text,
+    Tokenizer,
+    check_choice,
+    check_range,
+    save_tokenizer,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -118,12 +126,10 @@ class MaskedLM(TextModule, method=True):
                 "random weights"
             )
             raise ValueError(msg)
-        if not 0 < mask_share < 1 or masking not in ("dynamic", "fixed") or mask_seed < 0:
-            msg = (
-                f"got {mask_share=}, {masking=}, {mask_seed=}, expected a share between 0 and 1, "
-                "dynamic or fixed, and a seed of 0 or more"
-            )
-            raise ValueError(msg)
+        check_range({"mask_share": mask_share}, above=0, below=1)
+        check_choice("masking", masking, ("dynamic", "fixed"))
+        check_range({"mask_seed": mask_seed}, least=0)
+        check_range({"max_length": max_length}, least=1)
         self.save_hyperparameters(ignore=["optimizer", "lr_scheduler"])
         # Not read from hparams: a subclass built by the command line has its own arguments there.
         self.source = EncoderSource(
@@ -143,6 +149,9 @@ class MaskedLM(TextModule, method=True):
         self._tokens = 0
         self._guessed: Tensor | None = None
         """Tokens guessed since this epoch began; None if it began in a run that was interrupted."""
+
+    def unused(self) -> dict[str, str]:
+        return super().unused() | self.source.unused | unused_without(self.projection)
 
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
         return self.source.build_tokenizer(texts, max_length=self.max_length)

@@ -21,7 +21,7 @@ from lit_modules.certified import CertifiedClassifier
 from lit_modules.radius import Loss, Margin, RadiusObjective, Schedule
 from lit_modules.schedule import Decay
 from lit_modules.text_module import CHECKPOINT_KEY
-from text import Batch, PretrainedTokenizer, Text, Tokenizer
+from text import Batch, PretrainedTokenizer, Text, Tokenizer, check_range
 
 
 class OLSA(CertifiedClassifier, method=True):
@@ -117,9 +117,11 @@ class OLSA(CertifiedClassifier, method=True):
             warmup=warmup,
             decay=decay,
         )
-        if depth < 0:
-            msg = f"got depth={depth}, expected 0 or more layers"
-            raise ValueError(msg)
+        check_range({"depth": depth, "offset_heads": offset_heads}, least=0)
+        check_range({"heads": heads, "width": width}, least=1)
+        lengths = {"embedding_norm": embedding_norm, "initial_alpha_1": initial_alpha_1}
+        check_range({**lengths, "value_clip": value_clip}, above=0)
+        check_range({"dropout": dropout}, least=0, below=1)
         self.save_hyperparameters(ignore=["optimizer", "lr_scheduler"])
         # Not read from hparams: a subclass built by the command line has its own arguments there.
         self.width, self.embedding_norm = width, embedding_norm
@@ -141,6 +143,14 @@ class OLSA(CertifiedClassifier, method=True):
         }
         self.backbone_config: dict[str, Any] | None = None
         self.embedding: NormalizedEmbedding | FrozenBackbone | None = None
+
+    def unused(self) -> dict[str, str]:
+        if self.backbone is None:
+            return super().unused() | dict.fromkeys(
+                ("backbone_layer", "cache_backbone"), "backbone=null"
+            )
+        words = ("width", "min_count", "max_vocab_size")
+        return super().unused() | dict.fromkeys(words, "a backbone, which has its own")
 
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
         if self.backbone is None:

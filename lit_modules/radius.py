@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from certify import signed_margins
+from text import check_choice, check_range
 
 Loss = Literal["cross_entropy", "hinge"]
 Margin = Literal["paper", "pairwise"]
@@ -43,19 +44,16 @@ class RadiusObjective:
     def __post_init__(self) -> None:
         """Check the settings."""
         for name, choices in (("loss", Loss), ("margin", Margin), ("gamma_schedule", Schedule)):
-            value = getattr(self, name)
-            if value not in get_args(choices):
-                msg = f"got {name}={value!r}, expected one of {', '.join(get_args(choices))}"
-                raise ValueError(msg)
-        if self.gamma < 0 or self.target_radius <= 0:
-            msg = (
-                f"got gamma={self.gamma} and target_radius={self.target_radius}, "
-                "expected gamma >= 0 and a positive target"
-            )
-            raise ValueError(msg)
-        if self.margin_cap is not None and self.margin_cap <= 0:
-            msg = f"got margin_cap={self.margin_cap}, expected a positive number or null"
-            raise ValueError(msg)
+            check_choice(name, getattr(self, name), get_args(choices))
+        check_range({"gamma": self.gamma}, least=0)
+        check_range({"target_radius": self.target_radius, "margin_cap": self.margin_cap}, above=0)
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Settings that have no effect as the others are: by name, and beside what."""
+        if self.loss == "cross_entropy":
+            return {"target_radius": "loss=cross_entropy"}
+        return dict.fromkeys(("gamma", "gamma_schedule", "margin", "margin_cap"), "loss=hinge")
 
     def current_gamma(self, progress: float) -> float:
         """The reward's weight after a share `progress` (0 ... 1) of the run; 0 with a hinge."""

@@ -10,7 +10,7 @@ from layers import NormalizedEmbedding, TransformerClassifier, olsa_classifier
 from lit_modules.certified import CertifiedClassifier
 from lit_modules.radius import Loss, Margin, RadiusObjective, Schedule
 from lit_modules.schedule import Decay
-from text import Batch
+from text import Batch, check_choice, check_range
 
 
 class TextClassifier(CertifiedClassifier, method=True):
@@ -65,6 +65,7 @@ class TextClassifier(CertifiedClassifier, method=True):
                 their number.
             decay: shape of its way back to zero after that.
         """
+        check_range({"gamma": gamma}, least=0)
         if encoder == "transformer" and (loss != "cross_entropy" or gamma != 0):
             msg = (
                 f"got encoder=transformer with loss={loss} and gamma={gamma}, expected "
@@ -89,14 +90,20 @@ class TextClassifier(CertifiedClassifier, method=True):
             warmup=warmup,
             decay=decay,
         )
-        if encoder not in ("transformer", "mean") or depth < 0:
-            msg = f"got {encoder=} and {depth=}, expected transformer or mean, and 0 or more layers"
-            raise ValueError(msg)
+        check_choice("encoder", encoder, ("transformer", "mean"))
+        check_range({"depth": depth}, least=0)
+        check_range({"heads": heads, "width": width}, least=1)
+        check_range({"embedding_norm": embedding_norm}, above=0)
+        check_range({"dropout": dropout}, least=0, below=1)
         self.save_hyperparameters(ignore=["optimizer", "lr_scheduler"])
         # Not read from hparams: a subclass built by the command line has its own arguments there.
         self.encoder, self.depth, self.heads = encoder, depth, heads
         self.width, self.dropout, self.embedding_norm = width, dropout, embedding_norm
         self.embedding: NormalizedEmbedding | None = None
+
+    def unused(self) -> dict[str, str]:
+        none = ("depth", "heads", "dropout") if self.encoder == "mean" else ()
+        return super().unused() | dict.fromkeys(none, "encoder=mean")
 
     def configure_model(self) -> None:
         if self.embedding is not None:

@@ -73,11 +73,16 @@ class TextModule(pl.LightningModule):
         self.stored_groups: list[int] | None = None
         """Of the optimiser in the checkpoint that a run goes on from, see `exempt_vectors`."""
         learning_rate_factor(0, warmup=warmup, decay=decay)  # a wrong setting is found now
+        check_optimizer(optimizer, lr_scheduler)
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
         """Build it from what a checkpoint holds of its arguments."""
         return cls(**settings)
+
+    def unused(self) -> dict[str, str]:
+        """Settings that have no effect as the others are: by name, and beside what."""
+        return dict.fromkeys(("warmup", "decay"), "lr_scheduler") if self.lr_scheduler else {}
 
     # Text
 
@@ -227,6 +232,22 @@ class TextModule(pl.LightningModule):
         """Log the metrics of a split."""
         for name, mean in means.items():
             self.log(f"{stage}/{name}", mean, prog_bar=name in ("accuracy", "spearman", "f1"))
+
+
+def check_optimizer(optimizer: OptimizerCallable, lr_scheduler: LRSchedulerCallable | None) -> None:
+    """Raise ValueError for settings that an optimiser or its scheduler refuses.
+
+    torch looks at them when they are built, which would be once the corpus has been read.
+    """
+    what = "optimizer"
+    try:
+        built = optimizer([nn.Parameter(torch.zeros(1, 1))])
+        what = "lr_scheduler"
+        if lr_scheduler is not None:
+            lr_scheduler(built)
+    except ValueError as error:
+        msg = f"got --model.{what} that torch refuses ({error}), expected settings in its ranges"
+        raise ValueError(msg) from error
 
 
 def checkpoint_content(checkpoint: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from layers.weight_names import unitary_weights as find_weights
 from lit_modules.fine_tuning import FineTuning
 from lit_modules.multi_margin import FORMS, MarginForm, logit_gaps, multi_margin_losses
 from lit_modules.schedule import Decay
-from lit_modules.unitary_projection import Unitary, projection_of
+from lit_modules.unitary_projection import Unitary, projection_of, unused_without
+from text import check_choice, check_range
 
 
 class UniBERT(FineTuning, method=True):
@@ -92,13 +93,9 @@ class UniBERT(FineTuning, method=True):
             warmup=warmup,
             decay=decay,
         )
-        choices = [loss in ("multi_margin", "cross_entropy"), margin_form in FORMS, margin > 0]
-        if not all(choices):
-            msg = (
-                f"got {loss=}, {margin=}, {margin_form=}, expected multi_margin or cross_entropy, "
-                "a positive margin, sum or mean"
-            )
-            raise ValueError(msg)
+        check_choice("loss", loss, ("multi_margin", "cross_entropy"))
+        check_choice("margin_form", margin_form, FORMS)
+        check_range({"margin": margin}, above=0)
         self.save_hyperparameters(ignore=["optimizer", "lr_scheduler"])
         # Not read from hparams: a subclass built by the command line has its own arguments there.
         self.objective, self.margin, self.margin_form = loss, margin, margin_form
@@ -108,6 +105,11 @@ class UniBERT(FineTuning, method=True):
             every_n_steps=unitary_every,
             gradual_steps=unitary_gradual_steps,
         )
+
+    def unused(self) -> dict[str, str]:
+        loss = ("margin", "margin_form") if self.objective == "cross_entropy" else ()
+        found = dict.fromkeys(loss, "loss=cross_entropy") | unused_without(self.projection)
+        return super().unused() | found
 
     def configure_model(self) -> None:
         built = hasattr(self, "network")

@@ -18,7 +18,7 @@ from lit_modules.means import SampleMeans
 from lit_modules.processes import batch_weight
 from lit_modules.schedule import Decay
 from lit_modules.unitary_projection import Unitary
-from text import Batch
+from text import Batch, check_choice, check_range
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -82,12 +82,9 @@ class UnitaryDistillation(MaskedLM, method=True):
             warmup=warmup,
             decay=decay,
         )
-        if match not in ("mse", "cosine") or match_layers not in ("all", "last") or dropout < 0:
-            msg = (
-                f"got {match=}, {match_layers=}, {dropout=}, expected mse or cosine, all or last, "
-                "and a rate of 0 or more"
-            )
-            raise ValueError(msg)
+        check_choice("match", match, ("mse", "cosine"))
+        check_choice("match_layers", match_layers, ("all", "last"))
+        check_range({"dropout": dropout}, least=0, below=1)
         self.hparams.clear()  # of settings of the base class that are none of ours
         self.save_hyperparameters(ignore=["optimizer", "lr_scheduler"])
         self.match, self.match_layers, self.dropout = match, match_layers, dropout

@@ -18,6 +18,7 @@ from layers.unitary import (
     unitary_residual,
 )
 from layers.weight_names import check_projectable, unitary_weights
+from text import check_choice, check_range
 
 Unitary = Literal["none", "qr", "polar"]
 UnitarySchedule = Literal["none", "linear"]
@@ -198,6 +199,12 @@ class UnitaryProjection(pl.Callback):
         pl_module.log("unitary/residual", unitary_residual(after).max())
 
 
+def unused_without(projection: UnitaryProjection | None) -> dict[str, str]:
+    """Settings of a method that have no effect where it projects nothing; see `TextModule`."""
+    names = ("unitary_weights", "unitary_every", "unitary_gradual_steps")
+    return {} if projection is not None else dict.fromkeys(names, "unitary=none")
+
+
 def projection_of(
     unitary: Unitary,
     patterns: Sequence[str] | None,
@@ -216,10 +223,16 @@ def projection_of(
     Raises:
         ValueError: a setting out of its range.
     """
+    check_choice("unitary", unitary, ("none", *METHODS))
+    check_range({"unitary_every": every_n_steps}, least=1)
+    check_range({"unitary_gradual_steps": gradual_steps}, least=0)
     if unitary == "none":
         return None
-    if unitary not in METHODS:
-        msg = f"got {unitary=}, expected none, {' or '.join(METHODS)}"
+    if gradual_steps and every_n_steps > 1:
+        msg = (
+            f"got unitary_every={every_n_steps} beside unitary_gradual_steps={gradual_steps}, "
+            "expected 1: every step closes a part of the distance"
+        )
         raise ValueError(msg)
     return UnitaryProjection(
         patterns,

@@ -14,6 +14,7 @@ from text.batch import (
     collate,
     length_batches,
 )
+from text.checks import check_choice, check_range
 from text.given import Texts, cuts_unsaid, given_texts, say_cut
 from text.hub import hub_reachable
 from text.hugging_face import save_tokenizer
@@ -40,6 +41,8 @@ __all__ = [
     "WordEncoding",
     "WordTokenizer",
     "Words",
+    "check_choice",
+    "check_range",
     "collate",
     "cuts_unsaid",
     "given_texts",

@@ -15,7 +15,7 @@ from lit_modules.adversaries.base import Found, Problem, TrainingLoop, undisturb
 from lit_modules.adversaries.gathering import gathered, place
 from lit_modules.adversaries.text import TextAdversary
 from lit_modules.adversaries.text_passes import logits_of, samples_of, succeeded
-from text import Text
+from text import Text, check_range
 
 log = logging.getLogger(__name__)
 
@@ -130,12 +130,10 @@ class EpochTextAdversary(TextAdversary):
             extend_vocabulary=extend_vocabulary,
             batch_size=batch_size,
         )
-        if clean_epochs < 0 or interval < 1 or not 0 < adversarial_share <= 1 or weight <= 0:
-            msg = (
-                f"got {clean_epochs=}, {interval=}, {adversarial_share=}, {weight=}, expected at "
-                "least 0 and 1 epochs, a share above 0 up to 1, and a positive weight"
-            )
-            raise ValueError(msg)
+        check_range({"clean_epochs": clean_epochs}, least=0)
+        check_range({"interval": interval}, least=1)
+        check_range({"adversarial_share": adversarial_share}, above=0, most=1)
+        check_range({"weight": weight}, above=0)
         self.clean_epochs, self.interval = clean_epochs, interval
         self.adversarial_share, self.weight = adversarial_share, weight
         self._pool = self._restored = Pool()

@@ -1,6 +1,5 @@
 """FreeLB: gradients of the weights at every step of the perturbation (Zhu et al., 2020)."""
 
-import math
 from contextlib import nullcontext
 from typing import get_args
 
@@ -11,6 +10,7 @@ from attacks.pgd import Norm, into_ball, steepest
 from layers.noise import uniform
 from lit_modules.adversaries.base import Adversary, Found, Problem
 from lit_modules.adversaries.prepared import Gradients
+from text import check_choice, check_range
 
 
 class FreeLB(Adversary):
@@ -40,15 +40,10 @@ class FreeLB(Adversary):
             epsilon: largest norm of a text's perturbation; no limit if null, as published.
             norm: l2, over all tokens of a text together, or linf.
         """
-        if steps < 1 or not 0 <= step_size < math.inf or not 0 <= initial_size < math.inf:
-            msg = (
-                f"got {steps=}, {step_size=}, {initial_size=}, expected at least one step "
-                "and finite lengths of at least 0"
-            )
-            raise ValueError(msg)
-        if norm not in get_args(Norm) or (epsilon is not None and not 0 < epsilon < math.inf):
-            msg = f"got {norm=}, {epsilon=}, expected l2 or linf, and a positive number or null"
-            raise ValueError(msg)
+        check_range({"steps": steps}, least=1)
+        check_range({"step_size": step_size, "initial_size": initial_size}, least=0)
+        check_range({"epsilon": epsilon}, above=0)
+        check_choice("norm", norm, get_args(Norm))
         self.steps, self.step_size, self.initial_size = steps, step_size, initial_size
         self.epsilon, self.norm = epsilon, norm
 

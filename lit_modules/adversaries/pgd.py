@@ -1,6 +1,5 @@
 """Training on the worst point of a ball around each text: PGD and FGSM."""
 
-import math
 from typing import Literal, get_args
 
 import torch
@@ -10,7 +9,7 @@ from attacks.pgd import Norm, frobenius, into_ball, objective, steepest
 from layers.noise import uniform
 from lit_modules.adversaries.base import Adversary, Found, Problem
 from lit_modules.adversaries.prepared import Gradients
-from text import TaskName
+from text import TaskName, check_choice, check_range
 
 InnerLoss = Literal["training", "margin"]
 
@@ -48,9 +47,7 @@ class PGDAdversary(Adversary):
         """
         check_ball(epsilon, steps, norm, step_size)
         check_weight(clean_weight)
-        if inner_loss not in get_args(InnerLoss):
-            msg = f"got {inner_loss=}, expected one of {', '.join(get_args(InnerLoss))}"
-            raise ValueError(msg)
+        check_choice("inner_loss", inner_loss, get_args(InnerLoss))
         self.epsilon, self.norm, self.steps, self.step_size = epsilon, norm, steps, step_size
         self.random_start, self.inner_loss = random_start, inner_loss
         self.clean_weight = clean_weight
@@ -137,20 +134,13 @@ class FGSMAdversary(PGDAdversary):
 
 
 def check_ball(epsilon: float, steps: int, norm: str, step_size: float | None) -> None:
-    """Raise ValueError unless these make sense together."""
-    if not 0 <= epsilon < math.inf or steps < 1 or norm not in get_args(Norm):
-        msg = (
-            f"got {epsilon=}, {steps=}, {norm=}, expected a finite epsilon of at least 0, at least "
-            f"one step, and {' or '.join(get_args(Norm))}"
-        )
-        raise ValueError(msg)
-    if step_size is not None and not 0 < step_size < math.inf:
-        msg = f"got {step_size=}, expected a positive number or null"
-        raise ValueError(msg)
+    """Raise ValueError for the first of these that is out of its range."""
+    check_range({"epsilon": epsilon}, least=0)
+    check_range({"steps": steps}, least=1)
+    check_range({"step_size": step_size}, above=0)
+    check_choice("norm", norm, get_args(Norm))
 
 
 def check_weight(clean_weight: float) -> None:
     """Raise ValueError unless it is a share that leaves something to the adversary."""
-    if not 0 <= clean_weight < 1:
-        msg = f"got {clean_weight=}, expected at least 0 and less than 1 (1 is plain training)"
-        raise ValueError(msg)
+    check_range({"clean_weight": clean_weight}, least=0, below=1)  # 1 is plain training

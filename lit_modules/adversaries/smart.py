@@ -1,6 +1,5 @@
 """SMART: smooth predictions around each text, and small steps (Jiang et al., 2020)."""
 
-import math
 from collections.abc import Sequence
 from typing import get_args
 
@@ -11,7 +10,7 @@ from torch.nn import functional
 from attacks.pgd import Norm, frobenius, into_ball
 from layers.noise import normal
 from lit_modules.adversaries.base import Adversary, Found, Problem
-from text import TaskName
+from text import TaskName, check_choice, check_range
 
 _RELEASED_EPSILON = 1e-6
 """What the released code adds to the largest entry that it divides by."""
@@ -57,20 +56,15 @@ class SMART(Adversary):
             average_decay: beta of the moving average, in the first tenth of the steps and after.
             released: do as the released code: no ball, and no proximal term.
         """
-        numbers = (epsilon, step_size, noise, weight, bregman)
-        if min(numbers) < 0 or not math.isfinite(sum(numbers)) or min(step_size, noise) == 0:
-            msg = (
-                f"got {epsilon=}, {step_size=}, {noise=}, {weight=}, {bregman=}, expected finite "
-                "numbers of at least 0, and more than 0 for step_size and noise"
-            )
-            raise ValueError(msg)
-        if steps < 1 or norm not in get_args(Norm):
-            msg = f"got {steps=}, {norm=}, expected at least one step, and l2 or linf"
-            raise ValueError(msg)
+        check_range({"epsilon": epsilon, "weight": weight, "bregman": bregman}, least=0)
+        check_range({"step_size": step_size, "noise": noise}, above=0)
+        check_range({"steps": steps}, least=1)
+        check_choice("norm", norm, get_args(Norm))
         decay = [float(beta) for beta in average_decay]
-        if len(decay) != 2 or not all(0 <= beta < 1 for beta in decay):
-            msg = f"got {average_decay=}, expected two numbers from 0 to below 1"
+        if len(decay) != 2:
+            msg = f"got average_decay={decay}, expected two numbers"
             raise ValueError(msg)
+        check_range({f"average_decay[{i}]": beta for i, beta in enumerate(decay)}, least=0, below=1)
         if released and norm != "linf":
             msg = f"got {released=} with {norm=}, expected linf: the released code has no other"
             raise ValueError(msg)

@@ -33,7 +33,7 @@ from lit_modules.adversaries.text_passes import (
 )
 from lit_modules.adversaries.wording import replacements
 from lit_modules.base import Classifier
-from text import Text
+from text import Text, check_range
 
 log = logging.getLogger(__name__)
 
@@ -112,12 +112,12 @@ class TextAdversary(Adversary):
                 does not have.
         """
         check_weight(clean_weight)
-        if not 0 < share <= 1 or batch_size < 1 or reuse_ranks < 0:
-            msg = (
-                f"got {share=}, {batch_size=}, {reuse_ranks=}, expected a share above 0 up to 1, "
-                "at least one text and at least 0 epochs"
-            )
-            raise ValueError(msg)
+        check_range({"share": share}, above=0, most=1)
+        check_range({"batch_size": batch_size}, least=1)
+        check_range({"reuse_ranks": reuse_ranks}, least=0)
+        check_range({"similarity": similarity}, least=0, most=1)
+        check_range({"word_similarity": word_similarity}, least=-1, most=1)
+        check_range({"candidates": candidates}, least=1)
         self.recipe, self.score = recipe, score
         self.query_budget, self.budget_per_word = query_budget, budget_per_word
         self.share, self.clean_weight, self.keep_failed = share, clean_weight, keep_failed

@@ -1,6 +1,5 @@
 """Virtual adversarial training: the predictions around a text, whatever its label."""
 
-import math
 from typing import get_args
 
 import torch
@@ -9,6 +8,7 @@ from torch import Tensor
 from attacks.pgd import Norm, frobenius, steepest
 from layers.noise import normal
 from lit_modules.adversaries.base import Adversary, Found, Problem
+from text import check_choice, check_range
 
 
 class VirtualAdversary(Adversary):
@@ -37,13 +37,10 @@ class VirtualAdversary(Adversary):
             xi: length of the steps that look for the direction.
             weight: of the divergence beside the training loss.
         """
-        lengths = epsilon > 0 and xi > 0 and weight >= 0
-        if not lengths or not math.isfinite(epsilon + xi + weight):
-            msg = f"got {epsilon=}, {xi=}, {weight=}, expected finite positive numbers"
-            raise ValueError(msg)
-        if steps < 1 or norm not in get_args(Norm):
-            msg = f"got {steps=}, {norm=}, expected at least one step, and l2 or linf"
-            raise ValueError(msg)
+        check_range({"epsilon": epsilon, "xi": xi}, above=0)
+        check_range({"weight": weight}, least=0)
+        check_range({"steps": steps}, least=1)
+        check_choice("norm", norm, get_args(Norm))
         self.epsilon, self.norm, self.steps, self.xi = epsilon, norm, steps, xi
         self.weight = weight
 

@@ -61,7 +61,10 @@ def architecture(**changes: Any) -> str:
         ([BERT, '--model.unitary_weights=["querry"]'], "attention.self.query.weight, network."),
         ([BERT, '--model.unitary_weights=["intermediate.dense.weight"]'], "choose among network"),
         ([BERT, "--model.max_length=64"], "max_length=64, expected at most 100 ids and 32 tokens"),
-        ([BERT, "--model.backbone_dropout=1"], "expected rates of 0 to below 1"),
+        (
+            [BERT, "--model.backbone_dropout=1"],
+            "got backbone_dropout=1.0, expected a finite number of at least 0",
+        ),
     ],
 )
 def test_of_a_classifier(

@@ -58,7 +58,7 @@ def test_both_spellings(argv: list[str], expected: list[str]) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"num_samples": 0}, "got num_samples=0, expected at least 1, or null"),
+        ({"num_samples": 0}, "got num_samples=0, expected a whole number of at least 1"),
         ({"batch_size": 0}, "batch_size=0"),
         ({"show": -1}, "show=-1"),
         ({"seed": -1}, "seed=-1"),

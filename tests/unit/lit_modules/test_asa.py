@@ -300,14 +300,17 @@ def test_the_learning_rate_of_the_adversary() -> None:
     [
         ({"masking": "some"}, "got masking='some'.*expected one of adversarial, bernoulli"),
         ({"tau": -1.0}, "^got tau=-1.0, expected a finite number of at least 0$"),
-        ({"temperature": 0.0}, "^got temperature=0.0, expected a finite number above 0$"),
-        ({"initial_keep": 1.0}, "^got initial_keep=1.0, expected a share above 0 and below 1$"),
-        ({"masking": "bernoulli", "share": 1.0}, "got share=1.0.*below 1"),
+        ({"temperature": 0.0}, "^got temperature=0.0, expected a finite number of more than 0$"),
+        (
+            {"initial_keep": 1.0},
+            "^got initial_keep=1.0, expected a finite number of more than 0 and less than 1$",
+        ),
+        ({"masking": "bernoulli", "share": 1.0}, "got share=1.0.*less than 1"),
         ({"masking": "scheduled"}, "schedule=None, expected a schedule for masking scheduled"),
         ({"schedule": [0.1, 0.2]}, "expected a schedule for masking scheduled, and for no other"),
-        ({"masking": "scheduled", "schedule": [0.1]}, "at least two of them"),
+        ({"masking": "scheduled", "schedule": [0.1]}, "expected at least two shares"),
         ({"alpha": float("nan")}, "^got alpha=nan, expected a finite number of at least 0$"),
-        ({"adversary_lr_factor": 0.0}, "^got adversary_lr_factor=0.0, expected .* above 0$"),
+        ({"adversary_lr_factor": 0.0}, "^got adversary_lr_factor=0.0, expected .* more than 0$"),
         ({"reversal": float("inf")}, "^got reversal=inf, expected a finite number of at least 0$"),
     ],
 )

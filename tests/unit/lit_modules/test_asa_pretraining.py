@@ -457,7 +457,7 @@ def biased(module: ASAPretraining, given: Batch) -> Reading:
         ({"token_masking": "none"}, "masking='none'"),
         ({"tau": -1.0}, "^got tau=-1.0, expected a finite number of at least 0$"),
         ({"alpha": float("nan")}, "^got alpha=nan, expected a finite number of at least 0$"),
-        ({"adversary_lr_factor": 0.0}, "^got adversary_lr_factor=0.0, expected .* above 0$"),
+        ({"adversary_lr_factor": 0.0}, "^got adversary_lr_factor=0.0, expected .* more than 0$"),
         ({"schedule": [0.1, 0.2]}, "expected a schedule for masking scheduled, and for no other"),
         ({"unitary": "lu"}, "unitary='lu'"),
     ],

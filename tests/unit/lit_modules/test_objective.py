@@ -109,9 +109,9 @@ def test_equal_head_rows_give_finite_gradients() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"gamma": -1.0}, "got gamma=-1.0 and target_radius=2.0, expected gamma >= 0"),
-        ({"target_radius": 0.0}, "and a positive target"),
-        ({"margin_cap": 0.0}, "got margin_cap=0.0, expected a positive number or null"),
+        ({"gamma": -1.0}, "got gamma=-1.0, expected a finite number of at least 0"),
+        ({"target_radius": 0.0}, "got target_radius=0.0, expected a finite number of more than 0"),
+        ({"margin_cap": 0.0}, "got margin_cap=0.0, expected a finite number of more than 0"),
         ({"loss": "huber"}, "got loss='huber', expected one of cross_entropy, hinge"),
         ({"margin": "wide"}, "got margin='wide', expected one of paper, pairwise"),
         ({"gamma_schedule": "step"}, "got gamma_schedule='step', expected one of constant, linear"),

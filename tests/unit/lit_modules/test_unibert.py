@@ -255,7 +255,7 @@ def test_fits_of_every_encoder_end_unitary(kind: str) -> None:
         ({"margin_form": "max"}, "margin_form='max'"),
         ({"unitary": "lu"}, "unitary='lu'"),
         ({"pooling": "last"}, "pooling='last'"),
-        ({"unitary_every": 0}, "every_n_steps=0"),
+        ({"unitary_every": 0}, "unitary_every=0"),
         ({"unitary_gradual_steps": -1}, "gradual_steps=-1"),
         ({"dropout": 1.5}, "dropout"),
         ({"backbone_dropout": -0.1}, "dropout"),
