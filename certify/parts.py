@@ -166,8 +166,11 @@ def _in_holder(holder: object) -> Iterator[Complaint]:
     name = type(holder).__name__
     if isinstance(holder, nn.Module):
         yield from _hooks(holder, name)
-    for attribute in vars(holder):
-        if callable(getattr(type(holder), attribute, None)):
+    for attribute, value in vars(holder).items():
+        method = getattr(type(holder), attribute, None)
+        # Lightning's strategy for several processes leaves the class's own method on the instance.
+        own = getattr(value, "__func__", None) is method
+        if callable(method) and not (own and getattr(value, "__self__", None) is holder):
             yield f"{attribute}() set on the instance of {name}", "the class's own"
 
 
