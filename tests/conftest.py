@@ -15,6 +15,10 @@ from hypothesis import settings
 settings.register_profile("steadfast", deadline=None, derandomize=True)
 settings.load_profile("steadfast")
 
+TESTS = Path(__file__).parent
+KINDS = ("docker", "faults", "security")
+"""Folders of tests that are markers, too: `pytest -m security` runs all of tests/security."""
+
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
@@ -27,5 +31,12 @@ def data_dir() -> Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put first what takes longest, so that no process ends with minutes of work for it alone."""
+    """Mark tests by their folder, and put first what takes longest.
+
+    So no process ends with minutes of work for it alone.
+    """
+    for item in items:
+        folder = item.path.relative_to(TESTS).parts[0]
+        if folder in KINDS:
+            item.add_marker(folder)
     items.sort(key=lambda item: "integration" not in item.path.parts)

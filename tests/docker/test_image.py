@@ -13,8 +13,6 @@ import pytest
 
 from tests.docker.conftest import SECRET, Start, build, wait_until
 
-pytestmark = pytest.mark.docker
-
 Ended = Callable[..., tuple[int, str]]
 
 SMALL = """

@@ -396,6 +396,7 @@ def test_a_model_that_breaks_down(
     assert len(lines("runs/done/attacks/letters.jsonl")) == 30
 
 
+@pytest.mark.distributed
 def test_two_processes_do_what_one_does(letters: str, steadfast: Steadfast) -> None:
     command = attack("--run=done", f"--attack={letters}", "--attack.num_samples=31")
     two = ["--trainer.devices=2", "--trainer.strategy=ddp", "--attack.tag=two", "--attack.show=1"]

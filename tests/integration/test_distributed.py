@@ -14,6 +14,8 @@ from tests.integration.conftest import ATTACK, OLSA, lines, process, results
 from tests.integration.several import QUIET, TWO, run, until, weights
 from tests.unit.datamodules.running_text import write
 
+pytestmark = pytest.mark.distributed
+
 # Rounding is not what is tested: Adam makes steps of gradients that are nothing else. And with odd
 # sizes the last batch is shared out unevenly: 67 = 4 * 16 + 2 + 1; of 65 one process gets none.
 FIT = [

@@ -24,6 +24,8 @@ from tests.integration.several import (
     until,
 )
 
+pytestmark = pytest.mark.distributed
+
 STEPS = 100
 FIT = [
     "fit",
