@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from itertools import cycle, product
 from typing import Any
 
 import pytest
@@ -69,11 +70,14 @@ def relaxed(
     return weights / weights.sum(dim=-1, keepdim=True)
 
 
-@pytest.mark.parametrize("heads", [1, H])
-@pytest.mark.parametrize("name", BIASES)
-@pytest.mark.parametrize("drops", [False, True])
-@pytest.mark.parametrize("learnt", [False, True])
-def test_gradcheck_and_numbers(heads: int, name: str, drops: bool, learnt: bool) -> None:
+# Every bias twice, and every way to mask at least once.
+WAYS = list(product((1, H), (False, True), (False, True)))
+CASES = list(zip([*BIASES] * 2, cycle(WAYS), strict=False))
+
+
+@pytest.mark.parametrize(("name", "way"), CASES)
+def test_gradcheck_and_numbers(name: str, way: tuple[int, bool, bool]) -> None:
+    heads, drops, learnt = way
     keep = some_keep(heads)
     factors = some_factors() if drops else None
 
