@@ -165,9 +165,7 @@ class RobustTrainer(pl.Trainer):
             pgd_restarts: how often the attack is begun, first at the text and then at random
                 points.
         """
-        attack: PGD | None = PGD(
-            epsilon=pgd_epsilon, steps=pgd_steps, step_size=pgd_step_size, restarts=pgd_restarts
-        )
+        attack: PGD | None = _pgd(pgd_epsilon, pgd_steps, pgd_step_size, pgd_restarts)
         # A perturbation of a text changes its class; the other tasks have none.
         if pgd_epsilon == 0 or _task(datamodule) != "classification":
             attack = None
@@ -354,12 +352,7 @@ class RobustTrainer(pl.Trainer):
         if "certify" in stages and isinstance(model, Classifier) and model.no_certificate is None:
             self._require_full_precision()
         if "test" in stages:
-            PGD(
-                epsilon=pgd_epsilon,
-                steps=pgd_steps,
-                step_size=pgd_step_size,
-                restarts=pgd_restarts,
-            )
+            _pgd(pgd_epsilon, pgd_steps, pgd_step_size, pgd_restarts)
         if isinstance(datamodule, TextDataModule):
             datamodule.read_ahead = "test" in stages or "certify" in stages
         if "fit" in stages:
@@ -473,3 +466,12 @@ class RobustTrainer(pl.Trainer):
 def _task(datamodule: object) -> str:
     """What a corpus asks of its texts."""
     return datamodule.task if isinstance(datamodule, TextDataModule) else "classification"
+
+
+def _pgd(epsilon: float, steps: int, step_size: float | None, restarts: int) -> PGD:
+    """Build the attack of a test; an error names the setting of the command line."""
+    try:
+        return PGD(epsilon=epsilon, steps=steps, step_size=step_size, restarts=restarts)
+    except ValueError as error:
+        msg = str(error).replace("got ", "got --pgd_", 1)
+        raise ValueError(msg) from error

@@ -85,9 +85,9 @@ def test_a_method_without_certificate_says_so(here: Path, steadfast: Steadfast) 
 @pytest.mark.parametrize("radii", ["[]", "[0.5,-1]", "[.nan]", "[.inf]"])
 def test_radii_are_checked_first(here: Path, steadfast: Steadfast, radii: str) -> None:
     outcome = steadfast("train", OLSA, REVIEWS, TINY, f"--radii={radii}", "--run=a")
-    assert outcome.status == 1
+    assert outcome.status != 0
     (line,) = outcome.err.strip().splitlines()
-    assert line.startswith("error: got radii=[")
+    assert line.startswith(("error: got radii=[", "error: got --radii "))
     assert not Path("runs/a").exists()
 
 
@@ -195,7 +195,7 @@ def test_settings_of_the_test_are_looked_at_before_the_training(
 ) -> None:
     outcome = steadfast("train", OLSA, REVIEWS, TINY, "--trainer.max_epochs=1", wrong, "--run=a")
     assert outcome.status == 1
-    assert "at least one step" in outcome.err
+    assert f"got {wrong}" in outcome.err
     assert not Path("runs").exists()
 
 
