@@ -2,7 +2,7 @@
 
 import sys
 
-from app.main import entry
+from app.cli.main import entry
 
 if __name__ == "__main__":
     sys.exit(entry())

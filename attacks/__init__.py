@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from attacks.composition import Attack
+    from attacks.embeddings.fgsm import FGSM
+    from attacks.embeddings.pgd import PGD
     from attacks.engine import Engine, Limits
-    from attacks.fgsm import FGSM
     from attacks.interface import Outcome, attack
-    from attacks.pgd import PGD
-    from attacks.records import AttackRecord, Sample
-    from attacks.victims import CallableVictim, HuggingFaceVictim, ModuleVictim, VictimError
+    from attacks.outcome import AttackRecord, Sample
+    from attacks.victims.kinds import CallableVictim, HuggingFaceVictim, ModuleVictim, VictimError
 
 _HOMES = {
-    "FGSM": "fgsm",
-    "PGD": "pgd",
+    "FGSM": "embeddings.fgsm",
+    "PGD": "embeddings.pgd",
     "Attack": "composition",
-    "AttackRecord": "records",
-    "CallableVictim": "victims",
+    "AttackRecord": "outcome",
+    "CallableVictim": "victims.kinds",
     "Engine": "engine",
-    "HuggingFaceVictim": "victims",
+    "HuggingFaceVictim": "victims.kinds",
     "Limits": "engine",
-    "ModuleVictim": "victims",
+    "ModuleVictim": "victims.kinds",
     "Outcome": "interface",
-    "Sample": "records",
-    "VictimError": "victims",
+    "Sample": "outcome",
+    "VictimError": "victims.kinds",
     "attack": "interface",
 }
 

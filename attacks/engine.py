@@ -33,8 +33,8 @@ from attacks.composition import (
 from attacks.document import Candidate, Document
 from attacks.fingerprint import describe, flat
 from attacks.goals import Floats, leads, logarithms
-from attacks.records import AttackRecord, Outcome, Sample, words_changed
-from attacks.victims import Victim, VictimError
+from attacks.outcome import AttackRecord, Outcome, Sample, words_changed
+from attacks.victims.kinds import Victim, VictimError
 from text import Text, check_range
 
 _LOAD = 1 << 28

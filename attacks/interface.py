@@ -10,11 +10,11 @@ from attacks.composition import Attack, Compat
 from attacks.engine import Engine, Limits
 from attacks.goals import Goal, Score, Targeted, Untargeted
 from attacks.journal import Journal
+from attacks.outcome import AttackRecord
 from attacks.progress import Progress, Watched
-from attacks.records import AttackRecord
 from attacks.samples import Given, as_samples
 from attacks.summary import Summary, summarise, table
-from attacks.victims import as_victim
+from attacks.victims.kinds import as_victim
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +108,7 @@ def attack(
 
     Args:
         model: a module of ours, a `transformers` model with its `tokenizer`, a function from a list
-            of texts (or pairs) to logits `[texts, classes]`, or a victim (`attacks.victims`).
+            of texts (or pairs) to logits `[texts, classes]`, or a victim (`attacks.victims.kinds`).
         samples: texts (or pairs) with their gold classes, or rows of a data set; numbered as they
             come. See `attacks.samples`.
         recipe: name of a recipe (`attacks.recipes.RECIPES`), or a composed attack.
@@ -117,8 +117,8 @@ def attack(
         score: `margin` or `probability`; see `attacks.goals`. That of a composed attack if None.
         compat: `textattack` reproduces the reference's behaviour. Parts of a composed attack have
             theirs already, and so it cannot be another one.
-        resources: folder with word vectors, WordNet and the like; see `attacks.resources`. Not for
-            a composed attack.
+        resources: folder with word vectors, WordNet and the like; see
+            `attacks.resources.catalogue`. Not for a composed attack.
         limits: query budget, and samples that share a round.
         batch_size: texts per forward pass.
         seed: of the random numbers.
@@ -136,7 +136,7 @@ def attack(
     numbered, columns = as_samples(samples, columns)
     if isinstance(recipe, str):
         from attacks import recipes
-        from attacks.resources import Resources
+        from attacks.resources.catalogue import Resources
 
         goal = make_goal(target, score=score, compat=compat or "none")
         composed = recipes.build(recipe, Resources(resources), compat=compat or "none", goal=goal)

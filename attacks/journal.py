@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from attacks.records import AttackRecord, Sample, from_line
+from attacks.outcome import AttackRecord, Sample, from_line
 
 _TOLD = 4
 """Differences that a message names."""

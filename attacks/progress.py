@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from attacks.goals import Floats
-from attacks.records import AttackRecord
-from attacks.victims import Victim
+from attacks.outcome import AttackRecord
+from attacks.victims.kinds import Victim
 from text import Text
 
 _EVERY = 0.2

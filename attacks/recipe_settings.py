@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 from attacks.composition import Attack, Compat, Constraint, PreConstraint
+from attacks.constraints.preconstraints import REFERENCE, Columns, RepeatModification, StopWords
 from attacks.goals import Goal, Untargeted
-from attacks.preconstraints import REFERENCE, Columns, RepeatModification, StopWords
-from attacks.resources import Resources
+from attacks.resources.catalogue import Resources
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +75,7 @@ def sentence_similarity(
     if settings.similarity == 0:
         return []
     from attacks.constraints.sentence_similarity import SentenceSimilarity
-    from attacks.thresholds import PUBLISHED, minimum
+    from attacks.resources.thresholds import PUBLISHED, minimum
 
     encoder = resources.sentence_encoder()
     least = settings.similarity

@@ -18,7 +18,7 @@ from attacks.recipe_settings import (
     sentence_similarity,
 )
 from attacks.recipes_models import a2t, a2t_mlm, bae
-from attacks.resources import ResourceError, Resources
+from attacks.resources.catalogue import ResourceError, Resources
 from attacks.search import Greedy, RandomSearch
 from attacks.transformations import (
     Composite,

@@ -2,16 +2,16 @@
 
 from attacks.composition import Attack, Constraint, Transformation
 from attacks.constraints import PartOfSpeech, WordSimilarity
-from attacks.preconstraints import MaxModificationRate
+from attacks.constraints.preconstraints import MaxModificationRate
 from attacks.recipe_settings import Settings, given, pre_constraints, sentence_similarity
-from attacks.resources import Resources
+from attacks.resources.catalogue import Resources
 from attacks.search import Greedy
 from attacks.transformations import EmbeddingSwap
 
 
 def bae(resources: Resources, settings: Settings) -> Attack:
     """Garg and Ramakrishnan, "BAE: BERT-based Adversarial Examples", 2020, its variant BAE-R."""
-    from attacks.transformations.masked_lm import MaskedLMSwap
+    from attacks.transformations.expected_words import MaskedLMSwap
 
     compat = settings.compat
     constraints: list[Constraint] = [PartOfSpeech(resources.tagger(), compat=compat)]
@@ -53,7 +53,7 @@ def a2t(resources: Resources, settings: Settings) -> Attack:
 
 def a2t_mlm(resources: Resources, settings: Settings) -> Attack:
     """A2T with the words that a masked language model expects."""
-    from attacks.transformations.masked_lm import MaskedLMSwap
+    from attacks.transformations.expected_words import MaskedLMSwap
 
     model, tokenizer = resources.masked_lm()
     candidates = given(settings.candidates, 20)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from attacks.records import Sample
+from attacks.outcome import Sample
 from text import Text
 
 Given = Sample | tuple[Text, int] | Mapping[str, Any]

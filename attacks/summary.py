@@ -7,7 +7,7 @@ from statistics import NormalDist
 from typing import Any
 
 from attacks.goals import NEAR, Score
-from attacks.records import AttackRecord
+from attacks.outcome import AttackRecord
 
 Z = NormalDist().inv_cdf(0.975)
 TOLERATED = 0.01

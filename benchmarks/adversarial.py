@@ -145,7 +145,7 @@ def table(group: str, given: argparse.Namespace) -> str:
 
 def draw(path: Path, given: argparse.Namespace) -> None:
     """Clean accuracy and mean under attack of all rows that were attacked, as PNG."""
-    from app.figures import Bars, grouped_bars
+    from app.figures.charts import Bars, grouped_bars
 
     found = []
     for group in given.group:

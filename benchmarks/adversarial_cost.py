@@ -29,12 +29,12 @@ from typing import Any
 
 import torch
 
-from app import atomic
-from app.figures import Bars, grouped_bars
-from app.join import training_samples
+from app.figures.charts import Bars, grouped_bars
+from app.runs import atomic
+from app.training.join import training_samples
 from attacks.composition import Attack
-from attacks.records import Sample
-from attacks.resources import SENTENCE_ENCODER, Resources
+from attacks.outcome import Sample
+from attacks.resources.catalogue import SENTENCE_ENCODER, Resources
 from benchmarks import parity
 from benchmarks.adversarial_epochs import Epoch, Task, by_adversary, task
 from benchmarks.adversarial_steps import ASA, METHODS, NAIVE, PUBLISHED, SIZES, Cost, by_length

@@ -12,11 +12,11 @@ import yaml
 
 import datamodules
 import lit_modules
-from app.join import join, training_samples
+from app.training.join import join, training_samples
 from benchmarks.adversarial_steps import NAIVE, Steps, Times, interleaved
 from lit_modules.adversarial import AdversarialTraining
 from lit_modules.adversaries import Adversary
-from lit_modules.base import Classifier
+from lit_modules.shared.task_module import TaskModule
 from text import Batch
 
 CONFIGS = Path(__file__).parents[1] / "configs/text_classifier"
@@ -49,7 +49,7 @@ class Task(NamedTuple):
         total: how many there are in an epoch.
     """
 
-    module: Classifier
+    module: TaskModule
     corpus: datamodules.TextDataModule
     first: Batch
     batches: list[Batch]

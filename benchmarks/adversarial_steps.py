@@ -13,8 +13,8 @@ import lit_modules
 from benchmarks.asa_memory import GraphMemory
 from layers.noise import sample_seeds
 from lit_modules import adversaries
-from lit_modules.averaged import AveragedWeights
-from lit_modules.base import Classifier, labels_of
+from lit_modules.shared.averaged import AveragedWeights
+from lit_modules.shared.task_module import TaskModule, labels_of
 from text import Batch, WordTokenizer
 
 NAIVE = "naive"
@@ -118,7 +118,7 @@ class Steps:
         module: with its weights.
     """
 
-    def __init__(self, module: Classifier) -> None:
+    def __init__(self, module: TaskModule) -> None:
         self.module = module.train()
         self.samples: Mapping[int, adversaries.TextSample] | None = None
         self.optimizer = torch.optim.AdamW(module.parameters(), lr=_LR, fused=True)
@@ -217,7 +217,7 @@ def cost(seen: Sequence[Times], naive: Sequence[Times]) -> Cost:
 # Steps on random tokens
 
 
-def random_model(size: str, device: str, *, length: int) -> tuple[Classifier, WordTokenizer]:
+def random_model(size: str, device: str, *, length: int) -> tuple[TaskModule, WordTokenizer]:
     """An encoder of `transformers` with random weights under a classifier of two classes.
 
     It is a module of ASA; in all other steps its encoder computes as that of any classifier does.

@@ -18,13 +18,13 @@ from attacks.composition import Attack
 from attacks.engine import Engine, Limits
 from attacks.goals import Floats
 from attacks.interface import make_goal
+from attacks.outcome import AttackRecord, Sample
 from attacks.recipes import build
-from attacks.records import AttackRecord, Sample
-from attacks.resources import Resources
-from attacks.stop_words import TEXTFOOLER
-from attacks.victims import ModuleVictim
+from attacks.resources.catalogue import Resources
+from attacks.resources.stop_words import TEXTFOOLER
+from attacks.victims.kinds import ModuleVictim
 from benchmarks.parity import answer
-from lit_modules.base import Classifier
+from lit_modules.shared.task_module import TaskModule
 from text import Text
 
 REFERENCE_BATCH = 32
@@ -103,7 +103,7 @@ class Compared(NamedTuple):
     agree: float
 
 
-def ours(name: str, attack: Attack, module: Classifier, *, budget: int | None, single: bool) -> Way:
+def ours(name: str, attack: Attack, module: TaskModule, *, budget: int | None, single: bool) -> Way:
     """Our engine: all texts of a batch together, or one after the other.
 
     Args:
@@ -136,7 +136,7 @@ class TextAttack:
     """
 
     def __init__(
-        self, python: Path, module: Classifier, *, vectors: Path, data_dir: Path, budget: int | None
+        self, python: Path, module: TaskModule, *, vectors: Path, data_dir: Path, budget: int | None
     ) -> None:
         self.victim = Timed(module, batch_size=REFERENCE_BATCH)
         self.processor, self._ready = 0.0, False
@@ -245,7 +245,7 @@ def word_level(resources: Resources) -> Attack:
     return build("textfooler", resources, compat="textattack", goal=goal, similarity=0.0)
 
 
-def both_ways(make: Callable[[], Attack], module: Classifier, *, budget: int | None) -> list[Way]:
+def both_ways(make: Callable[[], Attack], module: TaskModule, *, budget: int | None) -> list[Way]:
     """In lock step, and one by one.
 
     Args:

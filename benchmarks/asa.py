@@ -29,7 +29,7 @@ from pathlib import Path
 import torch
 import yaml
 
-from app import atomic
+from app.runs import atomic
 from benchmarks import adversarial_cost
 from benchmarks.asa_runs import METHODS, TASKS, Changes, Folder, planned
 from benchmarks.asa_tables import Tables

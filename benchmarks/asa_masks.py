@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 import lit_modules
-from app import atomic
-from app.join import join
+from app.runs import atomic
+from app.training.join import join
 from benchmarks.asa_runs import Folder, Run
 from datamodules import TextDataModule
-from layers.attention.adversarial import Masks, RuleMasks
+from layers.attention.masking.learnt_masks import Masks, RuleMasks
 from layers.noise import row_seeds, sample_seeds
-from lit_modules.base import labels_of
+from lit_modules.shared.task_module import labels_of
 from text import Batch
 
 BATCH = 16

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import yaml
 
 import lit_modules
-from app import atomic
+from app.runs import atomic
 from benchmarks.asa_scores import Metric
 from benchmarks.runs import call, results
 

@@ -24,7 +24,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lit_modules.scores import entities
+from lit_modules.shared.scores import entities
 
 Metric = Literal["accuracy", "f1", "entity_f1", "spearman"]
 Array = NDArray[np.float64]

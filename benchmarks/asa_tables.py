@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
-from app.masking_figure import Masking, masking_proportions
+from app.attention.masking_figure import Masking, masking_proportions
 from benchmarks.asa_masks import Masked, of_run
 from benchmarks.asa_runs import (
     METHODS,

@@ -28,14 +28,14 @@ import torch
 
 import datamodules
 import lit_modules
-from app.join import labelled_texts
+from app.training.join import labelled_texts
 from attacks.composition import Attack
 from attacks.engine import Engine, Limits
 from attacks.goals import Floats
+from attacks.outcome import AttackRecord, Sample
 from attacks.recipes import build
-from attacks.records import AttackRecord, Sample
-from attacks.resources import Resources
-from attacks.victims import ModuleVictim
+from attacks.resources.catalogue import Resources
+from attacks.victims.kinds import ModuleVictim
 from text import Text
 
 SIZES = {"small": (4, 300, 6), "base": (12, 768, 12)}
@@ -69,7 +69,7 @@ class Recorder:
         return weights
 
 
-def victim_of(arguments: argparse.Namespace, corpus: datamodules.SST2) -> lit_modules.Classifier:
+def victim_of(arguments: argparse.Namespace, corpus: datamodules.SST2) -> lit_modules.TaskModule:
     """The trained victim."""
     if arguments.ckpt_path is not None:
         return lit_modules.load(arguments.ckpt_path)

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from attacks.composition import Group
 from attacks.constraints.sentence_similarity import SentenceSimilarity
 from attacks.document import Candidate, Document
-from attacks.encoders import MINILM, SentenceEncoder
 from attacks.engine import Engine
+from attacks.outcome import Sample
 from attacks.recipes import build
-from attacks.records import Sample
-from attacks.resources import Resources
-from attacks.stop_words import TEXTFOOLER
-from attacks.victims import CallableVictim
+from attacks.resources.catalogue import Resources
+from attacks.resources.sentence_encoders import MINILM, SentenceEncoder
+from attacks.resources.stop_words import TEXTFOOLER
+from attacks.victims.kinds import CallableVictim
 from benchmarks.calibration_data import angular, neighbours, ranks, read, samples, table
 from benchmarks.calibration_published import published, show_published
 

@@ -12,8 +12,8 @@ import numpy as np
 from attacks.composition import Group
 from attacks.constraints.sentence_similarity import SentenceSimilarity
 from attacks.document import Document
-from attacks.encoders import SentenceEncoder
-from attacks.stop_words import TEXTFOOLER
+from attacks.resources.sentence_encoders import SentenceEncoder
+from attacks.resources.stop_words import TEXTFOOLER
 from benchmarks.calibration_data import Floats, neighbours, samples, table
 
 PUBLISHED = {

@@ -25,10 +25,10 @@ from typing import Any
 from attacks.composition import Attack
 from attacks.engine import Engine, Limits
 from attacks.interface import make_goal
+from attacks.outcome import AttackRecord, Sample
 from attacks.recipes import build
-from attacks.records import AttackRecord, Sample
-from attacks.resources import Resources
-from attacks.victims import CallableVictim
+from attacks.resources.catalogue import Resources
+from attacks.victims.kinds import CallableVictim
 from text import Text
 
 GLOVE = "glove/glove.6B.50d.top10k.txt.gz"

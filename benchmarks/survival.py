@@ -67,7 +67,7 @@ class Epoch(NamedTuple):
 
 def write_corpus(size: Size, where: Path) -> tuple[Path, Path]:
     """Files to train and to validate on."""
-    from datamodules.reviews_grammar import generate
+    from datamodules.sources.reviews_grammar import generate
 
     rows = list(generate(0, size.texts + VALIDATION))
     parts = {"train": rows[: size.texts], "validation": rows[size.texts :]}
@@ -83,7 +83,7 @@ def plain(size: Size, where: Path) -> Epoch:
     from pytorch_lightning.loggers import TensorBoardLogger
 
     import lit_modules
-    from app.join import JoinCorpus
+    from app.training.join import JoinCorpus
     from datamodules import TextFiles
 
     train, validation = write_corpus(size, where)
@@ -111,8 +111,8 @@ def plain(size: Size, where: Path) -> Epoch:
 
 def survives(size: Size, where: Path, *more: str) -> Epoch:
     """One epoch of the command line's trainer."""
-    from app.cli import RobustCLI
-    from app.trainer import RobustTrainer
+    from app.cli.robust_cli import RobustCLI
+    from app.training.trainer import RobustTrainer
 
     train, validation = write_corpus(size, where)
     arguments = [
@@ -218,7 +218,7 @@ def parts(size: Size) -> tuple[dict[str, float], dict[str, float], list[float]]:
         Milliseconds per step of each callback; milliseconds of an epoch that each spends in all
         its hooks; milliseconds of each checkpoint that was written.
     """
-    from app.checkpoint import AtomicCheckpointIO
+    from app.training.checkpoint_callbacks import AtomicCheckpointIO
 
     with timed(AtomicCheckpointIO, "save_checkpoint") as saved, scratch() as where:
         trainer = survives(size, where, "--trainer.profiler=simple").trainer

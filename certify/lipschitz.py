@@ -9,7 +9,7 @@ from torch import Tensor
 
 from certify.norms import spectral_norm_bound
 from layers.attention.bounds import AttentionNorms, Bound, attention_bound, mixing_norm
-from layers.attention.olsa import OneLipschitzSelfAttention
+from layers.attention.one_lipschitz import OneLipschitzSelfAttention
 from layers.encoders import LipschitzBlock, LipschitzClassifier, LipschitzEncoder
 from layers.orthogonal import OrthogonalLinear
 

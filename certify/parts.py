@@ -15,7 +15,7 @@ from torch.nn.modules import module as torch_module
 
 from layers.attention.additive import ACTIVATIONS
 from layers.attention.bounds import BOUNDS
-from layers.attention.olsa import OneLipschitzSelfAttention
+from layers.attention.one_lipschitz import OneLipschitzSelfAttention
 from layers.encoders import (
     LipschitzBlock,
     LipschitzClassifier,

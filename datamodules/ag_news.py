@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from datamodules.base import TextDataModule
+from datamodules.labelled import TextDataModule
 
 
 class AGNews(TextDataModule):

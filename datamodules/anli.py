@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Literal
 
-from datamodules.base import Split, TextDataModule
+from datamodules.labelled import Split, TextDataModule
 
 _ROUNDS = (1, 2, 3)
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pytorch_lightning as pl
 
-from datamodules.loaders import resume_point
+from datamodules.batching.loaders import resume_point
 from text import Text, Tokenizer, check_range
 
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from datamodules.files import EXPANSION, LINE_LIMIT, DataError, brief
 from datamodules.multiple_choice import MultipleChoice
-from datamodules.readers import Row
-from datamodules.structured import read_entries
+from datamodules.sources.files import EXPANSION, LINE_LIMIT, DataError, brief
+from datamodules.sources.readers import Row
+from datamodules.sources.structured import read_entries
 
 
 class DREAM(MultipleChoice):

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from datamodules.multiple_choice import MultipleChoice
-from datamodules.splits import hub_split_names
+from datamodules.sources.splits import hub_split_names
 
 
 class HellaSwag(MultipleChoice):

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from datamodules.base import TextDataModule
-from datamodules.examples import Label, checked, label_index
+from datamodules.batching.examples import Label, checked, label_index
+from datamodules.labelled import TextDataModule
 from text import Choices, Sample
 
 

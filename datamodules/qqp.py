@@ -2,9 +2,9 @@
 
 from typing import ClassVar
 
-from datamodules.base import TextDataModule
+from datamodules.labelled import TextDataModule
 from datamodules.paraphrases import PARAPHRASES
-from datamodules.splits import hub_split_names
+from datamodules.sources.splits import hub_split_names
 
 
 class QQP(TextDataModule):

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from datamodules.base import Split, TextDataModule
-from datamodules.examples import Example
-from datamodules.reviews_grammar import generate
+from datamodules.batching.examples import Example
+from datamodules.labelled import Split, TextDataModule
+from datamodules.sources.reviews_grammar import generate
 
 SIZES: dict[Split, int] = {"train": 4000, "validation": 500, "test": 1000}
 

@@ -2,8 +2,8 @@
 
 from typing import ClassVar
 
-from datamodules.base import TextDataModule
-from datamodules.splits import hub_split_names
+from datamodules.labelled import TextDataModule
+from datamodules.sources.splits import hub_split_names
 
 
 class RTE(TextDataModule):

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Literal
 
-from datamodules.packed_corpus import PackedCorpus
-from datamodules.running_text_source import FileTexts, HubTexts, Source, find_files
+from datamodules.packing.packed_corpus import PackedCorpus
+from datamodules.packing.running_text_source import FileTexts, HubTexts, Source, find_files
 
 
 class RunningText(PackedCorpus):

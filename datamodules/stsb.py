@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from datamodules.base import TextDataModule
-from datamodules.readers import Row
-from datamodules.splits import hub_split_names
+from datamodules.labelled import TextDataModule
+from datamodules.sources.readers import Row
+from datamodules.sources.splits import hub_split_names
 
 
 class STSB(TextDataModule):

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from datamodules.readers import DataError
-from datamodules.structured import read_conll
+from datamodules.sources.readers import DataError
+from datamodules.sources.structured import read_conll
 from datamodules.tagging import TaggedSentences, bio_tags
 from datamodules.user_files import LABELS, UserFiles, check_classes
 from text import check_range

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from datamodules.base import TextDataModule
-from datamodules.examples import Label
-from datamodules.readers import Row
-from datamodules.structured import read_conll
+from datamodules.batching.examples import Label
+from datamodules.labelled import TextDataModule
+from datamodules.sources.readers import Row
+from datamodules.sources.structured import read_conll
 from text import Sample, Words
 
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from datamodules.base import Split, TextDataModule
-from datamodules.readers import DataError, read_rows
+from datamodules.labelled import Split, TextDataModule
+from datamodules.sources.readers import DataError, read_rows
 
 LABELS = 1000
 """More labels than this are texts."""

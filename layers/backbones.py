@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from torch import Tensor, nn
 
 from layers.architectures import architecture_of
-from layers.pretrained import drop_pooler
+from layers.pretrained_encoders import drop_pooler
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from layers.attention.olsa import OneLipschitzSelfAttention
+from layers.attention.one_lipschitz import OneLipschitzSelfAttention
 from layers.ball import project_to_ball
 from layers.groupsort import GroupSort
 from layers.orthogonal import Method, OrthogonalLinear

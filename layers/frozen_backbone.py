@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from layers.architectures import architecture_of, build_encoder
-from layers.pretrained import check_fits, load_encoder
+from layers.pretrained_encoders import check_fits, load_encoder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -56,7 +56,7 @@ class FrozenBackbone(nn.Module):
         self._cache: dict[int, Tensor] | None = {} if cache else None
 
     def check_fits(self, vocab_size: int, max_length: int) -> None:
-        """See `layers.pretrained.check_fits`."""
+        """See `layers.pretrained_encoders.check_fits`."""
         check_fits(self.encoder, vocab_size, max_length)
 
     @property

@@ -4,8 +4,7 @@ from lit_modules.adversarial import AdversarialTraining
 from lit_modules.adversaries import Adversary
 from lit_modules.asa import ASA
 from lit_modules.asa_pretraining import ASAPretraining
-from lit_modules.base import Classifier
-from lit_modules.checkpoint import (
+from lit_modules.checkpoints.reading import (
     CheckpointError,
     check_fits,
     check_method,
@@ -17,11 +16,12 @@ from lit_modules.checkpoint import (
 from lit_modules.fine_tuning import FineTuning
 from lit_modules.masked_lm import MaskedLM
 from lit_modules.olsa import OLSA
+from lit_modules.shared.task_module import TaskModule
+from lit_modules.shared.text_module import METHODS, TextModule
+from lit_modules.shared.unused import unused_settings
 from lit_modules.text_classifier import TextClassifier
-from lit_modules.text_module import METHODS, TextModule
 from lit_modules.unibert import UniBERT
 from lit_modules.unitary_distillation import UnitaryDistillation
-from lit_modules.unused import unused_settings
 
 __all__ = [
     "ASA",
@@ -31,9 +31,9 @@ __all__ = [
     "AdversarialTraining",
     "Adversary",
     "CheckpointError",
-    "Classifier",
     "FineTuning",
     "MaskedLM",
+    "TaskModule",
     "TextClassifier",
     "TextModule",
     "UniBERT",

@@ -17,30 +17,30 @@ from typing_extensions import override
 
 from layers.noise import row_seeds, sample_seeds
 from lit_modules.adversaries import ADVERSARIES, Adversary, Found, Problem, TextSample
-from lit_modules.averaged import AveragedWeights
-from lit_modules.base import Classifier, labels_of
-from lit_modules.checkpoint import CheckpointError, check_fits, load
-from lit_modules.nested import CODE, named, settings_of
-from lit_modules.processes import global_means
-from lit_modules.schedule import Decay
-from lit_modules.text_module import CHECKPOINT_KEY, METHODS, checkpoint_content
+from lit_modules.checkpoints.reading import CheckpointError, check_fits, load
+from lit_modules.shared.averaged import AveragedWeights
+from lit_modules.shared.nested import CODE, named, settings_of
+from lit_modules.shared.process_means import global_means
+from lit_modules.shared.schedule import Decay
+from lit_modules.shared.task_module import TaskModule, labels_of
+from lit_modules.shared.text_module import CHECKPOINT_KEY, METHODS, checkpoint_content
 from text import Batch, TaskName, Text, Tokenizer
 
 
-class AdversarialTraining(Classifier, method=True):
+class AdversarialTraining(TaskModule, method=True):
     """Trains a classifier against an adversary; answers as the classifier does.
 
     Whatever a classifier can be (tested, attacked, certified), this can be as well. Its checkpoints
     hold the classifier under `classifier.`.
     """
 
-    classifier: Classifier
+    classifier: TaskModule
 
     def __init__(
         self,
         *,
         adversary: Adversary | None = None,
-        classifier: Classifier | None = None,
+        classifier: TaskModule | None = None,
         init_from: str | None = None,
         optimizer: OptimizerCallable | None = None,
         lr_scheduler: LRSchedulerCallable | None = None,
@@ -83,7 +83,7 @@ class AdversarialTraining(Classifier, method=True):
         self.text_columns: Sequence[str] = ("text",)
         self._read_samples: Callable[[], Mapping[int, TextSample]] | None = None
         self._samples: Mapping[int, TextSample] | None = None
-        self._origin: Classifier | None = None
+        self._origin: TaskModule | None = None
         self._unreadable: ValueError | None = None
         self._since, self._attacking, self._averaged = time.perf_counter(), 0.0, 0
         if classifier is None and init_from is None:
@@ -96,7 +96,7 @@ class AdversarialTraining(Classifier, method=True):
             msg = "got AdversarialTraining in AdversarialTraining, expected a plain classifier"
             raise ValueError(msg)
         if classifier is not None:
-            if type(classifier).training_step is not Classifier.training_step:
+            if type(classifier).training_step is not TaskModule.training_step:
                 msg = (
                     f"got {type(classifier).__name__}, which has a training step of its own, "
                     "expected a plain classifier; FineTuning is the one of its kind"
@@ -106,7 +106,7 @@ class AdversarialTraining(Classifier, method=True):
         if init_from is not None:
             self._read(init_from)
 
-    def adopt(self, classifier: Classifier, settings: Mapping[str, Any]) -> None:
+    def adopt(self, classifier: TaskModule, settings: Mapping[str, Any]) -> None:
         """Take the classifier that is to be trained.
 
         Args:
@@ -116,7 +116,7 @@ class AdversarialTraining(Classifier, method=True):
         Raises:
             ValueError: the adversary perturbs embeddings, and it has none.
         """
-        if self.adversary.embeds and type(classifier).embed is Classifier.embed:
+        if self.adversary.embeds and type(classifier).embed is TaskModule.embed:
             msg = (
                 f"got {type(classifier).__name__}, which has no embed(), with "
                 f"{type(self.adversary).__name__}, which perturbs embeddings; expected a method "
@@ -166,7 +166,7 @@ class AdversarialTraining(Classifier, method=True):
         inner, outer = dict(parts.pop("classifier")), dict(parts.pop("adversary"))
         method, adversary = METHODS[inner.pop("name")], ADVERSARIES[outer.pop("name")]
         classifier = method.from_settings(inner["settings"])
-        if not isinstance(classifier, Classifier):
+        if not isinstance(classifier, TaskModule):
             msg = f"{method.__name__} in AdversarialTraining, which classifies nothing"
             raise ValueError(msg)
         return cls(classifier=classifier, adversary=adversary(**outer["settings"]), **parts)
@@ -174,7 +174,7 @@ class AdversarialTraining(Classifier, method=True):
     # Texts
 
     @property
-    def plain(self) -> Classifier:
+    def plain(self) -> TaskModule:
         return self.classifier
 
     def attach_samples(

@@ -11,14 +11,14 @@ import torch
 from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
 from torch import Tensor
 
-from layers.attention.adversarial import Masks
+from layers.attention.masking.learnt_masks import Masks
 from layers.backbones import Pooling
-from lit_modules.attention_masking import AttentionMasking, Masking, Penalty, Reversal
-from lit_modules.base import labels_of
 from lit_modules.fine_tuning import FineTuning
-from lit_modules.masked_attention import MaskedAttention
-from lit_modules.processes import batch_weight, global_means
-from lit_modules.schedule import Decay
+from lit_modules.shared.attention_masking import AttentionMasking, Masking, Penalty, Reversal
+from lit_modules.shared.masked_passes import MaskedAttention
+from lit_modules.shared.process_means import batch_weight, global_means
+from lit_modules.shared.schedule import Decay
+from lit_modules.shared.task_module import labels_of
 from text import Batch, check_range
 
 

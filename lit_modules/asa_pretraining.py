@@ -11,14 +11,14 @@ import torch
 from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
 from torch import Tensor
 
-from layers.attention.masks import Masks
+from layers.attention.masking.masks import Masks
 from layers.divergence import divergence, symmetric_divergence
-from lit_modules.attention_masking import AttentionMasking, Masking, Penalty, Reversal
-from lit_modules.masked_attention import MaskedAttention
 from lit_modules.masked_lm import Hidden, MaskedLM, judged, only
-from lit_modules.processes import batch_weight, global_means
-from lit_modules.schedule import Decay
-from lit_modules.unitary_projection import Unitary
+from lit_modules.shared.attention_masking import AttentionMasking, Masking, Penalty, Reversal
+from lit_modules.shared.masked_passes import MaskedAttention
+from lit_modules.shared.process_means import batch_weight, global_means
+from lit_modules.shared.schedule import Decay
+from lit_modules.shared.unitary_projection import Unitary
 from text import Batch, check_range
 
 

@@ -13,10 +13,10 @@ from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
 from torch import Tensor
 
 from layers.backbones import POOLINGS, Backbone, BackboneClassifier, Pooling, Reading
-from layers.pretrained import pooler_of
-from lit_modules.base import Classifier
-from lit_modules.encoder_source import EncoderSource
-from lit_modules.schedule import Decay
+from layers.pretrained_encoders import pooler_of
+from lit_modules.shared.encoder_source import EncoderSource
+from lit_modules.shared.schedule import Decay
+from lit_modules.shared.task_module import TaskModule
 from text import Batch, TaskName, Text, Tokenizer, check_choice, check_range
 
 log = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 _READING: dict[TaskName, Reading] = {"tagging": "token", "choice": "choice"}
 
 
-class FineTuning(Classifier, method=True):
+class FineTuning(TaskModule, method=True):
     """An encoder of `transformers` under a head for the task; all weights are trained."""
 
     network: BackboneClassifier

@@ -18,15 +18,15 @@ from torch import Tensor
 from torch.nn import functional
 
 from layers.architectures import architecture_of
-from layers.pretrained import save_model
+from layers.pretrained_encoders import save_model
 from layers.weight_names import unitary_weights as find_weights
-from lit_modules.encoder_source import EncoderSource
-from lit_modules.masking import mask_tokens
-from lit_modules.means import SampleMeans
-from lit_modules.processes import batch_weight
-from lit_modules.schedule import Decay
-from lit_modules.text_module import TextModule
-from lit_modules.unitary_projection import Unitary, projection_of, unused_without
+from lit_modules.shared.encoder_source import EncoderSource
+from lit_modules.shared.means import SampleMeans
+from lit_modules.shared.process_means import batch_weight
+from lit_modules.shared.schedule import Decay
+from lit_modules.shared.text_module import TextModule
+from lit_modules.shared.token_masking import mask_tokens
+from lit_modules.shared.unitary_projection import Unitary, projection_of, unused_without
 from text import (
     Batch,
     PretrainedTokenizer,

@@ -16,11 +16,11 @@ from layers.attention.additive import Activation
 from layers.attention.bounds import Bound
 from layers.frozen_backbone import FrozenBackbone
 from layers.orthogonal import Method
-from layers.pretrained import check_backbone
-from lit_modules.certified import CertifiedClassifier
-from lit_modules.radius import Loss, Margin, RadiusObjective, Schedule
-from lit_modules.schedule import Decay
-from lit_modules.text_module import CHECKPOINT_KEY
+from layers.pretrained_encoders import check_backbone
+from lit_modules.shared.certified import CertifiedClassifier
+from lit_modules.shared.radius_objective import Loss, Margin, RadiusObjective, Schedule
+from lit_modules.shared.schedule import Decay
+from lit_modules.shared.text_module import CHECKPOINT_KEY
 from text import Batch, PretrainedTokenizer, Text, Tokenizer, check_range
 
 

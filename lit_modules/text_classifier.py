@@ -7,9 +7,9 @@ from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
 from torch import Tensor, nn
 
 from layers import NormalizedEmbedding, TransformerClassifier, olsa_classifier
-from lit_modules.certified import CertifiedClassifier
-from lit_modules.radius import Loss, Margin, RadiusObjective, Schedule
-from lit_modules.schedule import Decay
+from lit_modules.shared.certified import CertifiedClassifier
+from lit_modules.shared.radius_objective import Loss, Margin, RadiusObjective, Schedule
+from lit_modules.shared.schedule import Decay
 from text import Batch, check_choice, check_range
 
 

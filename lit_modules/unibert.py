@@ -14,9 +14,9 @@ from torch import Tensor
 from layers.backbones import Pooling
 from layers.weight_names import unitary_weights as find_weights
 from lit_modules.fine_tuning import FineTuning
-from lit_modules.multi_margin import FORMS, MarginForm, logit_gaps, multi_margin_losses
-from lit_modules.schedule import Decay
-from lit_modules.unitary_projection import Unitary, projection_of, unused_without
+from lit_modules.shared.multi_margin import FORMS, MarginForm, logit_gaps, multi_margin_losses
+from lit_modules.shared.schedule import Decay
+from lit_modules.shared.unitary_projection import Unitary, projection_of, unused_without
 from text import check_choice, check_range
 
 

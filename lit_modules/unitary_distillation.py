@@ -12,12 +12,12 @@ from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
 from torch import Tensor, nn
 from torch.nn import functional
 
-from layers.pretrained import load_encoder
+from layers.pretrained_encoders import load_encoder
 from lit_modules.masked_lm import MaskedLM
-from lit_modules.means import SampleMeans
-from lit_modules.processes import batch_weight
-from lit_modules.schedule import Decay
-from lit_modules.unitary_projection import Unitary
+from lit_modules.shared.means import SampleMeans
+from lit_modules.shared.process_means import batch_weight
+from lit_modules.shared.schedule import Decay
+from lit_modules.shared.unitary_projection import Unitary
 from text import Batch, check_choice, check_range
 
 if TYPE_CHECKING:

@@ -16,14 +16,14 @@ from text.batch import (
 )
 from text.checks import check_choice, check_range
 from text.given import Texts, cuts_unsaid, given_texts, say_cut
-from text.hub import hub_reachable
+from text.hub_access import hub_reachable
 from text.hugging_face import save_tokenizer
-from text.pretrained import PretrainedTokenizer
+from text.pretrained_tokenizer import PretrainedTokenizer
 from text.tokenizer import Tokenizer
 from text.tokenizer_state import tokenizer_from_state
 from text.vocabulary import Vocabulary
-from text.word import WordTokenizer, split_words
 from text.word_piece import train_word_piece
+from text.word_tokenizer import WordTokenizer, split_words
 
 __all__ = [
     "IGNORED",

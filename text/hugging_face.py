@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from text.pretrained import PretrainedTokenizer
+from text.pretrained_tokenizer import PretrainedTokenizer
 
 _ROLES = {
     "pad_token": ("[PAD]", "<pad>"),

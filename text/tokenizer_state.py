@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from text.pretrained import PretrainedTokenizer
+from text.pretrained_tokenizer import PretrainedTokenizer
 from text.tokenizer import Tokenizer
-from text.word import WordTokenizer
+from text.word_tokenizer import WordTokenizer
 
 
 def tokenizer_from_state(state: Mapping[str, Any]) -> Tokenizer:

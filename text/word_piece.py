@@ -7,7 +7,7 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from text.batch import Text
-from text.pretrained import PretrainedTokenizer
+from text.pretrained_tokenizer import PretrainedTokenizer
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 """In the order of their ids; BERT's own names, by which other programs find them."""

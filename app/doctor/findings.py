@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from app.terminal import harmless
+from app.cli.terminal import harmless
 
 Status = Literal["ok", "warning", "FAILED"]
 

@@ -185,7 +185,7 @@ def nccl() -> Trial:
 def loading() -> Trial:
     """Load all of the program."""
     yield Finding("loading", "FAILED", "", AGAIN)
-    import app.cli  # noqa: F401 (everything stands behind it)
+    import app.cli.robust_cli  # noqa: F401 (everything stands behind it)
 
     yield judge("loading", "all of the program can be loaded")
 
@@ -257,7 +257,7 @@ def backbone(folder: Path) -> Trial:
 
     from layers.frozen_backbone import FrozenBackbone
     from text import collate
-    from text.pretrained import PretrainedTokenizer
+    from text.pretrained_tokenizer import PretrainedTokenizer
 
     encoder = FrozenBackbone(str(folder.absolute()))
     tokenizer = PretrainedTokenizer.from_pretrained(str(folder.absolute()), max_length=32)

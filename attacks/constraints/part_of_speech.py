@@ -6,7 +6,7 @@ import numpy as np
 
 from attacks.composition import Compat, Group
 from attacks.constraints.words import Replaced, replaced
-from attacks.tagger import Tagger
+from attacks.resources.tagger import Tagger
 
 BEFORE, AFTER = 4, 3
 """Words around the one in question that are shown to the tagger."""

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from attacks.composition import Compat, Group
 from attacks.document import Candidate, Document, count_words, word_spans
-from attacks.passages import Passages
-from attacks.thresholds import Metric
+from attacks.resources.passages import Passages
+from attacks.resources.thresholds import Metric
 
 
 class Encoder(Protocol):
-    """What compares texts; see `attacks.encoders.SentenceEncoder`."""
+    """What compares texts; see `attacks.resources.sentence_encoders.SentenceEncoder`."""
 
     name: str
 

@@ -9,7 +9,7 @@ from torch.nn.functional import cosine_similarity
 
 from attacks.composition import Compat, Group
 from attacks.constraints.words import replaced
-from attacks.vectors import WordVectors
+from attacks.resources.vectors import WordVectors
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from attacks.transformations.characters import (
     SwapCharacters,
 )
 from attacks.transformations.composite import Composite
-from attacks.transformations.embedding import EmbeddingSwap
-from attacks.transformations.wordnet import WordNetSwap
+from attacks.transformations.near_words import EmbeddingSwap
+from attacks.transformations.synonyms import WordNetSwap
 
 __all__ = [
     "Composite",

@@ -1,11 +1,11 @@
 """Adversaries to train against: on texts, and in the space of their embeddings."""
 
-from lit_modules.adversaries.base import Adversary, Found, Problem, TextSample
-from lit_modules.adversaries.epochs import EpochTextAdversary
+from lit_modules.adversaries.adversary import Adversary, Found, Problem, TextSample
+from lit_modules.adversaries.epoch_text import EpochTextAdversary
 from lit_modules.adversaries.freelb import FreeLB
-from lit_modules.adversaries.pgd import FGSMAdversary, PGDAdversary
+from lit_modules.adversaries.pgd_adversary import FGSMAdversary, PGDAdversary
 from lit_modules.adversaries.smart import SMART
-from lit_modules.adversaries.text import TextAdversary
+from lit_modules.adversaries.text_adversary import TextAdversary
 from lit_modules.adversaries.virtual import VirtualAdversary
 
 ADVERSARIES: dict[str, type[Adversary]] = {

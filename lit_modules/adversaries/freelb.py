@@ -6,9 +6,9 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from attacks.pgd import Norm, into_ball, steepest
+from attacks.embeddings.pgd import Norm, into_ball, steepest
 from layers.noise import uniform
-from lit_modules.adversaries.base import Adversary, Found, Problem
+from lit_modules.adversaries.adversary import Adversary, Found, Problem
 from lit_modules.adversaries.prepared import Gradients
 from text import check_choice, check_range
 

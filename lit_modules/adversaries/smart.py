@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from attacks.pgd import Norm, frobenius, into_ball
+from attacks.embeddings.pgd import Norm, frobenius, into_ball
 from layers.noise import normal
-from lit_modules.adversaries.base import Adversary, Found, Problem
+from lit_modules.adversaries.adversary import Adversary, Found, Problem
 from text import TaskName, check_choice, check_range
 
 _RELEASED_EPSILON = 1e-6

@@ -7,9 +7,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from attacks.records import AttackRecord
-from lit_modules.adversaries.base import Problem, TextSample, undisturbed
-from lit_modules.base import Classifier
+from attacks.outcome import AttackRecord
+from lit_modules.adversaries.adversary import Problem, TextSample, undisturbed
+from lit_modules.shared.task_module import TaskModule
 from text import Batch, Text, cuts_unsaid
 
 
@@ -27,7 +27,7 @@ def samples_of(problem: Problem) -> Mapping[int, TextSample]:
 
 
 def logits_of(
-    classifier: Classifier, texts: Sequence[Text], sample_ids: Tensor, labels: Tensor
+    classifier: TaskModule, texts: Sequence[Text], sample_ids: Tensor, labels: Tensor
 ) -> Tensor:
     """Logits `[n, C]` of n texts.
 

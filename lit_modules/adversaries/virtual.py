@@ -5,9 +5,9 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from attacks.pgd import Norm, frobenius, steepest
+from attacks.embeddings.pgd import Norm, frobenius, steepest
 from layers.noise import normal
-from lit_modules.adversaries.base import Adversary, Found, Problem
+from lit_modules.adversaries.adversary import Adversary, Found, Problem
 from text import check_choice, check_range
 
 

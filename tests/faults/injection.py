@@ -213,7 +213,7 @@ class NotANumber:
     def plant(self) -> None:
         import lit_modules
 
-        real: Any = lit_modules.Classifier.training_step
+        real: Any = lit_modules.TaskModule.training_step
         left = self.calls
 
         def step(*args: Any, **kwargs: Any) -> Any:
@@ -222,7 +222,7 @@ class NotANumber:
             loss = real(*args, **kwargs)
             return loss * float("nan") if left == -1 else loss
 
-        setattr(lit_modules.Classifier, "training_step", step)  # noqa: B010 (mypy forbids to assign to a method)
+        setattr(lit_modules.TaskModule, "training_step", step)  # noqa: B010 (mypy forbids to assign to a method)
 
 
 @dataclass(frozen=True)
@@ -300,7 +300,7 @@ class Phases:
         import torch
         from pytorch_lightning import LightningModule, Trainer
 
-        import app.results
+        import app.runs.results
         import datamodules
 
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT)
@@ -320,7 +320,7 @@ class Phases:
             (datamodules.TextDataModule, "setup", "data", "start"),
             (torch, "load", "restoring", "start"),
             (Trainer, "save_checkpoint", "checkpoint", "training"),
-            (app.results, "merge", "results", "start"),
+            (app.runs.results, "merge", "results", "start"),
         ):
             during(owner, name, note, phase, after)
         for name, phase in (

@@ -2,5 +2,5 @@
 
 import importlib
 
-for module in ("app.__main__", "app.cli", "tests.faults.child"):
+for module in ("app.__main__", "app.cli.robust_cli", "tests.faults.child"):
     importlib.import_module(module)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from datamodules.reviews_grammar import generate
+from datamodules.sources.reviews_grammar import generate
 from tests.faults.injection import KillAtHook
 from tests.faults.program import Machine
 from tests.faults.settings import ALWAYS, BATCHES, SHORT, TRANSFORMER

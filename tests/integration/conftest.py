@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from app.main import entry
+from app.cli.main import entry
 
 ROOT = Path(__file__).parents[2]
 QUIET = [

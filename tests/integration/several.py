@@ -29,7 +29,7 @@ TWO = ["--trainer.devices=2", "--trainer.strategy=ddp"]
 
 def main(path: str) -> int:
     """Run the commands until one fails."""
-    from app.main import entry
+    from app.cli.main import entry
 
     for command in json.loads(Path(path).read_text()):
         status = entry(command)

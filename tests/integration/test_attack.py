@@ -12,8 +12,8 @@ import torch
 import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from app.checkpoint import AtomicCheckpointIO
-from attacks.records import from_line
+from app.training.checkpoint_callbacks import AtomicCheckpointIO
+from attacks.outcome import from_line
 from tests.integration.conftest import OLSA, QUIET, Steadfast, lines, process, results
 from tests.integration.test_matrix import corpus
 

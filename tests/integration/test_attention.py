@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from app.main import entry
+from app.cli.main import entry
 from tests.integration.conftest import REVIEWS, TINY, Steadfast
 
 ARCHITECTURE = {

@@ -10,7 +10,7 @@ import torch
 import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from app.session import digest
+from app.training.session import digest
 from lit_modules import OLSA
 from tests.integration.conftest import REVIEWS, TINY, Steadfast, lines
 from tests.integration.test_attack import LETTERS, attack

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 import lit_modules
-from app.session import digest
+from app.training.session import digest
 from tests.integration.conftest import (
     ATTACK,
     OLSA,

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import torch
 
-from app.session import digest
+from app.training.session import digest
 from tests.integration.conftest import ATTACK, OLSA, REVIEWS, TINY, Steadfast, results
 
 
@@ -80,7 +80,7 @@ def test_train_does_what_is_left(trained: Path, steadfast: Steadfast) -> None:
 
 
 def test_a_run_is_trained_by_one_process_at_a_time(trained: Path, steadfast: Steadfast) -> None:
-    from app.run_directory import RunDirectory
+    from app.runs.run_directory import RunDirectory
 
     other = RunDirectory(trained)
     other.lock()

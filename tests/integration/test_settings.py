@@ -15,7 +15,7 @@ from pytorch_lightning.cli import LightningCLI
 
 import datamodules
 import lit_modules
-from app.cli import RobustCLI
+from app.cli.robust_cli import RobustCLI
 from lit_modules.adversaries import ADVERSARIES as ADVERSARIES_BY_NAME
 from tests.integration.conftest import OLSA, REVIEWS, ROOT, TINY, Steadfast
 
@@ -24,7 +24,7 @@ UNIBERT = ROOT / "configs" / "unibert"
 ADVERSARIAL = ROOT / "configs" / "adversarial"
 ADVERSARIES = sorted((ADVERSARIAL / "adversaries").glob("*.yaml"))
 OVERLAYS = sorted([*(UNIBERT / "trims").glob("*.yaml"), UNIBERT / "small.yaml"])
-# Those of attacks are no settings of a run: tests/unit/app/test_attack_settings.py.
+# Those of attacks are no settings of a run: tests/unit/app/attack/test_attack_settings.py.
 CONFIGS = sorted(
     path
     for path in (ROOT / "configs").rglob("*.yaml")

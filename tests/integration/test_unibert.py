@@ -11,7 +11,7 @@ import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 import lit_modules
-from app.main import entry
+from app.cli.main import entry
 from lit_modules import MaskedLM, UniBERT
 from tests.integration.conftest import QUIET, REVIEWS, TINY, Steadfast, results
 from tests.integration.several import same_bits

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from lit_modules.sealed import SealingWriter
+from lit_modules.checkpoints.sealed import SealingWriter
 from tests.security.payloads import Evaluate, Hidden, Marker, Shell
 
 Forge = Callable[[Path, Path, Marker], None]

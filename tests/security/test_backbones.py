@@ -22,9 +22,9 @@ from tests.security.checkpoints import seal
 from tests.security.payloads import Evaluate, Hidden, Marker, Shell
 from tests.unit.datamodules.hub_server import hub
 from tests.unit.lit_modules.builders import SINGLE, attached, loader, olsa, save_backbone, trainer
-from tests.unit.lit_modules.unitary_models import ARCHITECTURE, unibert
+from tests.unit.lit_modules.shared.unitary_models import ARCHITECTURE, unibert
 from text import train_word_piece
-from text.pretrained import PretrainedTokenizer
+from text.pretrained_tokenizer import PretrainedTokenizer
 
 ROOT = Path(__file__).parents[2]
 CODE = """
@@ -168,7 +168,7 @@ def test_code_on_the_hub_is_not_executed(
     change(folder, "tokenizer_config.json", auto_map=REMOTE, tokenizer_class="EvilTokenizer")
     program = """
 from layers.frozen_backbone import FrozenBackbone
-from text.pretrained import PretrainedTokenizer
+from text.pretrained_tokenizer import PretrainedTokenizer
 for build in (FrozenBackbone, lambda name: PretrainedTokenizer.from_pretrained(name, max_length=9)):
     try:
         print("loaded", build("evil/model"))

@@ -115,7 +115,7 @@ def test_what_a_checkpoint_may_name_is_what_torch_allows() -> None:
     """Its own allow-list, to which neither we nor what we load adds anything."""
     import torch
 
-    import app.cli  # noqa: F401 (with all that it loads)
+    import app.cli.robust_cli  # noqa: F401 (with all that it loads)
 
     allowed = torch.serialization.get_safe_globals()
     classes = [entry[0] if isinstance(entry, tuple) else entry for entry in allowed]

@@ -38,7 +38,7 @@ def test_every_part_has_something_to_show() -> None:
 
 
 def test_the_figures() -> None:
-    from datamodules.files import EXPANSION, LINE_LIMIT, ROW
+    from datamodules.sources.files import EXPANSION, LINE_LIMIT, ROW
     from requirements.audit import ACCEPTED, FLOORS
     from tests.security.checkpoints import CODE
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from attacks.tagger import NAME, Tagger
-from attacks.vectors import WordVectors
+from attacks.resources.tagger import NAME, Tagger
+from attacks.resources.vectors import WordVectors
 
 # A line of index.*: lemma, part, senses, pointers, senses, tagged senses, offsets.
 # A line of data.*: offset, file, type, number of words (hexadecimal), words each with a number.

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attacks.records import AttackRecord
+from attacks.outcome import AttackRecord
 
 
 def record(sample_id: int = 0, **given: Any) -> AttackRecord:

@@ -10,9 +10,9 @@ import pytest
 from attacks.composition import Attack
 from attacks.engine import Engine, Limits
 from attacks.goals import Floats, Untargeted
-from attacks.records import AttackRecord, Sample, from_line
+from attacks.outcome import AttackRecord, Sample, from_line
 from attacks.search import Greedy, RandomSearch
-from attacks.victims import VictimError
+from attacks.victims.kinds import VictimError
 from tests.unit.attacks.toys import BagVictim, Forbid, Letters, Once, Synonyms, samples
 from text import Text
 

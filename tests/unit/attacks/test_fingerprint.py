@@ -11,15 +11,15 @@ from torch import nn
 
 from attacks.composition import Attack
 from attacks.constraints import PartOfSpeech, WordSimilarity
+from attacks.constraints.preconstraints import StopWords
 from attacks.fingerprint import describe, flat, weights_digest
-from attacks.language_model import MaskedLM
-from attacks.neighbours import ListedNeighbours, VectorNeighbours
-from attacks.preconstraints import StopWords
+from attacks.resources.language_model import MaskedLM
+from attacks.resources.neighbours import ListedNeighbours, VectorNeighbours
+from attacks.resources.tagger import Tagger
+from attacks.resources.vectors import WordVectors
+from attacks.resources.wordnet import WordNet
 from attacks.search import Greedy
-from attacks.tagger import Tagger
 from attacks.transformations import Composite, EmbeddingSwap, Homoglyphs, WordNetSwap
-from attacks.vectors import WordVectors
-from attacks.wordnet import WordNet
 from tests.unit.attacks import lexicon
 
 
@@ -138,7 +138,7 @@ def test_objects_of_ones_own() -> None:
 def test_models_are_told_apart() -> None:
     from transformers import BertConfig, BertForMaskedLM
 
-    from tests.unit.attacks.test_masked_lm import wordpiece
+    from tests.unit.attacks.transformations.test_expected_words import wordpiece
 
     tokenizer = wordpiece()
     config = BertConfig(

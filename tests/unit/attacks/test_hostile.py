@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 import attacks
 from attacks.composition import Constraint, PreConstraint, Search, Transformation
 from attacks.constraints import EditDistance
+from attacks.constraints.preconstraints import RepeatModification
 from attacks.engine import Engine, Limits
 from attacks.journal import read
-from attacks.preconstraints import RepeatModification
-from attacks.records import AttackRecord, Sample, from_line
+from attacks.outcome import AttackRecord, Sample, from_line
 from attacks.search import Beam, Greedy, RandomSearch
 from attacks.transformations import (
     Composite,
@@ -29,8 +29,8 @@ from attacks.transformations import (
     SubstituteCharacter,
     SwapCharacters,
 )
-from attacks.victims import as_victim
-from lit_modules import Classifier
+from attacks.victims.kinds import as_victim
+from lit_modules import TaskModule
 from tests.unit.attacks.toys import BagVictim, value
 from tests.unit.lit_modules.builders import METHODS, attached
 from text import Text
@@ -272,13 +272,13 @@ SEARCHES: dict[str, Search] = {
 
 
 @pytest.fixture(scope="module")
-def module() -> Classifier:
+def module() -> TaskModule:
     return attached(METHODS["transformer"], classes=2)
 
 
 @pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize("name", NAMED)
-def test_named_texts(name: str, search: str, module: Classifier) -> None:
+def test_named_texts(name: str, search: str, module: TaskModule) -> None:
     white_box = search == "gradient"
     budget = 40
     for victim in (BagVictim(), module):

@@ -11,10 +11,10 @@ import torch
 
 import attacks
 from attacks.constraints import EditDistance
+from attacks.constraints.preconstraints import StopWords
 from attacks.goals import Targeted, Untargeted
 from attacks.interface import changed, make_goal
 from attacks.journal import read
-from attacks.preconstraints import StopWords
 from attacks.progress import Progress, Watched
 from attacks.search import Greedy
 from tests.unit.attacks.outcomes import flipped, record, skipped

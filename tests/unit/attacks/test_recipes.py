@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from attacks.composition import Attack, Compat
 from attacks.constraints import EditDistance, PartOfSpeech, WordSimilarity
+from attacks.constraints.preconstraints import Columns, StopWords
 from attacks.constraints.sentence_similarity import SentenceSimilarity
 from attacks.engine import Engine, Limits
 from attacks.goals import Untargeted
-from attacks.preconstraints import Columns, StopWords
+from attacks.outcome import AttackRecord, Sample
 from attacks.recipes import RECIPES, build
-from attacks.records import AttackRecord, Sample
-from attacks.resources import Resources
+from attacks.resources.catalogue import Resources
 from attacks.search import Greedy, RandomSearch
 from attacks.transformations import Composite, EmbeddingSwap, WordNetSwap
 from tests.unit.attacks.lexicon import vector_lines, write_tagger, write_wordnet

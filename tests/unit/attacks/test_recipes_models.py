@@ -12,19 +12,23 @@ from numpy.typing import NDArray
 
 from attacks.composition import Attack
 from attacks.constraints import PartOfSpeech, WordSimilarity
+from attacks.constraints.preconstraints import Columns, MaxModificationRate, StopWords
 from attacks.constraints.sentence_similarity import SentenceSimilarity
-from attacks.encoders import MINILM
 from attacks.engine import Engine
-from attacks.preconstraints import Columns, MaxModificationRate, StopWords
 from attacks.recipes import build
-from attacks.resources import ResourceError, Resources
+from attacks.resources.catalogue import ResourceError, Resources
+from attacks.resources.sentence_encoders import MINILM
+from attacks.resources.thresholds import FACTOR, PUBLISHED, minimum
 from attacks.search import Greedy
-from attacks.thresholds import FACTOR, PUBLISHED, minimum
 from attacks.transformations import EmbeddingSwap
-from attacks.transformations.masked_lm import MaskedLMSwap
+from attacks.transformations.expected_words import MaskedLMSwap
 from tests.unit.attacks.lexicon import vector_lines, write_tagger
-from tests.unit.attacks.test_masked_lm import preferring, random_model, wordpiece
 from tests.unit.attacks.toys import BagVictim, samples
+from tests.unit.attacks.transformations.test_expected_words import (
+    preferring,
+    random_model,
+    wordpiece,
+)
 from text import Text
 
 MODELS = ("bae", "a2t", "a2t-mlm")

@@ -11,7 +11,7 @@ import pytest
 from attacks.composition import Attack, Search
 from attacks.engine import Engine, Limits
 from attacks.goals import Goal, Targeted, Untargeted
-from attacks.records import AttackRecord, Sample
+from attacks.outcome import AttackRecord, Sample
 from attacks.search import Beam, Greedy, RandomSearch
 from tests.unit.attacks.toys import Once, Synonyms
 from text import Text

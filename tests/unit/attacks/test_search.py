@@ -10,7 +10,7 @@ import pytest
 from attacks.composition import Attack, Search
 from attacks.document import Document
 from attacks.engine import Engine, Limits
-from attacks.records import AttackRecord
+from attacks.outcome import AttackRecord
 from attacks.search import Beam, Greedy, KnownOrder, RandomSearch, descending
 from tests.unit.attacks.toys import SYNONYMS, BagVictim, Once, Synonyms, samples, value
 

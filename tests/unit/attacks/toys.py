@@ -8,7 +8,7 @@ import numpy as np
 from attacks.composition import Attack, Compat, Group, Job
 from attacks.document import Candidate, Document
 from attacks.goals import Floats
-from attacks.records import Sample
+from attacks.outcome import Sample
 from text import Text
 
 WEIGHTS = {"good": 2.0, "fine": 1.0, "okay": 0.25, "dull": -1.0, "bad": -2.0, "awful": -3.0}

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from attacks.records import Sample
+from attacks.outcome import Sample
 from benchmarks import adversarial_cost, adversarial_texts, textattack_child
 from benchmarks.adversarial_epochs import by_adversary, task
 from benchmarks.adversarial_steps import (

@@ -12,12 +12,12 @@ import pytest
 import torch
 import yaml
 
-from app.main import entry
+from app.cli.main import entry
 from benchmarks import asa, asa_runs
 from benchmarks.asa_runs import METHODS, TASKS, Changes, Folder, Run, planned, recipe, tau_of
 from benchmarks.asa_tables import NOT_RUN, Tables
 from layers.architectures import build_masked_lm
-from layers.pretrained import save_model
+from layers.pretrained_encoders import save_model
 from tests.unit.layers.small_encoders import ARCHITECTURES
 from text import save_tokenizer, train_word_piece
 

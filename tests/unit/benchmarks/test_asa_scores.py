@@ -17,7 +17,7 @@ from benchmarks.asa_scores import (
     student_p,
     student_quantile,
 )
-from lit_modules.scores import EntityF1
+from lit_modules.shared.scores import EntityF1
 
 # Two-sided 5 % points, from tables of Student's t.
 TABLE = {1: 12.706, 2: 4.303, 3: 3.182, 5: 2.571, 10: 2.228, 30: 2.042, 120: 1.980, 1e6: 1.960}

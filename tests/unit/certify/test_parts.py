@@ -15,7 +15,7 @@ from torch.nn.utils import spectral_norm as old_spectral_norm
 from certify import Certifier, certify
 from certify.parts import PARTS
 from layers import LipschitzClassifier, LipschitzEncoder, OrthogonalLinear
-from layers.attention.olsa import OneLipschitzSelfAttention
+from layers.attention.one_lipschitz import OneLipschitzSelfAttention
 from layers.encoders import LipschitzBlock
 from tests.unit.certify.models import OPTIONS, RADIUS, Toy, classifier, olsa, tokens
 

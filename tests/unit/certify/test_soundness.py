@@ -9,10 +9,10 @@ from attacks import PGD
 from certify import Certifier, certify
 from layers import OrthogonalLinear, olsa_classifier, project_to_ball
 from layers.attention.bounds import attention_bound, mixing_norm
-from layers.attention.olsa import OneLipschitzSelfAttention
+from layers.attention.one_lipschitz import OneLipschitzSelfAttention
 from layers.encoders import LipschitzBlock
 from lit_modules import OLSA, TextClassifier
-from lit_modules.certified import CertifiedClassifier
+from lit_modules.shared.certified import CertifiedClassifier
 from tests.unit.certify.models import (
     F64,
     OPTIONS,

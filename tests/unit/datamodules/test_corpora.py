@@ -9,7 +9,7 @@ from jsonargparse import ArgumentParser
 
 import datamodules
 from datamodules import Corpus, DataError, Example, TextDataModule, TextFiles
-from datamodules.splits import Split
+from datamodules.sources.splits import Split
 from datamodules.user_files import UserFiles
 from text import WordTokenizer
 

@@ -6,7 +6,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from datamodules import Reviews
-from datamodules.reviews_grammar import generate
+from datamodules.sources.reviews_grammar import generate
 from text import split_words
 
 

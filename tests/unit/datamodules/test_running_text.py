@@ -15,8 +15,8 @@ import pytest
 from datasets import Dataset
 
 from datamodules import DataError, RunningText
-from datamodules.packed_text import open_packed
-from datamodules.packing import pack
+from datamodules.packing.blocks import pack
+from datamodules.packing.packed_text import open_packed
 from tests.unit.datamodules.running_text import TOKENIZER, content, corpus, place, seen, write
 from text import WordTokenizer
 
@@ -168,8 +168,8 @@ def test_several_processes_make_them_once_and_a_killed_one_leaves_nothing(tmp_pa
 import sys, time
 from pathlib import Path
 import numpy as np
-from datamodules.packed_text import open_packed
-from datamodules.packing import Blocks
+from datamodules.packing.packed_text import open_packed
+from datamodules.packing.blocks import Blocks
 
 def blocks():
     Path(sys.argv[1]).touch()

@@ -17,7 +17,7 @@ from datamodules import (
     TextDataModule,
     TextFiles,
 )
-from datamodules.examples import target
+from datamodules.batching.examples import target
 from text import IGNORED, Choices, PretrainedTokenizer, Words, train_word_piece
 
 TEXTS = ["the walls of the old town were high", "who walked to town", "she was walking there"]

@@ -13,7 +13,7 @@ from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassificat
 
 from layers.architectures import architecture_of, build_encoder, build_masked_lm, check_settings
 from layers.backbones import Backbone, BackboneClassifier
-from layers.pretrained import check_fits, load_encoder, load_masked_lm, save_model
+from layers.pretrained_encoders import check_fits, load_encoder, load_masked_lm, save_model
 from tests.unit.layers.small_encoders import ARCHITECTURES, untried
 
 every = pytest.mark.parametrize("kind", ARCHITECTURES)

@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import DataLoader
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast, RobertaConfig, RobertaModel
 
-from lit_modules import OLSA, AdversarialTraining, Classifier, TextClassifier
+from lit_modules import OLSA, AdversarialTraining, TaskModule, TextClassifier
 from lit_modules.adversaries import SMART, Adversary, FreeLB
 from text import Batch, Text, WordTokenizer, collate
 
@@ -30,7 +30,7 @@ PAIRS: list[Text] = [
     ("it is", "it is not what it seems to be"),
 ]
 
-Build = Callable[[], Classifier]
+Build = Callable[[], TaskModule]
 
 
 def olsa(**settings: Any) -> Build:
@@ -74,7 +74,7 @@ FEW = [METHODS[name] for name in ("olsa, all options, 3 layers", "transformer", 
 """For what takes several fits."""
 
 
-def attached(build: Build, *, pairs: bool = False, classes: int = 3, seed: int = 0) -> Classifier:
+def attached(build: Build, *, pairs: bool = False, classes: int = 3, seed: int = 0) -> TaskModule:
     """A module with vocabulary, classes and layers, its parameters moved away from their start."""
     torch.manual_seed(seed)
     module = build()
@@ -90,14 +90,14 @@ def attached(build: Build, *, pairs: bool = False, classes: int = 3, seed: int =
     return module.eval()
 
 
-def batch_of(module: Classifier, texts: list[Text], *, classes: int = 3) -> Batch:
+def batch_of(module: TaskModule, texts: list[Text], *, classes: int = 3) -> Batch:
     batch = module.encode_texts(texts)
     batch.labels = torch.arange(len(texts)) % classes
     return batch
 
 
 def loader(
-    module: Classifier, texts: list[Text], size: int, *, classes: int = 3
+    module: TaskModule, texts: list[Text], size: int, *, classes: int = 3
 ) -> DataLoader[Batch]:
     """Batches of `size`, the last one smaller; sample ids count through."""
     tokenizer, _ = module.require_text()

@@ -12,13 +12,13 @@ from lit_modules import (
     OLSA,
     AdversarialTraining,
     Adversary,
-    Classifier,
+    TaskModule,
     TextClassifier,
     UniBERT,
 )
 from lit_modules.adversaries import SMART, FreeLB, PGDAdversary
-from lit_modules.averaged import AveragedWeights
-from lit_modules.checkpoint import CheckpointError
+from lit_modules.checkpoints.reading import CheckpointError
+from lit_modules.shared.averaged import AveragedWeights
 from tests.unit.lit_modules.builders import (
     METHODS,
     SINGLE,
@@ -32,7 +32,7 @@ from tests.unit.lit_modules.builders import (
 SAME: dict[str, Any] = {"dropout": 0.0, "warmup": 0.0, "decay": "none"}
 
 
-def fitted(module: Classifier, *, epochs: int = 3) -> dict[str, torch.Tensor]:
+def fitted(module: TaskModule, *, epochs: int = 3) -> dict[str, torch.Tensor]:
     """The weights after some steps on the same batches."""
     torch.manual_seed(5)
     run = trainer(max_epochs=epochs, log_every_n_steps=1)
@@ -40,7 +40,7 @@ def fitted(module: Classifier, *, epochs: int = 3) -> dict[str, torch.Tensor]:
     return dict(module.plain.state_dict())
 
 
-def wrapped(module: Classifier, adversary: Adversary, **settings: Any) -> AdversarialTraining:
+def wrapped(module: TaskModule, adversary: Adversary, **settings: Any) -> AdversarialTraining:
     """Around a copy of a classifier that has its weights."""
     found = AdversarialTraining(classifier=copy.deepcopy(module), adversary=adversary, **settings)
     tokenizer, class_names = module.require_text()
@@ -49,7 +49,7 @@ def wrapped(module: Classifier, adversary: Adversary, **settings: Any) -> Advers
     return found
 
 
-def saved(module: Classifier, path: Path) -> str:
+def saved(module: TaskModule, path: Path) -> str:
     """A checkpoint as a fit leaves it."""
     run = trainer(max_epochs=1)
     run.fit(module, loader(module, SINGLE, 3), loader(module, SINGLE, 7))
@@ -161,7 +161,7 @@ def test_callbacks_of_the_classifier_are_kept() -> None:
     assert outer.configure_callbacks() == [inner.projection]
 
 
-class Bare(Classifier):
+class Bare(TaskModule):
     """Classifies texts in a way of its own."""
 
 

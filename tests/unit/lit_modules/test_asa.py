@@ -8,10 +8,10 @@ import torch
 from pytorch_lightning import seed_everything
 from torch import Tensor
 
-from layers.attention.adversarial import Masks
+from layers.attention.masking.learnt_masks import Masks
 from lit_modules import ASA, FineTuning
 from lit_modules.asa import Passes
-from lit_modules.base import labels_of
+from lit_modules.shared.task_module import labels_of
 from tests.unit.lit_modules.builders import trainer
 from tests.unit.lit_modules.encoders import CLASSES, DEBERTA, batch_of, loader, made
 from text import Batch, TaskName

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from layers.attention.adversarial import Masks
-from layers.attention.masked import masked_attention
-from layers.attention.masks import Probabilities
+from layers.attention.masking.learnt_masks import Masks
+from layers.attention.masking.masked_attention import masked_attention
+from layers.attention.masking.masks import Probabilities
 from lit_modules import ASA
 from tests.unit.lit_modules.encoders import made
 from text import TaskName

@@ -15,7 +15,7 @@ from transformers import AutoModelForMaskedLM
 
 from datamodules import RunningText
 from layers import unitary_residual, unitary_weights
-from layers.attention.masks import Masks
+from layers.attention.masking.masks import Masks
 from layers.divergence import divergence
 from lit_modules import ASAPretraining, FineTuning, MaskedLM, load_module
 from lit_modules.asa_pretraining import Reading

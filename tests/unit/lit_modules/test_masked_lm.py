@@ -12,11 +12,11 @@ from torch.nn import functional
 from torch.utils.data import DataLoader
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from attacks.language_model import MaskedLM as Proposals
-from attacks.language_model import load_masked_lm
+from attacks.resources.language_model import MaskedLM as Proposals
+from attacks.resources.language_model import load_masked_lm
 from datamodules import RunningText
 from layers import unitary_residual, unitary_weights
-from layers.pretrained import load_encoder
+from layers.pretrained_encoders import load_encoder
 from lit_modules import CheckpointError, MaskedLM, UniBERT, load, load_module
 from tests.unit.datamodules.running_text import TOKENIZER as LONG
 from tests.unit.datamodules.running_text import corpus, write

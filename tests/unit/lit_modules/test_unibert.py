@@ -10,10 +10,10 @@ from transformers import BertConfig, BertForSequenceClassification
 
 import lit_modules
 from layers import unitary_residual, unitary_weights
-from layers.pretrained import load_encoder
+from layers.pretrained_encoders import load_encoder
 from lit_modules import MaskedLM, UniBERT
-from lit_modules.multi_margin import multi_margin_losses
-from lit_modules.unitary_projection import UnitaryProjection
+from lit_modules.shared.multi_margin import multi_margin_losses
+from lit_modules.shared.unitary_projection import UnitaryProjection
 from tests.unit.layers.small_encoders import ARCHITECTURES
 from tests.unit.lit_modules.builders import (
     PAIRS,
@@ -24,7 +24,7 @@ from tests.unit.lit_modules.builders import (
     save_backbone,
     trainer,
 )
-from tests.unit.lit_modules.unitary_models import unibert
+from tests.unit.lit_modules.shared.unitary_models import unibert
 from text import PretrainedTokenizer, train_word_piece
 
 every = pytest.mark.parametrize("kind", ARCHITECTURES)

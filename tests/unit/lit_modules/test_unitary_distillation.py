@@ -11,11 +11,11 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from layers import unitary_residual, unitary_weights
-from layers.pretrained import load_encoder
+from layers.pretrained_encoders import load_encoder
 from lit_modules import MaskedLM
 from lit_modules.unitary_distillation import UnitaryDistillation
 from tests.unit.lit_modules.builders import SINGLE, trainer
-from tests.unit.lit_modules.unitary_models import ARCHITECTURE
+from tests.unit.lit_modules.shared.unitary_models import ARCHITECTURE
 from text import Batch, collate
 
 

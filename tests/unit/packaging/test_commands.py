@@ -12,12 +12,12 @@ import pytest
 from jsonargparse import ArgumentParser
 from pytorch_lightning.cli import LightningCLI
 
-from app.arguments import classes_first, with_recipe
-from app.attention import main as attention
-from app.cli import RobustCLI
-from app.diagnose import main as diagnose
+from app.attention.attention_command import main as attention
+from app.cli.arguments import classes_first, with_recipe
+from app.cli.robust_cli import RobustCLI
+from app.diagnose.diagnose_command import main as diagnose
 from app.doctor import run as doctor
-from app.resources import main as resources
+from app.resources.resources_command import main as resources
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

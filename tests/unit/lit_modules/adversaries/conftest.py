@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from attacks.resources import Resources
+from attacks.resources.catalogue import Resources
 from tests.unit.lit_modules.adversaries.films import Alike, write_resources
 
 

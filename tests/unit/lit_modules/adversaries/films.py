@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 
 from layers.noise import sample_seeds
-from lit_modules import Classifier, TextClassifier
+from lit_modules import TaskModule, TextClassifier
 from lit_modules.adversaries import Adversary, Found, Problem, TextSample
-from lit_modules.base import labels_of
+from lit_modules.shared.task_module import labels_of
 from tests.unit.attacks.lexicon import write_tagger
 from text import Batch, Text
 
@@ -79,7 +79,7 @@ def classifier(samples: Mapping[int, TextSample], *, pairs: bool = False) -> Tex
     return module.train()
 
 
-def batch_of(module: Classifier, samples: Mapping[int, TextSample], ids: Sequence[int]) -> Batch:
+def batch_of(module: TaskModule, samples: Mapping[int, TextSample], ids: Sequence[int]) -> Batch:
     batch = module.encode_texts([samples[one].text for one in ids])
     batch.sample_ids = torch.tensor(ids)
     batch.labels = torch.tensor([samples[one].label for one in ids])

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from attacks.pgd import frobenius
+from attacks.embeddings.pgd import frobenius
 from layers.divergence import divergence, symmetric_divergence
 from layers.noise import sample_seeds
-from lit_modules import Classifier
+from lit_modules import TaskModule
 from lit_modules.adversaries import (
     SMART,
     FGSMAdversary,
@@ -20,7 +20,7 @@ from lit_modules.adversaries import (
     Problem,
     VirtualAdversary,
 )
-from lit_modules.adversaries.base import Adversary
+from lit_modules.adversaries.adversary import Adversary
 from tests.unit.lit_modules.builders import METHODS, SINGLE, attached, batch_of
 
 EVERY: dict[str, Adversary] = {
@@ -38,7 +38,7 @@ EVERY: dict[str, Adversary] = {
 }
 
 
-def problem_of(module: Classifier, **settings: Any) -> Problem:
+def problem_of(module: TaskModule, **settings: Any) -> Problem:
     batch = batch_of(module, SINGLE)
     assert batch.labels is not None
     seeds = sample_seeds(batch.sample_ids, seed=0, epoch=0)
@@ -60,7 +60,7 @@ def assert_same(
         torch.testing.assert_close(one, second[name], rtol=rtol, atol=atol)
 
 
-class Convex(Classifier):
+class Convex(TaskModule):
     """Cross-entropy of a linear function of the mean token: convex in the perturbation."""
 
     def __init__(self, width: int = 6, classes: int = 3) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from attacks.recipes import build
-from attacks.resources import Resources
+from attacks.resources.catalogue import Resources
 from lit_modules import AdversarialTraining, TextClassifier
 from lit_modules.adversaries import EpochTextAdversary, TextAdversary
 from lit_modules.adversaries.wording import replacements

@@ -1,0 +1,1 @@
+"""Attacks on the texts of a split: settings, records, figures and pages."""

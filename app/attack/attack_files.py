@@ -1,0 +1,101 @@
+"""`runs/NAME/attacks/`: the outcome of each attack, and what it is about."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from app.runs import atomic
+from app.runs.run_directory import RunDirectory
+from app.runs.sample_records import Record
+from attacks.journal import differences, told
+from attacks.summary import Summary
+
+
+class AttackFiles:
+    """The files of one attack.
+
+    `NAME.jsonl` (the records), `NAME.json` (settings, checkpoint, seconds and figures),
+    `NAME.html`, and while it works `NAME.parts/`.
+
+    Args:
+        run: the run.
+        name: what the attack is filed under.
+    """
+
+    def __init__(self, run: RunDirectory, name: str) -> None:
+        folder = run.path / "attacks"
+        self.name = name
+        self.outcome = folder / f"{name}.jsonl"
+        self.side = folder / f"{name}.json"
+        self.html = folder / f"{name}.html"
+
+    def seconds(self) -> float:
+        """What former sittings took."""
+        return float(self._content().get("seconds", 0.0))
+
+    def problem(self, about: Mapping[str, Any]) -> str | None:
+        """Why an attack that is about this cannot be filed here, if so.
+
+        Args:
+            about: what it is about, as far as that is known.
+        """
+        where = f"beside it with --attack.tag NAME, or delete {self.side.with_suffix('')}.*"
+        if not self.side.is_file():
+            if not self.outcome.is_file():
+                return None
+            return f"got {self.outcome} without {self.side.name}, expected both: file this {where}"
+        before = self._content().get("about")
+        if not isinstance(before, dict):
+            return f"got {self.side} with unreadable content, expected settings: file this {where}"
+        # As it has been written.
+        now = json.loads(json.dumps(about))
+        other = differences({key: before.get(key) for key in now}, now)
+        if not other:
+            return None
+        return (
+            f"got other settings than those of {self.outcome}: {told(other)}; expected the "
+            f"same, to go on with it: file this {where}"
+        )
+
+    def begin(self, about: Mapping[str, Any]) -> None:
+        """Note what the attack is about, before there are records."""
+        if not self.side.is_file():
+            self._write(about, 0.0, None)
+
+    def pause(self, about: Mapping[str, Any], seconds: float) -> None:
+        """Note the time that was spent; what figures there were stay."""
+        self._write(about, seconds, self._content().get("summary"))
+
+    def finish(self, about: Mapping[str, Any], seconds: float, summary: Summary) -> None:
+        """Note the figures."""
+        self._write(about, seconds, summary.line())
+
+    def records(self) -> list[Record]:
+        """The records of an attack that had ended.
+
+        Raises:
+            ValueError: the file holds something else.
+        """
+        if not self.outcome.is_file():
+            return []
+        try:
+            return [json.loads(line) for line in self.outcome.read_text().splitlines()]
+        except ValueError as error:
+            msg = f"got {self.outcome} with an unreadable line, expected records: delete it"
+            raise ValueError(msg) from error
+
+    def about(self) -> dict[str, Any]:
+        """What the attack is about; nothing where that is not known."""
+        about = self._content().get("about")
+        return about if isinstance(about, dict) else {}
+
+    def _content(self) -> dict[str, Any]:
+        try:
+            content = json.loads(self.side.read_text())
+        except (OSError, ValueError):
+            return {}
+        return content if isinstance(content, dict) else {}
+
+    def _write(self, about: Mapping[str, Any], seconds: float, summary: Any) -> None:
+        content = {"about": about, "seconds": round(seconds, 3), "summary": summary}
+        atomic.write_text(self.side, json.dumps(content, indent=2) + "\n")

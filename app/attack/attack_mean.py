@@ -1,0 +1,93 @@
+"""The mean accuracy under the six attacks, where all of them were made in the same way."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from app.attack.attack_settings import SIX
+from attacks.journal import differences
+
+_SAME = (
+    "checkpoint",
+    "corpus",
+    "samples",
+    "split",
+    "choice",
+    "goal",
+    "score",
+    "compat",
+    "query_budget",
+    "budget_per_word",
+    "attacked_columns",
+)
+"""What attacks have to have in common, of all that they are about, for a mean to say anything."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attacked:
+    """The accuracy under one attack.
+
+    Attributes:
+        accuracy: share of the samples that are classified rightly under attack.
+        samples: how many there are.
+        about: all that the attack depends on; see `AttackFiles`.
+    """
+
+    accuracy: float
+    samples: int
+    about: Mapping[str, Any]
+
+    def protocol(self) -> dict[str, Any]:
+        """What it has to share with others."""
+        return {"num_samples": self.samples, **{key: self.about.get(key) for key in _SAME}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mean:
+    """A mean over attacks, or the reason that there is none.
+
+    Attributes:
+        names: of the attacks.
+        value: the mean; None if there is none.
+        reason: why there is none; empty if there is one, or no attack at all.
+    """
+
+    names: tuple[str, ...]
+    value: float | None = None
+    reason: str = ""
+
+    def metrics(self) -> dict[str, float]:
+        """As `results.json` has it."""
+        if self.value is None:
+            return {}
+        return {
+            "attack/mean_accuracy": self.value,
+            "attack/mean_count": float(len(self.names)),
+        }
+
+    def line(self) -> str:
+        """For people; nothing of a single attack, whose accuracy it is."""
+        if len(self.names) < 2:
+            return ""
+        named = f"{len(self.names)} attacks ({', '.join(self.names)})"
+        if self.value is None:
+            return f"no mean accuracy under {named}: {self.reason}"
+        return f"mean accuracy under {named}: {self.value:.3f}"
+
+
+def mean_accuracy(attacks: Mapping[str, Attacked]) -> Mean:
+    """The mean accuracy under those of the six attacks that there are.
+
+    Args:
+        attacks: by the name that each is filed under, those with a reliable accuracy.
+    """
+    names = tuple(name for name in SIX if name in attacks)
+    if not names:
+        return Mean(names=())
+    first = attacks[names[0]].protocol()
+    for name in names[1:]:
+        other = differences(first, attacks[name].protocol())
+        if other:
+            reason = f"{names[0]} and {name} differ in {', '.join(other)}"
+            return Mean(names=names, reason=reason)
+    return Mean(names=names, value=sum(attacks[name].accuracy for name in names) / len(names))

@@ -1,0 +1,318 @@
+"""What `attack` can be told, and which attacks that comes to."""
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import yaml
+
+from attacks.composition import Attack, Compat
+from attacks.engine import Limits
+from attacks.goals import Score
+from attacks.interface import make_goal
+from datamodules.labelled import Split
+from text import check_range
+
+if TYPE_CHECKING:
+    import torch
+
+    from attacks.resources.catalogue import Resources
+
+SIX = ("textfooler", "textbugger", "bae", "deepwordbug", "pwws", "a2t")
+"""What `all` stands for."""
+_OF_RECIPES = ("similarity", "word_similarity", "candidates", "columns")
+"""Settings of recipes; the first three of some of them."""
+_OF_RESOURCES = {
+    "neighbours": "vectors",
+    "sentence-encoder": "sentence_encoder",
+    "masked-lm": "masked_lm",
+}
+"""Settings that say where a resource is, by the name that it has in `attacks.recipes.NEEDS`."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_FILES = (".yaml", ".yml", ".json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackSettings:
+    """Settings of `attack`.
+
+    Args:
+        recipe: what to attack with: a recipe (textfooler, textbugger, bae, deepwordbug, pwws, a2t,
+            a2t-mlm, random), several with commas between them, `all` for the first six, or a YAML
+            file with an attack of your own (configs/attack/custom.yaml). `--attack NAME` is short
+            for `--attack.recipe NAME`.
+        num_samples: how many samples of the split; all if not given. More of them later go on from
+            those that are done.
+        choice: which ones: drawn once and for all (the same for every model and attack, and the
+            first 100 of 1000 are the 100), or the `first` ones of the file.
+        split: which samples.
+        resources: folder with word vectors, WordNet and the like (docs/attacks.md);
+            `python -m app resources` fills one.
+        vectors: file of word vectors, or of lists of neighbours, in the place of those found.
+        sentence_encoder: folder or hub name of the model that compares sentences;
+            sentence-transformers/all-MiniLM-L6-v2 if not given.
+        masked_lm: folder or hub name of the model that bae and a2t-mlm take words from;
+            bert-base-uncased if not given.
+        query_budget: texts the model may be asked about for one sample; no limit if not given.
+        budget_per_word: the same per word of the sample; the smaller of the two counts.
+        in_flight: samples that are attacked at the same time; changes the speed and nothing else.
+        batch_size: texts per forward pass; halved by itself when memory runs out.
+        score: what the search follows: the `margin` between logits, or the `probability` of the
+            gold class, which is blind where the model is very confident. Margin if not given,
+            probability with `compat: textattack`.
+        compat: `textattack` reproduces TextAttack 0.3.11, its faults included (docs/attacks.md).
+        goal: `untargeted`, any class but the gold one; or the name or index of the class to reach.
+        seed: of random replacements; each sample has its own, made of this and its id.
+        similarity: least sentence similarity, in the place of the recipe's own; 0 does without a
+            sentence encoder. This one and the next two change the recipes that have them, and one
+            of those that are asked for has to.
+        word_similarity: least cosine of the vectors of a word and its replacement.
+        candidates: replacements that are tried for a word.
+        columns: names of the texts of a pair that may be changed; by the task if not given.
+        tag: file the outcome as RECIPE-TAG, beside that of the same recipe with other settings.
+        show: print so many adversarial pairs at the end.
+        html: write all pairs side by side to RUN/attacks/RECIPE.html.
+    """
+
+    recipe: str = "textfooler"
+    num_samples: int | None = None
+    choice: Literal["drawn", "first"] = "drawn"
+    split: Split = "test"
+    resources: str | None = None
+    vectors: str | None = None
+    sentence_encoder: str | None = None
+    masked_lm: str | None = None
+    query_budget: int | None = None
+    budget_per_word: float | None = None
+    in_flight: int = 64
+    batch_size: int = 256
+    score: Score | None = None
+    compat: Compat = "none"
+    goal: str | int = "untargeted"
+    seed: int = 0
+    similarity: float | None = None
+    word_similarity: float | None = None
+    candidates: int | None = None
+    columns: list[str] | None = None
+    tag: str | None = None
+    show: int = 0
+    html: bool = True
+
+    def __post_init__(self) -> None:
+        """Check what needs no model.
+
+        Raises:
+            ValueError: a number out of its range, or a tag that is no part of a file's name.
+        """
+        check_range({"num_samples": self.num_samples, "batch_size": self.batch_size}, least=1)
+        check_range({"show": self.show, "seed": self.seed}, least=0)
+        check_range({"similarity": self.similarity}, least=0, most=1)
+        check_range({"word_similarity": self.word_similarity}, least=-1, most=1)
+        check_range({"candidates": self.candidates}, least=1)
+        if self.tag is not None and not _NAME.fullmatch(self.tag):
+            msg = f"got tag {self.tag!r}, expected letters, digits and . _ -"
+            raise ValueError(msg)
+        _ = self.limits  # a wrong budget is found now
+
+    @property
+    def limits(self) -> Limits:
+        """What the engine may spend."""
+        return Limits(
+            query_budget=self.query_budget,
+            budget_per_word=self.budget_per_word,
+            in_flight=self.in_flight,
+        )
+
+    def about(self) -> dict[str, Any]:
+        """What every outcome depends on: neither speed nor number of samples.
+
+        Beside it, the outcome of one attack depends on `Planned.about`.
+        """
+        score = self.score or ("probability" if self.compat == "textattack" else "margin")
+        return {
+            "goal": str(self.goal),
+            "score": score,
+            "compat": self.compat,
+            "seed": self.seed,
+            "query_budget": self.query_budget,
+            "budget_per_word": self.budget_per_word,
+            "split": self.split,
+            "choice": self.choice,
+        }
+
+    def options(self) -> dict[str, Any]:
+        """Settings that some attacks have, as far as they are given."""
+        every = {name: getattr(self, name) for name in (*_OF_RECIPES, *_OF_RESOURCES.values())}
+        return {name: value for name, value in every.items() if value is not None}
+
+    def target(self, class_names: Sequence[str]) -> int | None:
+        """The class to reach, if there is one.
+
+        Raises:
+            ValueError: the model has no such class.
+        """
+        goal = str(self.goal)
+        if goal == "untargeted":
+            return None
+        if goal in class_names:
+            return class_names.index(goal)
+        if goal.isascii() and goal.isdigit() and int(goal) < len(class_names):
+            return int(goal)
+        known = ", ".join(f"{i} ({name})" for i, name in enumerate(class_names))
+        msg = f"got goal {goal!r}, expected `untargeted` or one of the classes: {known}"
+        raise ValueError(msg)
+
+
+class Planned(NamedTuple):
+    """One attack of a command.
+
+    Attributes:
+        name: what its outcome is filed under.
+        attack: the composition; its goal is untargeted as long as the model is not known.
+        about: what it is, for the next sitting to compare.
+        options: of `AttackSettings.options`, those that it has.
+        goal_given: whether the composition has a goal of its own.
+    """
+
+    name: str
+    attack: Attack
+    about: Mapping[str, Any]
+    options: Mapping[str, Any]
+    goal_given: bool
+
+
+def plan(settings: AttackSettings, *, device: "torch.device | None" = None) -> list[Planned]:
+    """The attacks of a command, all of them built: what is missing is said before the first begins.
+
+    Args:
+        settings: of the command.
+        device: where models of attacks compute; the GPU if there is one.
+
+    Raises:
+        ValueError: an unknown recipe, a composition that is none, or a setting that none of them
+            has.
+        ResourceError: word vectors or the like are missing.
+    """
+    from transformers.utils import logging
+
+    from attacks import recipes
+    from attacks.resources.catalogue import MASKED_LM, SENTENCE_ENCODER, Resources
+
+    if not sys.stderr.isatty():
+        # That of loading weights does not look for one.
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call] # has no annotations
+    resources = Resources(
+        settings.resources,
+        device=device,
+        vectors=settings.vectors,
+        sentence_encoder=settings.sentence_encoder or SENTENCE_ENCODER,
+        masked_lm=settings.masked_lm or MASKED_LM,
+    )
+    goal = make_goal(score=settings.score, compat=settings.compat)
+    names, known = _names(settings.recipe), recipes.RECIPES
+    for name in names:
+        if not name.endswith(_FILES) and name not in known:
+            msg = (
+                f"got attack {name!r}, expected all, one of {', '.join(known)}, or a YAML file "
+                "with an attack of your own"
+            )
+            raise ValueError(msg)
+    has = {name: _has(name) for name in names}
+    for key, value in settings.options().items():
+        if not any(key in every for every in has.values()):
+            own = "; an attack of your own has it in its file" if set(has) - set(known) else ""
+            msg = (
+                f"got {key} {value} for {', '.join(has)}, expected it for one of "
+                f"{', '.join(one for one in known if key in _has(one))}{own}"
+            )
+            raise ValueError(msg)
+    planned: dict[str, Planned] = {}
+    for name in names:
+        options = {key: value for key, value in settings.options().items() if key in has[name]}
+        about = {key: options.get(key) for key in has[name]}
+        # The columns of the corpus have that name.
+        about["attacked_columns"] = about.pop("columns", None)
+        if name in known:
+            attack = recipes.build(
+                name,
+                resources,
+                compat=settings.compat,
+                goal=goal,
+                **{key: value for key, value in options.items() if key in _OF_RECIPES},
+            )
+            one = Planned(name, attack, {"recipe": name, **about}, options, goal_given=False)
+        else:
+            attack, spec = _composed(name, resources, settings)
+            given = "goal" in spec
+            one = Planned(attack.name, attack, {"recipe": spec, **about}, options, goal_given=given)
+        filed = one.name if settings.tag is None else f"{one.name}-{settings.tag}"
+        planned[filed] = one._replace(name=filed)
+    return list(planned.values())
+
+
+def _has(name: str) -> tuple[str, ...]:
+    """The names of `AttackSettings.options` that an attack has; a file has its own for the rest."""
+    from attacks import recipes
+
+    if name not in recipes.RECIPES:
+        return tuple(_OF_RESOURCES.values())
+    needs = [key for resource, key in _OF_RESOURCES.items() if resource in recipes.NEEDS[name]]
+    return (*recipes.HAS.get(name, ()), "columns", *needs)
+
+
+def _names(recipe: str) -> list[str]:
+    """Names of recipes and of files, one after the other."""
+    parts = [part.strip() for part in recipe.split(",")]
+    return [name for part in parts for name in (SIX if part == "all" else (part,))]
+
+
+def _composed(
+    path: str, resources: "Resources", settings: AttackSettings
+) -> tuple[Attack, dict[str, Any]]:
+    """The attack of a file, and what the file says."""
+    from app.attack.compose import compose
+
+    if not Path(path).is_file():
+        msg = f"got attack {path}, expected a file like configs/attack/custom.yaml"
+        raise ValueError(msg)
+    try:
+        spec: Any = yaml.safe_load(Path(path).read_text())
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        msg = f"got {path}, which is no YAML: {error}"
+        raise ValueError(msg) from error
+    if isinstance(spec, dict):
+        spec = {"name": Path(path).stem, **spec}
+    if not isinstance(spec, dict) or not _NAME.fullmatch(str(spec["name"])):
+        msg = (
+            f"got {path} as an attack, expected name (letters, digits and . _ -), transformation, "
+            "search and what else configs/attack/custom.yaml has"
+        )
+        raise ValueError(msg)
+    if "goal" in spec and (settings.score is not None or str(settings.goal) != "untargeted"):
+        msg = (
+            f"got --attack.goal {settings.goal} and --attack.score {settings.score} for {path}, "
+            "which has a goal of its own, expected one of the two: leave the settings out, or goal "
+            "in the file"
+        )
+        raise ValueError(msg)
+    goal = make_goal(score=settings.score, compat=settings.compat)
+    return compose(spec, resources, compat=settings.compat, goal=goal), spec
+
+
+def applied(settings: AttackSettings, planned: Sequence[Planned]) -> list[str]:
+    """A line for each setting that only some attacks have: which of these attacks take it.
+
+    Args:
+        settings: of the command.
+        planned: its attacks.
+    """
+    lines = []
+    for key, value in settings.options().items():
+        takers = [one.name for one in planned if key in one.options]
+        others = [one.name for one in planned if key not in one.options]
+        without = f"; {', '.join(others)} without it" if others else ""
+        lines.append(f"{key} {value} applies to {', '.join(takers)}{without}")
+    return lines

@@ -1,0 +1,1 @@
+"""The command `attention`: maps of what a trained model attends to."""

@@ -1,0 +1,75 @@
+"""What `attention` has found, for people."""
+
+from collections.abc import Sequence
+
+from app.attention.attention_maps import Attention
+from app.attention.attention_view import UNMOVED, View, change, diversions
+from app.cli.terminal import harmless
+
+
+def report(models: Sequence[Attention], views: Sequence[View]) -> str:
+    """Predictions, masked units and the greatest diversions of each model.
+
+    Args:
+        models: one, or two that are compared.
+        views: what the figure shows of them.
+    """
+    parts = [_model(model, views) for model in models]
+    return harmless("\n\n".join(parts))
+
+
+def _model(model: Attention, views: Sequence[View]) -> str:
+    lines = [f"{model.name}: {model.method}, {model.checkpoint}"]
+    if model.cut:
+        lines.append(
+            f"the text is longer than the model reads: all but the first {len(model.tokens)} "
+            "tokens are cut off"
+        )
+    lines += _answers(model)
+    if model.attacked is None:
+        return "\n".join([*lines, "no adversary: a model trained with one (ASA) shows both sides"])
+    lines.append("units masked by the adversary (where masks are drawn, as while training)")
+    for layer in range(1, model.layers + 1):
+        masked, chance = model.mask(layer, None), model.chance(layer, None)
+        assert masked is not None  # as there is an adversary
+        assert chance is not None
+        lines.append(f"  layer {layer:>2}  {masked.mean():.1%} ({chance.mean():.1%})")
+    if not model.drawn and not any(masked.any() for masked in model.masked):
+        lines.append("nothing is likelier masked than not: --draw 0 draws masks as while training")
+    for view in views:
+        added = change(model, view)
+        assert added is not None  # as there is an adversary
+        lines.append(
+            f"{view.label}: what changed most; no weight by more than {added.abs().max():.2g}"
+        )
+        lines += _diversions(model, view)
+    return "\n".join(lines)
+
+
+def _answers(model: Attention) -> list[str]:
+    """What the model answers, and a line for each class or word."""
+    plain, attacked = model.plain, model.attacked
+    if attacked is None:
+        lines = [f"prediction: {plain.prediction}"]
+        others = [""] * len(plain.answers)
+    else:
+        lines = [f"prediction: {plain.prediction} -> {attacked.prediction} with the adversary"]
+        others = [f" -> {after}" for _, after in attacked.answers]
+    width = max((len(name) for name, _ in plain.answers), default=0)
+    lines += [
+        f"  {name:<{width}}  {before}{after}"
+        for (name, before), after in zip(plain.answers, others, strict=True)
+    ]
+    return lines
+
+
+def _diversions(model: Attention, view: View) -> list[str]:
+    found = diversions(model, view)
+    names = [f"{model.tokens[one.query]} -> {model.tokens[one.key]}" for one in found]
+    width = max(map(len, names), default=0)
+    lines = []
+    for name, one in zip(names, found, strict=True):
+        masked = "" if one.masked == 0 else "  masked"
+        masked += f" for {one.masked:.0%} of the heads" if 0 < one.masked < 1 else ""
+        lines.append(f"  {name:<{width}}  {one.before:.3f} -> {one.after:.3f}{masked}")
+    return lines or [f"  nothing by {UNMOVED} or more"]

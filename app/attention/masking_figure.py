@@ -1,0 +1,113 @@
+"""The picture of what an adversary masks, by layer and by task."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from app.figures.charts import COLOURS, DASHES, HATCHES, MARKERS, STYLE, aslant, save, shown
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class Masking:
+    """How much an adversary masks on a task.
+
+    Attributes:
+        name: of the task or run, in the legend.
+        shares: for each run (seed) the share of the units that are masked in each layer, 0 to 1,
+            the first layer first; at least one run, all with as many layers.
+    """
+
+    name: str
+    shares: Sequence[Sequence[float]]
+
+
+def masking_proportions(
+    tasks: Sequence[Masking], path: Path | None = None, *, title: str = ""
+) -> "Figure":
+    """Figure 5 of Wu et al. (2023): what is masked (a) in each layer and (b) on each task.
+
+    Lines and bars are means over the runs, with their standard deviation where there are several.
+
+    Args:
+        tasks: at least one.
+        path: the PNG to write, if any; wholly or not at all.
+        title: above the figure.
+
+    Returns:
+        The figure, for TensorBoard.
+
+    Raises:
+        ValueError: nothing to draw, or runs of a task with other numbers of layers.
+        OSError: the file cannot be written.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+    _check(tasks)
+    width, height = STYLE["figure.figsize"]
+    with mpl.rc_context(STYLE):  # type: ignore[arg-type] # wants its names one by one
+        figure = Figure((2.1 * width, height), layout="constrained")
+        lines, bars = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
+        bars.set_axisbelow(True)
+        bars.grid(visible=False, axis="x")
+        for i, task in enumerate(tasks):
+            colour = COLOURS[i % len(COLOURS)]
+            shares = 100 * np.asarray(task.shares, dtype=np.float64)
+            several = len(shares) > 1
+            lines.errorbar(
+                np.arange(1, shares.shape[1] + 1),
+                shares.mean(axis=0),
+                yerr=shares.std(axis=0, ddof=1) if several else None,
+                color=colour,
+                marker=MARKERS[i % len(MARKERS)],
+                linestyle=DASHES[i % len(DASHES)],
+                capsize=3,
+                elinewidth=1.0,
+                label=shown(task.name),
+            )
+            each = shares.mean(axis=1)
+            bars.bar(
+                i,
+                each.mean(),
+                0.7,
+                yerr=each.std(ddof=1) if several else None,
+                color=colour,
+                hatch=HATCHES[i % len(HATCHES)],
+                edgecolor="white",
+                capsize=3,
+                error_kw={"elinewidth": 1.0, "ecolor": "#555555"},
+            )
+        lines.set(xlabel="layer", ylabel="masked units", title="(a) between layers")
+        lines.set_ylim(bottom=0.0)
+        lines.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        lines.yaxis.set_major_formatter(PercentFormatter())
+        # Beside the panels, as within them it would lie over lines that stay high.
+        figure.legend(*lines.get_legend_handles_labels(), loc="outside right upper")
+        bars.set(title="(b) between tasks, mean of the layers")
+        bars.set_xticks(range(len(tasks)), [shown(task.name) for task in tasks])
+        aslant(bars, [task.name for task in tasks])
+        figure.suptitle(shown(title))
+        if path is not None:
+            save(figure, path)
+    return figure
+
+
+def _check(tasks: Sequence[Masking]) -> None:
+    if not tasks:
+        msg = "got no tasks to draw, expected at least one"
+        raise ValueError(msg)
+    for task in tasks:
+        layers = [len(run) for run in task.shares]
+        if len(set(layers)) != 1 or layers[0] == 0:
+            msg = (
+                f"got {task.name!r} with {len(layers)} runs of {layers} layers, expected at least "
+                "one run, and in each as many layers, at least one"
+            )
+            raise ValueError(msg)

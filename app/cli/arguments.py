@@ -1,0 +1,184 @@
+"""The words of a command line, put in order before they are parsed."""
+
+import argparse
+import re
+from collections.abc import Container, Sequence
+from pathlib import Path
+
+import yaml
+
+import datamodules
+from app.runs import run_directory
+from app.runs.run_directory import RunDirectory
+from lit_modules import METHODS, AdversarialTraining, TaskModule
+from lit_modules.adversaries import ADVERSARIES
+from lit_modules.checkpoints.reading import verify
+
+_NAME = re.compile(r"(?:(?:datamodules|lit_modules)\.(?:\w+\.)*)?([A-Za-z_]\w*)")
+"""A class of ours, with or without its module; other names with dots are somebody else's."""
+TRAINING = ("train", "fit")
+COMMON = (
+    "seed_everything",
+    "model",
+    "data",
+    "trainer",
+    "checkpoint",
+    "early_stopping",
+    "checkpoint_every_n_minutes",
+    "on_nonfinite_loss",
+)
+"""Settings that every command takes; `config.yaml` holds these."""
+
+
+def with_recipe(argv: Sequence[str]) -> list[str]:
+    """The command line with `--attack NAME` spelt out as `--attack.recipe NAME`."""
+    if "attack" not in argv:
+        return list(argv)
+    words = ["--attack.recipe" if word == "--attack" else word for word in argv]
+    return [
+        f"--attack.recipe={word.removeprefix('--attack=')}"
+        if word.startswith("--attack=")
+        else word
+        for word in words
+    ]
+
+
+def classes_first(argv: Sequence[str]) -> list[str]:
+    """The command line with `--model NAME` and `--data NAME` before settings of that class.
+
+    The parser reads from left to right, and knows the settings of a class once it knows the class.
+    """
+    words = list(argv)
+    for key in ("--model", "--data"):
+        first = next((i for i, word in enumerate(words) if word.startswith(f"{key}.")), None)
+        at = next((i for i, w in enumerate(words) if w == key or w.startswith(f"{key}=")), None)
+        if first is None or at is None or at < first:
+            continue
+        if any(word.split("=")[0] in ("--config", "-c") for word in words[first:at]):
+            continue  # what follows a file stands on top of it
+        size = 2 if words[at] == key else 1
+        moved = words[at : at + size]
+        del words[at : at + size]
+        words[first:first] = moved
+    return words
+
+
+def check_classes(argv: Sequence[str]) -> None:
+    """Say which classes there are, where one is named that is not there.
+
+    Raises:
+        ValueError: a name is none of ours, or that of a base class, which others are made from.
+    """
+    classifiers = [name for name, cls in METHODS.items() if issubclass(cls, TaskModule)]
+    wrapped = [name for name in classifiers if name != AdversarialTraining.__name__]
+    known = {"--model": list(METHODS), "--data": list(datamodules.CORPORA)}
+    known |= {"--model.classifier": wrapped, "--model.adversary": list(ADVERSARIES)}
+    words = list(argv)
+    for i, word in enumerate(words):
+        key, _, value = word.partition("=")
+        if key not in known:
+            continue
+        if "=" not in word:
+            value = words[i + 1] if i + 1 < len(words) else ""
+        name = _NAME.fullmatch(value)
+        if name is not None and name[1] not in (*known[key], "null"):
+            msg = f"got {key} {value}, expected one of {', '.join(known[key])}"
+            raise ValueError(msg)
+
+
+def check_configs(argv: Sequence[str]) -> None:
+    """Say what is wrong with a file that is given as settings, before the parser quotes all of it.
+
+    Raises:
+        ValueError: `--config` names no file, or one that holds no settings.
+    """
+    for i, word in enumerate(argv):
+        key, given, value = word.partition("=")
+        if key not in ("--config", "-c"):
+            continue
+        value = value if given else " ".join(argv[i + 1 : i + 2])
+        path = Path(value)
+        if "\n" in value or ": " in value:  # settings themselves
+            continue
+        try:
+            content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except (yaml.YAMLError, UnicodeDecodeError):
+            content = None
+        except OSError as error:
+            msg = f"got --config {value}, which cannot be read ({error.strerror}), expected a file"
+            raise ValueError(msg) from error
+        if not isinstance(content, dict):
+            msg = (
+                f"got --config {value}, which holds no settings, expected a YAML file like "
+                "configs/default.yaml; texts are given by --data"
+            )
+            raise ValueError(msg)
+
+
+def with_stored_settings(argv: Sequence[str], commands: Container[str]) -> list[str]:
+    """The command line, with the settings of the run that it names below its own.
+
+    An evaluation takes model, data and seed from there, a training everything. Settings files stand
+    for themselves: with `--config`, nothing is added.
+
+    Args:
+        argv: the command line.
+        commands: the names of all commands.
+
+    Raises:
+        ValueError: an evaluation names neither a run nor a checkpoint nor all settings, or a
+            checkpoint outside of runs.
+        FileNotFoundError: the run that it names is not there.
+        CheckpointError: the checkpoint that it names is not there.
+    """
+    position = next((i for i, word in enumerate(argv) if word in commands), None)
+    if position is None:
+        return list(argv)
+    command, options = argv[position], list(argv[position + 1 :])
+    scanner = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    scanner.add_argument("--config", "-c")
+    scanner.add_argument("--run")
+    scanner.add_argument("--runs_dir", default="runs")
+    scanner.add_argument("--ckpt_path")
+    scanner.add_argument("--model")
+    scanner.add_argument("--data")
+    try:
+        given, _ = scanner.parse_known_args(options)
+    except (argparse.ArgumentError, SystemExit):  # the real parser says what is wrong
+        return list(argv)
+    run = RunDirectory(Path(given.runs_dir) / given.run) if given.run else None
+    if command not in TRAINING and given.ckpt_path and (run is None or not run.begun):
+        run = run_directory.of_checkpoint(Path(given.ckpt_path))
+    whole = given.config or (command in TRAINING and (given.model or given.data))
+    if run is None or whole or not run.begun:
+        if command not in TRAINING and not _says_all(options):
+            # The parser would ask for a model and a corpus, and not say what is wrong.
+            _check_named(command, Path(given.runs_dir), given.run, given.ckpt_path)
+        return list(argv)
+    keys = set(COMMON if command in TRAINING else ("seed_everything", "model", "data"))
+    # Another class must not inherit settings that happen to have the same names.
+    keys -= {key for key in ("model", "data") if getattr(given, key)}
+    stored = {key: value for key, value in run.config().items() if key in keys}
+    return [*argv[: position + 1], "--config", yaml.safe_dump(stored), *options]
+
+
+def _says_all(options: Sequence[str]) -> bool:
+    """Whether the options of an evaluation need no run, or ask for something to be shown."""
+    keys = {word.split("=")[0] for word in options}
+    if keys & {"--config", "-c", "--help", "-h", "--print_config"}:
+        return True
+    if any(key.endswith(".help") for key in keys):
+        return True
+    return all(keys & {f"--{part}", f"--{part}.class_path"} for part in ("model", "data"))
+
+
+def _check_named(command: str, runs: Path, name: str | None, ckpt_path: str | None) -> None:
+    """Say what is wrong with the run or checkpoint that an evaluation has no settings from."""
+    if ckpt_path:
+        verify(ckpt_path)
+        msg = (
+            f"got checkpoint {ckpt_path}, which lies in no run whose settings could be taken, "
+            "expected them: --config FILE, or --model and --data"
+        )
+        raise ValueError(msg)
+    run_directory.existing(runs, run_directory.named(command, name))

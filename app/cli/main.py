@@ -1,0 +1,289 @@
+"""Entry point: what a shell sees of the program."""
+
+import errno
+import logging
+import os
+import re
+import signal
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from app.cli.terminal import harmless
+from app.runs.version import line
+
+NOISE = (
+    # Lightning's advice; these are settings of ours, and documented.
+    r".*does not have many workers.*",
+    r".*is smaller than the logging interval.*",
+    r"GPU available but not used.*",
+    r".*You are using `LearningRateMonitor` callback with models that have no learning rate.*",
+    # An evaluation needs none of the callbacks of a fit.
+    r"Be aware that when using `ckpt_path`, callbacks used to create the checkpoint.*",
+    # A frozen encoder is meant to be.
+    r"Found \d+ module\(s\) in eval mode at the start of training.*",
+    # They are means over all processes already.
+    r"It is recommended to use .self\.log\(.*sync_dist=True.*",
+    # A run goes on in the directory where it was.
+    r"Checkpoint directory .* exists and is not empty.*",
+    # Lightning 2.6 asks torch for the kind of a tree node in the old way.
+    r".isinstance\(treespec, LeafSpec\). is deprecated.*",
+    # LightningCLI 2.6 calls what jsonargparse 4.49+ deprecates; pyproject.toml keeps it below 5.
+    r"(?s).*JsonargparseDeprecationWarning",
+    # Running text of which nothing is kept for validation.
+    r"Total length of .list. across ranks is zero.*",
+    # Our corpora continue an epoch where it was left, but keep that in the datamodule.
+    r"You're resuming from a checkpoint that ended before the epoch ended.*",
+)
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+"""What the system says where nothing can be written."""
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run one command; errors and signals come out as exceptions.
+
+    Args:
+        args: the command line without the program's name; that of the process if None.
+    """
+    # Imported here, so that `--version` and a broken installation answer at once.
+    from app.cli.robust_cli import RobustCLI
+
+    RobustCLI(args)
+
+
+def entry(args: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status.
+
+    0 done, 1 an error (one line on standard error; with `--debug` where it came from), 2 a wrong
+    command line, 130 stopped by Ctrl-C, 143 stopped by SIGTERM.
+
+    Args:
+        args: the command line without the program's name; that of the process if None.
+    """
+    argv = list(sys.argv[1:] if args is None else args)
+    if (status := _at_once(argv)) is not None:
+        return status
+    debug = "--debug" in argv or os.environ.get("STEADFAST_DEBUG", "0") not in ("", "0")
+    if (status := _load(debug=debug)) != 0:
+        return status
+    from app.runs import run_directory
+    from app.training import interrupt
+
+    name = os.environ.get(run_directory.NAME_VARIABLE)
+    in_thread, threading.excepthook = threading.excepthook, _in_thread
+    with warnings.catch_warnings(), interrupt.handled() as interruption:
+        _quieten()
+        try:
+            main(argv)
+        except interrupt.Stopped as stopped:
+            return _stopped(stopped, interruption.saved)
+        except SystemExit as error:
+            return _status(error)
+        except Exception as error:
+            if debug:
+                traceback.print_exc()
+            _say(f"error: {_message(error)}")
+            return 1
+        finally:
+            threading.excepthook = in_thread
+            if name is None:
+                os.environ.pop(run_directory.NAME_VARIABLE, None)
+    return 0
+
+
+def _at_once(argv: list[str]) -> int | None:
+    """Do what needs no heavy library; None if the command does."""
+    if argv == ["--version"]:
+        print(line())
+        return 0
+    if argv[:1] == ["doctor"]:
+        # A broken installation is what it is for.
+        from app import doctor
+
+        return doctor.run(argv[1:])
+    if argv[:1] == ["resources"]:
+        return _plain(argv)
+    if argv[:1] in (["diagnose"], ["attention"]):
+        return _load(debug="--debug" in argv) or _plain(argv)
+    return None
+
+
+def _load(*, debug: bool) -> int:
+    """Load the libraries, which takes seconds, and return the exit status if they cannot be."""
+    # It warns where its cache cannot be written, and torchmetrics loads it for every command.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    try:
+        from app.training import interrupt  # noqa: F401 (with torch behind it)
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except Exception as error:  # of any kind, in a broken installation
+        if debug:
+            traceback.print_exc()
+        _say(
+            f"error: the program cannot be loaded ({type(error).__name__}: {error}); "
+            "`python -m app doctor` says what is wrong with the installation"
+        )
+        return 1
+    return 0
+
+
+def _plain(argv: list[str]) -> int:
+    """A command that is none of LightningCLI's; `resources` needs neither torch nor Lightning."""
+    try:
+        with warnings.catch_warnings():
+            if argv[0] == "resources":
+                from app.resources.resources_command import main as command
+            elif argv[0] == "attention":
+                from app.attention.attention_command import main as command
+
+                _quieten()
+            else:
+                from app.diagnose.diagnose_command import main as command
+
+                _quieten()
+            return command(argv[1:])
+    except SystemExit as error:
+        return _status(error)
+    except KeyboardInterrupt:
+        again = "goes on" if argv[0] == "resources" else "begins anew"
+        _say(f"stopped by Ctrl-C; the same command {again}")
+        return 128 + signal.SIGINT
+    except Exception as error:
+        if "--debug" in argv or os.environ.get("STEADFAST_DEBUG", "0") not in ("", "0"):
+            traceback.print_exc()
+        _say(f"error: {_message(error)}")
+        return 1
+
+
+def _stopped(stopped: SystemExit, saved: str | None) -> int:
+    from app.processes.distributed import first_process
+
+    signum = int(str(stopped.code)) - 128
+    if not first_process():
+        # Lightning takes any other status of a process it started for a crash, and kills the rest.
+        return 0 if saved else 128 + signum
+    what = "Ctrl-C" if signum == signal.SIGINT else signal.Signals(signum).name
+    outcome = "no checkpoint was written for it"
+    if saved:
+        run = Path(saved).parents[1].name
+        outcome = f"saved {saved}; the same command with --run {run} goes on from there"
+    _say(f"stopped by {what}: {outcome}")
+    return 128 + signum
+
+
+def _status(error: SystemExit) -> int:
+    if error.code is None:
+        return 0
+    if isinstance(error.code, int):
+        return error.code
+    _say(str(error.code))
+    return 1
+
+
+_WRAPPED = re.compile(
+    r"Does not validate against any of the Union subtypes Subtypes: .*? Errors: - "
+    r"(?P<inner>got .+?) - Expected a <class 'NoneType'> Given value type: "
+)
+
+
+def _message(error: Exception) -> str:
+    """One line for what a user can mend, and the kind of error for what only we can."""
+    cause = error.__cause__
+    if isinstance(cause, Exception) and str(error).startswith("Does not validate against"):
+        # jsonargparse puts all settings around what the constructor of a model or corpus says.
+        error = cause
+    text = _unwrapped(" ".join(str(error).split()))
+    if type(error).__name__ == "DataError":
+        # Bad rows stand on lines of their own.
+        text = "\n".join(" ".join(line.split()) for line in str(error).splitlines())
+    if _lost_worker(error):
+        return (
+            f"a process that --data.num_workers has started is gone ({text}): most often the "
+            "system has ended it for lack of memory; the same command goes on from the last "
+            "checkpoint, with fewer workers if it must"
+        )
+    if isinstance(error, OSError) and error.filename and error.errno in NO_ROOM:
+        return (
+            f"could not write {error.filename}: {error.strerror}; make room or correct the "
+            "permissions, then give the same command again"
+        )
+    expected = isinstance(error, ValueError | OSError) or type(error).__module__.split(".")[0] in (
+        "lit_modules",
+        "datamodules",
+        "attacks",
+    )
+    # Lightning's word for a setting of the trainer that is wrong.
+    expected = expected or type(error).__name__ == "MisconfigurationException"
+    if expected and text:
+        return text
+    return f"{type(error).__name__}: {text} (--debug shows where)"
+
+
+def _unwrapped(text: str) -> str:
+    """What the constructor of a nested class says, without what jsonargparse puts around it."""
+    while found := _WRAPPED.match(text):
+        text = found["inner"]
+    return text
+
+
+def _lost_worker(error: Exception) -> bool:
+    """Whether a loader's worker is gone: torch says so, or was just talking to it."""
+    if "DataLoader worker" in str(error):
+        return True
+    frames = traceback.extract_tb(error.__traceback__)
+    return isinstance(error, ConnectionError | EOFError) and any(
+        Path(frame.filename).parts[-2:] == ("data", "dataloader.py") for frame in frames
+    )
+
+
+def _in_thread(met: threading.ExceptHookArgs) -> None:
+    """Say in one line that TensorBoard's thread cannot write; its next event raises, too."""
+    if isinstance(met.exc_value, OSError):
+        _say(f"in the background: {met.exc_value}")
+    else:
+        threading.__excepthook__(met)
+
+
+def _say(text: str) -> None:
+    print(harmless(text), file=sys.stderr)
+
+
+class _ToStderr(logging.Handler):
+    """Writes to what standard error is now, not to what it was when this was made."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _say(self.format(record))
+
+
+class _NoTips(logging.Filter):
+    """Drops Lightning's recommendations of products and the list of absent hardware."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        message = record.getMessage()
+        # A method's own callback is set up again for each stage.
+        noise = ("💡", "TPU available", "HPU available", "The following callbacks returned in")
+        return not message.startswith(noise) and (
+            "litlogger" not in message and "litmodels" not in message
+        )
+
+
+def _quieten() -> None:
+    """Show our own messages, and of Lightning's those that help."""
+    from app.processes.distributed import first_process
+
+    for pattern in NOISE:
+        warnings.filterwarnings("ignore", pattern)
+    tips = logging.getLogger("pytorch_lightning.utilities.rank_zero")
+    if not any(isinstance(known, _NoTips) for known in tips.filters):
+        tips.addFilter(_NoTips())
+    for room in ("app", "lit_modules", "datamodules", "text", "layers", "attacks", "certify"):
+        logger = logging.getLogger(room)
+        logger.setLevel(logging.INFO if first_process() else logging.ERROR)
+        if not logger.handlers:
+            handler = _ToStderr()
+            handler.setFormatter(logging.Formatter("%(message)s"))
+            logger.addHandler(handler)

@@ -1,0 +1,344 @@
+"""The command line: LightningCLI with a run directory."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+from jsonargparse import Namespace, set_parsing_settings
+from jsonargparse.typing import NonNegativeFloat, restricted_string_type
+from pytorch_lightning.cli import ArgsType, LightningArgumentParser, LightningCLI
+from pytorch_lightning.plugins.io import CheckpointIO
+
+# Imported, the classes of all methods and corpora can be named without their modules.
+import datamodules
+import lit_modules
+from app.attack.attack_settings import AttackSettings
+from app.cli.arguments import (
+    COMMON,
+    TRAINING,
+    check_classes,
+    check_configs,
+    classes_first,
+    with_recipe,
+    with_stored_settings,
+)
+from app.cli.parser import Parser, check_numbers
+from app.cli.terminal import harmless
+from app.processes.distributed import dry, first_process
+from app.runs import resume, run_directory
+from app.runs.recorder import Recorder, RunLogger
+from app.runs.run_directory import RunDirectory
+from app.runs.summary_table import notes, table
+from app.runs.version import line
+from app.training.checkpoint_callbacks import (
+    AtomicCheckpointIO,
+    BestCheckpoint,
+    CheckpointSettings,
+    LastCheckpoint,
+)
+from app.training.early_stopping import EarlyStoppingSettings, StopEarly, limits
+from app.training.export import Export
+from app.training.interrupt import KeepHandlers, Stopped, interruption
+from app.training.join import JoinCorpus
+from app.training.learning_rates import LearningRates
+from app.training.nonfinite import FiniteLoss, OnNonFinite
+from app.training.random_state import RandomState
+from app.training.trainer import RobustTrainer
+from lit_modules import FineTuning, MaskedLM, TextModule
+from text import check_range
+
+# Settings are code (SECURITY.md): of files only, and not of addresses, which Lightning has allowed.
+set_parsing_settings(config_read_mode_fsspec_enabled=False)
+
+MAX_EPOCHS = (
+    "Stop training once this number of epochs is reached; -1 for no limit. If null, there is none "
+    "where max_steps or max_time is set; else that of the method: "
+    f"{TextModule.default_epochs}, {FineTuning.default_epochs} for a pretrained encoder that is "
+    f"fine-tuned, {MaskedLM.default_epochs} in pre-training. See --early_stopping.patience, too. "
+)
+
+RunName = restricted_string_type(
+    "RunName", r"^[A-Za-z0-9][A-Za-z0-9._@+=-]*\Z", docstring="letters, digits and . _ @ + = -"
+)
+
+
+class RobustCLI(LightningCLI):
+    """`train`, `fit`, `test`, `certify`, `attack` and so on, with any method on any corpus.
+
+    Args:
+        args: the command line; that of the process if None.
+    """
+
+    def __init__(self, args: Sequence[str] | None = None) -> None:
+        self.argv = list(sys.argv[1:] if args is None else args)
+        super().__init__(
+            lit_modules.TextModule,
+            datamodules.Corpus,
+            subclass_mode_model=True,
+            subclass_mode_data=True,
+            trainer_class=RobustTrainer,
+            trainer_defaults={
+                # Attacks differentiate during evaluation; nothing can be, under inference mode.
+                "inference_mode": False,
+                # The corpora's own samplers know the processes, and give each sample once.
+                "use_distributed_sampler": False,
+                # The whole configuration is logged by our Recorder.
+                "enable_autolog_hparams": False,
+                "log_every_n_steps": 10,
+            },
+            seed_everything_default=0,
+            save_config_callback=None,
+            auto_configure_optimizers=False,
+            parser_kwargs={
+                "description": "Train, attack and certify text classifiers.",
+                "epilog": "See also doctor --help, which checks the installation and the machine, "
+                "resources --help, which gets what attacks need, diagnose --help, which measures a "
+                "trained model, and attention --help, which draws what one attends to.",
+                "version": line(),
+                "prog": "steadfast",
+            },
+            parser_class=Parser,
+            args=self.argv,
+        )
+
+    def init_parser(self, **kwargs: Any) -> LightningArgumentParser:
+        """A parser that takes no abbreviations, which would hide misspelt settings."""
+        return super().init_parser(**{**kwargs, "allow_abbrev": False})
+
+    @staticmethod
+    def subcommands() -> dict[str, set[str]]:
+        """The commands, and what of the trainer's methods is not set on the command line."""
+        hidden = {"model", "datamodule", "weights_only"}
+        return {
+            "train": hidden,
+            "fit": hidden | {"train_dataloaders", "val_dataloaders"},
+            "validate": hidden | {"dataloaders", "verbose"},
+            "test": hidden | {"dataloaders", "verbose"},
+            "certify": hidden,
+            "attack": hidden | {"settings"},
+            "predict": hidden | {"dataloaders", "return_predictions"},
+        }
+
+    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        """Add what belongs to a run."""
+        parser.add_argument(
+            "--run",
+            type=RunName | None,
+            default=None,
+            help="Name of the run: everything it writes lies in RUNS_DIR/NAME. A run that was "
+            "interrupted goes on; one that is there is never overwritten. A new name is made up if "
+            "none is given.",
+        )
+        parser.add_argument("--runs_dir", type=str, default="runs", help="Directory of all runs.")
+        parser.add_argument(
+            "--debug",
+            action="store_true",
+            help="Show where an error came from (also: STEADFAST_DEBUG=1).",
+        )
+        parser.add_class_arguments(CheckpointSettings, "checkpoint")
+        parser.add_class_arguments(EarlyStoppingSettings, "early_stopping")
+        for action in parser._actions:
+            if action.dest == "trainer.max_epochs":
+                # Lightning would train 1,000 epochs.
+                action.help = MAX_EPOCHS
+        parser.add_argument(
+            "--checkpoint_every_n_minutes",
+            type=NonNegativeFloat,
+            default=5.0,
+            help="Write last.ckpt also in the middle of an epoch, when this many minutes have "
+            "passed since it was last written; it is always written at the end of each epoch.",
+        )
+        parser.add_argument(
+            "--on_nonfinite_loss",
+            type=OnNonFinite,
+            default="stop",
+            help="A loss that is infinite or not a number: stop the run, naming the samples, "
+            "before the weights are saved; or skip the optimiser's step.",
+        )
+
+    def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:
+        """Parse the command line, with the settings of a stored run below it."""
+        argv = classes_first(with_recipe(self.argv))
+        check_classes(argv)
+        command = next((word for word in argv if word in self.subcommands()), None)
+        try:
+            check_configs(argv)
+        except ValueError as error:
+            self._parser(command).error(str(error))
+        self.config = parser.parse_args(with_stored_settings(argv, self.subcommands()))
+        command = self.config["subcommand"]
+        try:
+            check_numbers(self.config[command])
+            seed = self.config[command]["seed_everything"]
+            if not isinstance(seed, bool):
+                check_range({"--seed_everything": seed}, least=0, most=2**32 - 1)
+        except ValueError as error:
+            self._parser(command).error(str(error))
+
+    def _parse_ckpt_path(self) -> None:
+        """Nothing: the settings in a checkpoint never override those given here."""
+
+    def before_instantiate_classes(self) -> None:
+        """Find the run and decide what to do about it, before anything is built."""
+        self._dump_config()
+        self.settings: dict[str, Any] = {key: self.config_dump[key] for key in COMMON}
+        self.run_name_given = self._get(self.config, "run")
+        self.runs = Path(self._get(self.config, "runs_dir"))
+        self.checkpoint: Path | None = None
+        if self._given_checkpoint is not None:
+            self.checkpoint = Path(self._given_checkpoint)
+        if self.subcommand in TRAINING:
+            self.run = self._run_to_train()
+        else:
+            self.run = self._run_to_evaluate()
+
+    @property
+    def _given_checkpoint(self) -> str | None:
+        given = self._get(self.config, "ckpt_path")
+        return None if given is None else str(given)
+
+    def _fresh_run(self) -> RunDirectory:
+        names = [
+            str(self.settings[part]["class_path"]).rsplit(".", 1)[-1] for part in ("model", "data")
+        ]
+        name = run_directory.fresh_name(self.runs, *names)
+        os.environ[run_directory.NAME_VARIABLE] = name
+        return RunDirectory(self.runs / name)
+
+    def _run_to_train(self) -> RunDirectory:
+        run = (
+            RunDirectory(self.runs / self.run_name_given)
+            if self.run_name_given
+            else self._fresh_run()
+        )
+        self.plan = resume.plan_training(run, self.settings, whole=self.subcommand == "train")
+        if self.plan.checkpoint == run.previous and run.last.is_file() and first_process():
+            # Out of the way, where it can be looked at: the next one is not kept beside it.
+            run.last.replace(run.last.with_name("damaged.ckpt"))
+        if self.plan.checkpoint is not None:
+            if self.checkpoint is not None:
+                msg = (
+                    f"got --ckpt_path {self.checkpoint} and run {run.name!r}, which goes on from "
+                    "its own last.ckpt; leave --ckpt_path out, or choose another --run"
+                )
+                raise ValueError(msg)
+            self.checkpoint = self.plan.checkpoint
+        return run
+
+    def _run_to_evaluate(self) -> RunDirectory:
+        self.plan = resume.Plan(())
+        found, self.checkpoint = resume.evaluated(
+            str(self.subcommand), self.runs, self.run_name_given, self.checkpoint, begins=True
+        )
+        run = found or self._fresh_run()
+        if run.begun:
+            parts = ("model", "data")
+            resume.check_same(
+                run, self.settings, parts, resume.HARMLESS, checkpoint=self.checkpoint
+            )
+        return run
+
+    def instantiate_trainer(self, **kwargs: Any) -> pl.Trainer:
+        """Build the trainer with everything that keeps the run."""
+        config = {**self._get(self.config_init, "trainer"), **kwargs}
+        patience = 0
+        if self.subcommand in TRAINING:
+            stored = self.run.config() if self.run.begun else None
+            given = self.settings["early_stopping"]["patience"]
+            epochs: int = self.model.default_epochs
+            config["max_epochs"], patience = limits(
+                config, given, default_epochs=epochs, stored=stored
+            )
+            # What `config.yaml` says is what was done.
+            self.settings["trainer"]["max_epochs"] = config["max_epochs"]
+            self.settings["early_stopping"] = {"patience": patience}
+        self.recorder = Recorder(
+            self.run,
+            self.settings,
+            seed=int(self.settings["seed_everything"]),
+            reopened=self.plan.reopened,
+            checkpoint=None if self.subcommand in TRAINING else self.checkpoint,
+        )
+        config["default_root_dir"] = config["default_root_dir"] or str(self.run.path)
+        if config["logger"] is None or config["logger"] is True:
+            config["logger"] = RunLogger(self.run, begin=self.plan.step)
+        settings: Namespace = self._get(self.config_init, "checkpoint")
+        callbacks: list[pl.Callback] = [
+            KeepHandlers(),
+            JoinCorpus(),
+            RandomState(allow_world_change=settings.allow_world_change),
+            FiniteLoss(self._get(self.config_init, "on_nonfinite_loss")),
+            self.recorder,
+            Export(self.run.backbone),
+        ]
+        if patience:
+            callbacks.append(
+                StopEarly(
+                    patience,
+                    monitor=settings.monitor,
+                    mode=settings.mode,
+                    # Numbers without those of a fit: it was finished once, and is trained further.
+                    anew=self.plan.reopened or self.run.results() is not None,
+                    another=self.plan.checkpoint is None,
+                )
+            )
+        if config["logger"]:
+            callbacks.append(LearningRates())
+        if config["enable_checkpointing"] is not False:
+            minutes = float(self._get(self.config_init, "checkpoint_every_n_minutes"))
+            callbacks += [
+                BestCheckpoint(self.run, monitor=settings.monitor, mode=settings.mode),
+                LastCheckpoint(self.run, every_n_minutes=minutes),
+            ]
+            plugins = config["plugins"] or []
+            plugins = list(plugins) if isinstance(plugins, Sequence) else [plugins]
+            if not any(isinstance(plugin, CheckpointIO) for plugin in plugins):
+                config["plugins"] = [*plugins, AtomicCheckpointIO()]
+        trainer = self._instantiate_trainer(config, callbacks)
+        assert isinstance(trainer, RobustTrainer)  # trainer_class above
+        trainer.recorder, trainer.stages = self.recorder, self.plan.stages
+        return trainer
+
+    def _prepare_subcommand_kwargs(self, subcommand: str) -> dict[str, Any]:
+        """Put in the checkpoint that was found."""
+        kwargs: dict[str, Any] = super()._prepare_subcommand_kwargs(subcommand)
+        kwargs["ckpt_path"] = self.checkpoint
+        if subcommand == "attack":
+            kwargs["settings"] = AttackSettings(**self._get(self.config_init, "attack").as_dict())
+        return kwargs
+
+    def _prepare_subcommand_parser(
+        self, klass: type, subcommand: str, **kwargs: Any
+    ) -> LightningArgumentParser:
+        """Add the settings of attacks to the command that takes them."""
+        parser = super()._prepare_subcommand_parser(klass, subcommand, **kwargs)
+        if subcommand == "attack":
+            # Not as an argument of the trainer's method: its group has the same name.
+            group = parser.add_argument_group(
+                "Which attacks, on what, at what cost", name="attacks"
+            )
+            group.add_class_arguments(AttackSettings, "attack", as_group=False)
+        return parser
+
+    def _run_subcommand(self, subcommand: str) -> None:
+        """Run it, report, and leave no process behind."""
+        try:
+            super()._run_subcommand(subcommand)
+        except BaseException as error:
+            # When all stopped together after a checkpoint, the others end by themselves.
+            together = isinstance(error, Stopped) and interruption.saved is not None
+            launcher: Any = self.trainer.strategy.launcher
+            for process in [] if together else getattr(launcher, "procs", []):
+                process.kill()
+            raise
+        if first_process() and not dry(self.trainer):
+            files = self.recorder.files
+            results = files.results()
+            report = table(results) if results is not None else ""
+            print(getattr(self.trainer, "report", None) or harmless(report))
+            if results is not None and (said := notes(results)):
+                print(harmless(f"\n{said}"))
+            print(harmless(f"\n{files.path}"))

@@ -1,0 +1,1 @@
+"""The command `diagnose`: measures what the robustness of a model rests on."""

@@ -1,0 +1,133 @@
+"""`python -m app diagnose`: what the robustness of a trained model rests on."""
+
+import argparse
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from app.diagnose.diagnosis_report import table, write
+from app.diagnose.measurement import measure, read
+from app.processes.devices import torch_device
+from app.runs import run_directory
+from app.runs.resume import evaluated
+from app.runs.run_directory import RunDirectory
+from app.runs.weights import shelf, unfinished, weights_of
+
+log = logging.getLogger(__name__)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command.
+
+    Args:
+        argv: what follows `diagnose` on the command line.
+
+    Returns:
+        0.
+
+    Raises:
+        ValueError: nothing to measure, or settings that make no sense.
+        OSError: no such run, or a file that cannot be written.
+    """
+    args = _parser().parse_args(argv)
+    if args.samples < 1 or args.batch_size < 1:
+        msg = (
+            f"got --samples {args.samples} and --batch_size {args.batch_size}, expected at least 1"
+        )
+        raise ValueError(msg)
+    runs, device = Path(args.runs_dir), torch_device(args.device)
+    run, checkpoint = _run(runs, args.run, args.ckpt_path)
+    files = run if checkpoint == run.chosen else shelf(run, weights_of(checkpoint))
+    others = [run_directory.existing(runs, name) for name in dict.fromkeys(args.against)]
+    for measured in (checkpoint, *(other.chosen for other in others)):
+        if (said := unfinished(measured)) is not None:
+            log.warning("%s", said)
+    # Of an attack on these weights, or else on those that are the run's.
+    attacked = files if (files.path / "attacks" / f"{args.recipe}.jsonl").is_file() else run
+    records = read(attacked, args.recipe, samples=args.samples)
+    # Before the first model is measured, which may take minutes.
+    texts = [
+        records if args.same_texts else read(o, args.recipe, samples=args.samples) for o in others
+    ]
+    first = measure(
+        checkpoint, files, records, pooling=args.pooling, batch_size=args.batch_size, device=device
+    )
+    rest = [
+        measure(
+            other.chosen,
+            other,
+            theirs,
+            pooling=first.pooling,
+            batch_size=args.batch_size,
+            device=device,
+        )
+        for other, theirs in zip(others, texts, strict=True)
+    ]
+    write(files, args.recipe, [first, *rest])
+    print(table([first, *rest]))
+    print(f"\n{files.path / 'diagnostics.json'}, {files.path / 'layer_similarity.png'}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="steadfast diagnose",
+        description="Measure how far the logits of a trained model lie from the decision boundary, "
+        "and how far an attack moves the activations of each layer. The texts are those of "
+        "RUN/attacks/RECIPE.jsonl. Writes RUN/diagnostics.json, RUN/layer_similarity.png and the "
+        "same to TensorBoard.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--run", metavar="NAME", help="the run; by default that of --ckpt_path")
+    parser.add_argument("--runs_dir", default="runs", metavar="DIR", help="default: runs")
+    parser.add_argument(
+        "--ckpt_path", metavar="FILE", help="checkpoint to measure; by default best.ckpt of the run"
+    )
+    parser.add_argument(
+        "--recipe",
+        default="textfooler",
+        metavar="NAME",
+        help="what the attack is filed under (default: textfooler)",
+    )
+    parser.add_argument(
+        "--samples",
+        type=int,
+        default=1000,
+        metavar="N",
+        help="records to measure, drawn once and for all if there are more (default: 1000)",
+    )
+    parser.add_argument(
+        "--pooling",
+        choices=("first", "mean"),
+        help="which vector stands for a text: that of its first token, or the mean of all; by "
+        "default the one that the (first) model classifies",
+    )
+    parser.add_argument(
+        "--against",
+        nargs="+",
+        default=[],
+        metavar="RUN",
+        help="more runs for the same figure, each under the attack on itself",
+    )
+    parser.add_argument(
+        "--same_texts",
+        action="store_true",
+        help="measure them all on the texts of the attack on the first run",
+    )
+    parser.add_argument("--batch_size", type=int, default=32, metavar="N", help="default: 32")
+    parser.add_argument(
+        "--device", default="auto", help="auto (default: a GPU if there is one), cpu, cuda, cuda:1"
+    )
+    parser.add_argument(
+        "--debug", action="store_true", help="show where an error came from (STEADFAST_DEBUG=1)"
+    )
+    return parser
+
+
+def _run(runs: Path, name: str | None, ckpt_path: str | None) -> tuple[RunDirectory, Path]:
+    """The run, and the checkpoint to measure."""
+    run, checkpoint = evaluated("diagnose", runs, name, ckpt_path)
+    if run is None:
+        msg = f"got {ckpt_path}, which lies in no run, expected --run NAME with records of attacks"
+        raise ValueError(msg)
+    return run, checkpoint

@@ -1,0 +1,114 @@
+"""What `diagnose` has measured: files, TensorBoard and a table for people."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from app.cli.terminal import harmless
+from app.diagnose.measurement import Diagnosis
+from app.figures.charts import Series, error_bars, pixels
+from app.runs import atomic
+from app.runs.run_directory import RunDirectory
+from app.runs.version import versions
+
+
+def write(run: RunDirectory, recipe: str, found: Sequence[Diagnosis]) -> None:
+    """File what was measured in a run: JSON, PNG and TensorBoard.
+
+    What was measured under other attacks stays in the JSON file.
+
+    Args:
+        run: where.
+        recipe: the attack.
+        found: the run's own, and then those it is compared with.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    from torch.utils.tensorboard import SummaryWriter
+
+    first, *rest = found
+    path = run.path / "diagnostics.json"
+    content = {
+        "run": run.name,
+        "attacks": {
+            **_before(path),
+            recipe: {**first.line(), "against": [one.line() for one in rest]},
+        },
+        "versions": versions(),
+    }
+    atomic.write_text(path, json.dumps(content, indent=2) + "\n")
+    figure = error_bars(
+        [_series(one) for one in found],
+        run.path / "layer_similarity.png",
+        x_label="layer",
+        y_label="cosine similarity, mean ± std",
+        title=f"Activations before and after {recipe}",
+        reference="two different clean texts",
+        about="; ".join(f"{one.run}: {one.weights}" for one in found),
+    )
+    writer = SummaryWriter(str(run.path))
+    tag, moments = f"diagnostics/{recipe}", first.similarities["all"]
+    for name, value in asdict(first.distances).items():
+        if value is not None:
+            writer.add_scalar(f"diagnostics/distance_{name}", value, 0)
+    for layer, (mean, std) in enumerate(zip(moments.mean, moments.std, strict=True), start=1):
+        # A curve over layers, where others are over steps.
+        writer.add_scalar(f"{tag}/similarity", mean, layer)
+        writer.add_scalar(f"{tag}/similarity_std", std, layer)
+    writer.add_image(f"{tag}/layer_similarity", pixels(figure), 0, dataformats="HWC")
+    writer.close()
+
+
+def _before(path: Path) -> dict[str, Any]:
+    """What was measured before; nothing where that cannot be read."""
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    attacks = content.get("attacks") if isinstance(content, dict) else None
+    return attacks if isinstance(attacks, dict) else {}
+
+
+def _series(one: Diagnosis) -> Series:
+    moments = one.similarities["all"]
+    layers = range(1, len(moments.mean) + 1)
+    return Series(
+        name=one.label(),
+        x=layers,
+        mean=moments.mean,
+        std=moments.std,
+        reference=one.unrelated or None,
+    )
+
+
+def table(found: Sequence[Diagnosis]) -> str:
+    """What was measured, for people."""
+    lines = []
+    for one in found:
+        distances, texts = one.distances, one.texts
+        counts = {kind: moments.count for kind, moments in one.similarities.items()}
+        lines += [
+            f"\n{one.label()}: {one.method}, {one.weights.file}",
+            f"distance to the boundary, {distances.count} of {len(texts.records)} clean texts: "
+            f"mean {distances.mean:.4g}, variance {distances.variance:.4g}, "
+            f"d_s {_number(distances.normalized)}, mean/std {_number(distances.ratio)}",
+            f"similarity of activations ({one.pooling}), {counts['all']} texts changed by "
+            f"{texts.recipe} on {texts.run.name} ({counts['succeeded']} succeeded, "
+            f"{counts['failed']} failed; {texts.words_changed:.1%} of their words)",
+        ]
+        moments = one.similarities["all"]
+        chance = [f"{value:.3f}" for value in one.unrelated] or ["-"] * len(moments.mean)
+        lines += [
+            f"  layer {layer:>2}  {mean:.3f} ± {std:.3f}   two different texts {other}"
+            for layer, (mean, std, other) in enumerate(
+                zip(moments.mean, moments.std, chance, strict=True), 1
+            )
+        ]
+    return harmless("\n".join(lines).lstrip("\n"))
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"

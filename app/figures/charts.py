@@ -1,0 +1,325 @@
+"""Figures: one style for all, readable in a README and by colour-blind readers, as PNG."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.cli.terminal import harmless
+from app.runs import atomic
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# The colours that Okabe & Ito (2008) chose so that all kinds of colour vision tell them apart,
+# without yellow, which is faint on white. Markers and dashes say the same in black and white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+DASHES = ("-", "--", ":", "-.")
+HATCHES = ("", "//", "..", "\\\\", "xx", "--", "++")
+FINE = (0, (1, 2))
+_LEVEL = 36
+"""Characters of names that stand beside each other below an axis; more are written aslant."""
+STYLE: dict[str, Any] = {
+    "figure.figsize": (6.4, 4.0),  # inches; at 150 dots each, 960 x 600 pixels
+    "figure.dpi": 150,
+    "font.size": 11,
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 5,
+    "legend.frameon": False,
+    # Names of runs and files stand in figures: a dollar sign is no formula.
+    "text.parse_math": False,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """A line of a figure.
+
+    Attributes:
+        name: in the legend.
+        x: where the points are, rising.
+        mean: their heights; as many.
+        std: how far the bars reach up and down; as many, or None for no bars.
+        reference: what the heights compare with, as a thin line of the same colour; as many, or
+            None for no such line.
+    """
+
+    name: str
+    x: Sequence[float]
+    mean: Sequence[float]
+    std: Sequence[float] | None = None
+    reference: Sequence[float] | None = None
+
+
+def error_bars(
+    series: Sequence[Series],
+    path: Path | None = None,
+    *,
+    x_label: str = "",
+    y_label: str = "",
+    title: str = "",
+    reference: str = "",
+    about: str | None = None,
+) -> "Figure":
+    """Lines with error bars over a common axis.
+
+    Bars of several lines stand side by side, so that none hides another.
+
+    Args:
+        series: at least one, each with at least one point.
+        path: the PNG to write, if any; wholly or not at all.
+        x_label: what lies on the x axis, with its unit if it has one.
+        y_label: the same for the y axis.
+        title: above the figure.
+        reference: what the thin lines are, in the legend.
+        about: see `save`.
+
+    Returns:
+        The figure, for TensorBoard.
+
+    Raises:
+        ValueError: nothing to draw, or lengths that do not agree.
+        OSError: the file cannot be written.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    _check(series)
+    # Not pyplot, which keeps every figure, and asks for a display.
+    with mpl.rc_context(STYLE):  # type: ignore[arg-type] # wants its names one by one
+        figure = Figure(layout="constrained")
+        axes = figure.add_subplot()
+        step = _step(series)
+        for i, one in enumerate(series):
+            shift = step * (i - (len(series) - 1) / 2)
+            axes.errorbar(
+                [x + shift for x in one.x],
+                list(one.mean),
+                yerr=None if one.std is None else list(one.std),
+                color=COLOURS[i % len(COLOURS)],
+                marker=MARKERS[i % len(MARKERS)],
+                linestyle=DASHES[i % len(DASHES)],
+                capsize=3,
+                elinewidth=1.0,
+                label=shown(one.name),
+            )
+            if one.reference is not None:
+                colour = COLOURS[i % len(COLOURS)]
+                axes.plot(list(one.x), list(one.reference), color=colour, linestyle=FINE, lw=1.2)
+        if any(one.reference is not None for one in series):
+            axes.plot([], [], color="#555555", linestyle=FINE, lw=1.2, label=shown(reference))
+        axes.set(xlabel=shown(x_label), ylabel=shown(y_label), title=shown(title))
+        _whole_ticks(axes, series)
+        if len(series) > 1 or series[0].name:
+            axes.legend()
+        if path is not None:
+            save(figure, path, about)
+    return figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bars:
+    """A bar in each group of a figure.
+
+    Attributes:
+        name: in the legend.
+        height: of the bar in each group.
+        low: where the whiskers begin, none above its bar; None for no whiskers.
+        high: where they end, none below its bar.
+    """
+
+    name: str
+    height: Sequence[float]
+    low: Sequence[float] | None = None
+    high: Sequence[float] | None = None
+
+
+def grouped_bars(
+    groups: Sequence[str],
+    series: Sequence[Bars],
+    path: Path | None = None,
+    *,
+    x_label: str = "",
+    y_label: str = "",
+    title: str = "",
+    line: float | None = None,
+) -> "Figure":
+    """Bars side by side in groups, from zero up; the legend stands beside them.
+
+    Args:
+        groups: names of the groups, at least one.
+        series: at least one, each with a bar for each group.
+        path: the PNG to write, if any; wholly or not at all.
+        x_label: what the groups are.
+        y_label: what the heights are, with their unit if they have one.
+        title: above the figure.
+        line: a height that all are compared with, drawn across.
+
+    Returns:
+        The figure, for TensorBoard.
+
+    Raises:
+        ValueError: nothing to draw, or lengths that do not agree.
+        OSError: the file cannot be written.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    _check_bars(groups, series)
+    with mpl.rc_context(STYLE):  # type: ignore[arg-type] # wants its names one by one
+        figure = Figure(layout="constrained")
+        axes = figure.add_subplot()
+        axes.set_axisbelow(True)
+        axes.grid(visible=False, axis="x")
+        width = 0.8 / len(series)
+        for i, one in enumerate(series):
+            shift = width * (i - (len(series) - 1) / 2)
+            axes.bar(
+                [group + shift for group in range(len(groups))],
+                list(one.height),
+                width,
+                yerr=_whiskers(one),
+                color=COLOURS[i % len(COLOURS)],
+                hatch=HATCHES[i % len(HATCHES)],
+                edgecolor="white",
+                error_kw={"elinewidth": 1.0, "ecolor": "#555555"},
+                label=shown(one.name),
+            )
+        if line is not None:
+            axes.axhline(line, color="#555555", linewidth=1.0, linestyle="--")
+        labels = [shown(group) for group in groups]
+        axes.set_xticks(range(len(groups)), labels)
+        aslant(axes, labels)
+        axes.set(xlabel=shown(x_label), ylabel=shown(y_label), title=shown(title))
+        figure.legend(loc="outside right upper")
+        if path is not None:
+            save(figure, path)
+    return figure
+
+
+def save(figure: "Figure", path: Path, about: str | None = None) -> None:
+    """Write a figure as PNG, wholly or not at all; the same figure gives the same bytes.
+
+    Args:
+        figure: the figure.
+        path: the file.
+        about: what is written into the file as its description.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    with atomic.replacing(path) as stream, _any_sign():
+        # Otherwise it names the version of the library that drew it.
+        metadata = {"Software": None, **({} if about is None else {"Description": about})}
+        FigureCanvasAgg(figure).print_png(stream, metadata=metadata)  # type: ignore[no-untyped-call] # has no annotations
+
+
+def pixels(figure: "Figure") -> NDArray[np.uint8]:
+    """`[height, width, 4]` red, green, blue and opacity, as TensorBoard takes them."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas = FigureCanvasAgg(figure)
+    with _any_sign():
+        canvas.draw()  # type: ignore[no-untyped-call] # theirs
+    return np.array(canvas.buffer_rgba(), dtype=np.uint8)  # type: ignore[no-untyped-call] # theirs
+
+
+@contextmanager
+def _any_sign() -> Iterator[None]:
+    """A sign that the font lacks is drawn as a box, which is warning enough."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font")
+        yield
+
+
+def _check(series: Sequence[Series]) -> None:
+    if not series:
+        msg = "got no series to draw, expected at least one"
+        raise ValueError(msg)
+    for one in series:
+        given = [one.mean, *(other for other in (one.std, one.reference) if other is not None)]
+        if not one.x or any(len(other) != len(one.x) for other in given):
+            lengths = ", ".join(str(len(other)) for other in given)
+            msg = (
+                f"got series {one.name!r} with {len(one.x)} x and {lengths} values for them, "
+                "expected as many of each, and at least one"
+            )
+            raise ValueError(msg)
+
+
+def _check_bars(groups: Sequence[str], series: Sequence[Bars]) -> None:
+    if not groups or not series:
+        msg = (
+            f"got {len(groups)} groups and {len(series)} bars for each, expected at least one of "
+            "both"
+        )
+        raise ValueError(msg)
+    for one in series:
+        given = [one.height, *(other for other in (one.low, one.high) if other is not None)]
+        if any(len(other) != len(groups) for other in given) or len(given) == 2:
+            lengths = ", ".join(str(len(other)) for other in given)
+            msg = (
+                f"got bars {one.name!r} with {lengths} values for {len(groups)} groups, expected "
+                "one for each, and both low and high or neither"
+            )
+            raise ValueError(msg)
+
+
+def _whiskers(one: Bars) -> list[list[float]] | None:
+    """How far they reach down and up from the height of each bar."""
+    if one.low is None or one.high is None:
+        return None
+    return [
+        [max(0.0, height - low) for height, low in zip(one.height, one.low, strict=True)],
+        [max(0.0, high - height) for height, high in zip(one.height, one.high, strict=True)],
+    ]
+
+
+def shown(name: str) -> str:
+    """A name that is drawn as it is: matplotlib leaves labels out that begin with _."""
+    text = harmless(name)
+    return f"\u200b{text}" if text.startswith("_") else text
+
+
+def aslant(axes: "Axes", labels: Sequence[str]) -> None:
+    """Write the names below the axis aslant where they have no room side by side."""
+    if sum(map(len, labels)) > _LEVEL:
+        axes.tick_params(axis="x", labelrotation=40)
+        for label in axes.get_xticklabels():
+            label.set_horizontalalignment("right")
+            label.set_rotation_mode("anchor")
+
+
+def _step(series: Sequence[Series]) -> float:
+    """From one line's bars to the next one's, so that those of all stay near their point."""
+    every = sorted({x for one in series for x in one.x})
+    gap = min((b - a for a, b in pairwise(every)), default=1.0)
+    return gap * min(0.12, 0.5 / len(series))
+
+
+def _whole_ticks(axes: "Axes", series: Sequence[Series]) -> None:
+    """Whole numbers below the axis where all points lie at some: there is no layer 2.5."""
+    every = sorted({x for one in series for x in one.x})
+    if not all(float(x).is_integer() for x in every):
+        return
+    if len(every) <= 12:
+        axes.set_xticks(every)
+    else:
+        from matplotlib.ticker import MaxNLocator
+
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -1,0 +1,1 @@
+"""The command `resources`: downloads what text attacks need."""

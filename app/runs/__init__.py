@@ -1,0 +1,1 @@
+"""Run directories: results, records, versions, and how a run is resumed."""

@@ -1,0 +1,312 @@
+"""Keeps the run directory and TensorBoard up to date while the trainer works."""
+
+import logging
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import yaml
+from pytorch_lightning.loggers import TensorBoardLogger
+from torch import Tensor
+
+from app.runs import results
+from app.processes.distributed import dry
+from app.runs.results import Results
+from app.runs.resume import with_additions
+from app.runs.run_directory import RunDirectory
+from app.training.session import digest
+from app.training.stand_in import WholeSplit
+from app.runs.weights import Weights, keep_apart, shelf, unfinished, weights_of
+from datamodules import TextDataModule
+from datamodules.labelled import Split
+from datamodules.batching.examples import fingerprint
+from lit_modules import TaskModule
+
+log = logging.getLogger(__name__)
+
+
+def final(module: pl.LightningModule) -> dict[str, str]:
+    """The metrics of TensorBoard's HParams tab, and what they are called elsewhere.
+
+    Args:
+        module: joined to its corpus, whose task has a figure of its own.
+    """
+    if not isinstance(module, TaskModule):
+        return {"hp/loss": "test/loss"}
+    headline = module.task.headline
+    names = {f"hp/{headline}": f"test/{headline}"}
+    if module.task.name == "classification":
+        if module.no_certificate is None:
+            names["hp/radius_correct"] = "certify/radius_correct"
+        names["hp/pgd_accuracy"] = "test/pgd_accuracy"
+    return names
+
+
+class RunLogger(TensorBoardLogger):
+    """TensorBoard's event files, straight in the run directory, so that TensorBoard shows its name.
+
+    Args:
+        run: the run.
+        begin: step from which on it writes. What is there of later steps was written before the
+            program was killed, and TensorBoard leaves it out.
+    """
+
+    def __init__(self, run: RunDirectory, *, begin: int = 0) -> None:
+        super().__init__(
+            run.path, name="", version="", default_hp_metric=False, purge_step=begin or None
+        )
+
+    @property
+    def experiment(self) -> Any:
+        """What opens its file when something is written.
+
+        Lightning asks for it before it looks at data and model, which may be refused.
+        """
+        return _Unopened(self) if self._experiment is None else super().experiment
+
+    def open(self) -> Any:
+        """The writer itself, with its file."""
+        return super().experiment
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """Write values; Lightning would take a file that cannot be opened for a wrong value."""
+        self.open()
+        super().log_metrics(metrics, step)
+
+    def save(self) -> None:
+        """Flush; `config.yaml` is there in the place of Lightning's `hparams.yaml`."""
+        if self._experiment is not None:
+            self._experiment.flush()
+
+
+class _Unopened:
+    """Stands for TensorBoard's writer until one of its methods is asked for.
+
+    Args:
+        logger: whose writer it is.
+    """
+
+    def __init__(self, logger: RunLogger) -> None:
+        self._logger = logger
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._logger.open(), name)
+
+
+class Recorder(pl.Callback):
+    """Writes `config.yaml`, `results.json` and the HParams of a run.
+
+    Args:
+        run: the run.
+        config: the settings, as plain scalars, lists and mappings.
+        seed: the seed of the run.
+        reopened: whether a finished run is trained further.
+        checkpoint: what is evaluated, if it is no training.
+
+    Attributes:
+        files: where the outcome of the evaluation is kept: the run, or its folder for these
+            weights.
+        weights: what is evaluated; None while a run is trained.
+    """
+
+    def __init__(
+        self,
+        run: RunDirectory,
+        config: dict[str, Any],
+        *,
+        seed: int,
+        reopened: bool,
+        checkpoint: Path | None = None,
+    ) -> None:
+        self.run = run
+        self.config = config
+        self.seed = seed
+        self.reopened = reopened
+        self.checkpoint = checkpoint
+        self.files = run
+        self.weights: Weights | None = None
+        self._rows: dict[str, str] = {}
+
+    @property
+    def training_seed(self) -> int:
+        """Seed of the run; an evaluation may draw with another."""
+        return int(self.run.config()["seed_everything"]) if self.run.begun else self.seed
+
+    def measure(self, checkpoint: str | Path | None) -> None:
+        """Begin an evaluation: find out what it is about, and where its outcome is kept.
+
+        Args:
+            checkpoint: what is evaluated; None for the weights as they are.
+        """
+        self.files, self.weights, self._rows = self.run, None, {}
+        if checkpoint is not None:
+            self.weights = weights_of(Path(checkpoint))
+            self.files = shelf(self.run, self.weights)
+            if (said := unfinished(Path(checkpoint))) is not None:
+                log.warning("%s", said)
+
+    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        """Set aside what is about other weights or rows than those that are evaluated now.
+
+        Lightning calls this after the corpus is set up.
+        """
+        if stage == "fit" or dry(trainer):
+            return
+        if not trainer.is_global_zero:
+            return
+        self._rows = _rows(trainer, stage)
+        if not self.run.begun:
+            return
+        if self.weights is not None:
+            keep_apart(self.files, self.weights)
+        label = "rows" if self.weights is None else f"{self.weights.label}-rows"
+        for about in results.about_stages(self.files.results()):
+            other = about.get("rows", {})
+            if any(other.get(split, rows) != rows for split, rows in self._rows.items()):
+                self.files.set_aside(label)
+                break
+
+    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Begin the run, or go on with it."""
+        if not trainer.is_global_zero or dry(trainer):
+            return
+        self.run.lock()
+        if self.reopened:
+            results.reopen(self.run.results_path)
+        self.run.write_config(self.config)
+        for logger in trainer.loggers:
+            logger.log_hyperparams(hyper_parameters(self.config), *_undecided(logger, pl_module))
+            if isinstance(logger, TensorBoardLogger):
+                logger.experiment.add_text("config", f"```yaml\n{yaml.safe_dump(self.config)}```")
+
+    def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Let others train the run."""
+        self.run.unlock()
+
+    def on_exception(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
+    ) -> None:
+        """Let others train the run."""
+        self.run.unlock()
+
+    def keep_config(self) -> None:
+        """Store the settings of a run that is begun by an evaluation, once that has succeeded.
+
+        A run that had no test file gets the one that it has been evaluated on.
+        """
+        if not self.run.begun:
+            if self.checkpoint is not None:
+                self.run.write_source(digest(self.checkpoint), self.checkpoint)
+            self.run.write_config(self.config)
+            return
+        stored = self.run.config()
+        if (completed := with_additions(stored, self.config)) != stored:
+            self.run.write_config(completed)
+
+    def finish(
+        self,
+        trainer: pl.Trainer,
+        module: pl.LightningModule,
+        *,
+        stage: str,
+        metrics: Mapping[str, float],
+        seconds: float,
+        about: Mapping[str, Any] | None = None,
+    ) -> Results | None:
+        """Record the end of a stage; returns all results on the first process.
+
+        Args:
+            trainer: that has done it.
+            module: whose stage it was; that of the trainer may be a wrapper around it.
+            stage: its name.
+            metrics: by name.
+            seconds: that it took.
+            about: settings that the metrics depend on, besides those of the run.
+        """
+        if not trainer.is_global_zero:
+            return None
+        self.keep_config()
+        corpus = getattr(trainer.datamodule, "corpus", "unknown")  # type: ignore[attr-defined] # set by a connector
+        identity = {
+            "run": self.run.name,
+            "method": type(module).__name__,
+            "corpus": corpus,
+            "seed": self.training_seed,
+        }
+        if isinstance(module, TaskModule) and module.no_certificate is not None:
+            identity["no_certificate"] = module.no_certificate
+        files, whole = self.run, dict(about or {})
+        if stage != "fit":
+            files = self.files
+            known = {} if self.weights is None else self.weights.about()
+            whole = {**known, "rows": self._rows, "seed": self.seed, **whole}
+        merged = results.merge(
+            files.results_path,
+            stage,
+            identity=identity,
+            metrics=dict(metrics),
+            seconds=seconds,
+            about=whole,
+        )
+        self._look_again()
+        known = final(module)
+        found = {name: metrics[source] for name, source in known.items() if source in metrics}
+        for logger in trainer.loggers:
+            if found:
+                logger.log_metrics(found, trainer.global_step)
+                logger.save()
+        return merged
+
+    def _look_again(self) -> None:
+        """Set the outcome aside where a training has replaced the weights in the meantime."""
+        if self.weights is None or self.files.path != self.run.path:
+            return
+        self.files = shelf(self.run, self.weights)
+        if self.files.path != self.run.path:
+            self.run.set_aside(self.weights.label)
+
+
+def _rows(trainer: pl.Trainer, stage: str) -> dict[str, str]:
+    """Digest of the rows that are evaluated, by their split.
+
+    Of rows with and without label only the former count: all are predicted, but not all tested.
+    """
+    corpus: Any = trainer.datamodule  # type: ignore[attr-defined] # set by a connector
+    split: Split = "validation" if stage == "validate" else "test"
+    if isinstance(corpus, WholeSplit):
+        corpus, split = corpus.source, corpus.split
+    if not isinstance(corpus, TextDataModule):
+        return {}
+    examples = corpus.examples(split)
+    labelled = [example for example in examples if example.label is not None]
+    return {split: fingerprint(labelled or examples)}
+
+
+def _undecided(logger: Any, module: pl.LightningModule) -> tuple[dict[str, float], ...]:
+    """TensorBoard shows those metrics beside the settings that are named together with them."""
+    if not isinstance(logger, TensorBoardLogger):
+        return ()
+    return (dict.fromkeys(final(module), math.nan),)
+
+
+def numbers(metrics: Mapping[str, Tensor], prefix: str) -> dict[str, float]:
+    """The metrics whose names begin with `prefix`."""
+    return {name: float(value) for name, value in metrics.items() if name.startswith(prefix)}
+
+
+def hyper_parameters(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of model, data and seed, flat, as the HParams tab shows them."""
+    flat: dict[str, Any] = {"seed": config["seed_everything"]}
+
+    def add(name: str, value: Any) -> None:
+        if isinstance(value, Mapping):
+            for key, inner in value.items():
+                add(name if key in {"class_path", "init_args"} else f"{name}/{key}", inner)
+        else:
+            flat[name] = value if isinstance(value, bool | int | float | str) else str(value)
+
+    for part in ("model", "data"):
+        add(part, config[part])
+    return flat

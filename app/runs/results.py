@@ -1,0 +1,150 @@
+"""`results.json`: the numbers of a run, merged stage by stage."""
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, NotRequired, TypedDict
+
+from app.runs import atomic
+from app.runs.version import versions
+
+Stage = Literal["fit", "validate", "test", "certify", "certify_paper", "predict"]
+
+
+class Results(TypedDict):
+    """Content of `results.json`.
+
+    Attributes:
+        run: name of the run.
+        method: class of the module.
+        corpus: name of the corpus.
+        seed: seed of the run.
+        no_certificate: why predictions have no certificate, where they have none.
+        metrics: flat metric names and their values; None where a value is not a finite number.
+        seconds: what each finished stage took; a stage that is not named here has not ended.
+        about: by stage, what its numbers are about: weights, rows and settings of the evaluation.
+        versions: program and libraries that wrote it last.
+    """
+
+    run: str
+    method: str
+    corpus: str
+    seed: int
+    no_certificate: NotRequired[str]
+    metrics: dict[str, float | None]
+    seconds: dict[str, float]
+    about: NotRequired[dict[str, dict[str, Any]]]
+    versions: dict[str, str]
+
+
+def read(path: Path) -> Results | None:
+    """The results in `path`, or None if there are none yet.
+
+    Raises:
+        ValueError: the file is not a `results.json`.
+    """
+    try:
+        content: Any = json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        content = error
+    if not isinstance(content, dict) or not {"metrics", "seconds"} <= content.keys():
+        msg = f"got {path} with unreadable content, expected results of a run; move it away"
+        raise ValueError(msg)
+    results: Results = content  # type: ignore[assignment] # keys checked above
+    return results
+
+
+def merge(
+    path: Path,
+    stage: str,
+    *,
+    identity: dict[str, Any],
+    metrics: dict[str, float],
+    seconds: float,
+    about: Mapping[str, Any] | None = None,
+) -> Results:
+    """Add the numbers of one finished stage to the file, in one step.
+
+    All numbers that the stage had before are dropped: they may be about other settings, and a
+    figure may have lost its name by being unreliable.
+
+    Args:
+        path: the `results.json`.
+        stage: what has ended: a `Stage`, or `attack/NAME`.
+        identity: `run`, `method`, `corpus` and `seed`; `no_certificate` if there is a reason.
+        metrics: its metrics.
+        seconds: what it took.
+        about: what the numbers are about.
+
+    Raises:
+        OSError: the file cannot be written; it is unchanged then.
+    """
+    old = read(path)
+    known = {} if old is None else {**old.get("about", {})}
+    known.pop(stage, None)
+    finite = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+    results = Results(
+        run=identity["run"],
+        method=identity["method"],
+        corpus=identity["corpus"],
+        seed=identity["seed"],
+        metrics=after(old, stage, finite),
+        seconds={**(old["seconds"] if old else {}), stage: round(seconds, 3)},
+        about={**known, **({stage: dict(about)} if about else {})},
+        versions=versions(),
+    )
+    if "no_certificate" in identity:
+        results["no_certificate"] = identity["no_certificate"]
+    write(path, results)
+    return results
+
+
+def write(path: Path, results: Results) -> None:
+    """Replace the file in one step."""
+    atomic.write_text(path, json.dumps(results, indent=2) + "\n")
+
+
+def after(
+    old: Results | None, stage: str, metrics: Mapping[str, float | None]
+) -> dict[str, float | None]:
+    """All numbers once a stage has ended."""
+    kept = old["metrics"] if old else {}
+    dropped = _prefixes(stage)
+    return {**{n: value for n, value in kept.items() if not n.startswith(dropped)}, **metrics}
+
+
+def _prefixes(stage: str) -> tuple[str, ...]:
+    """What the names of a stage's metrics begin with."""
+    if stage in ("fit", "validate"):
+        return ("val/",)
+    return (f"{stage}/", "attack/mean_") if stage.startswith("attack/") else (f"{stage}/",)
+
+
+def about_stages(results: Results | None) -> list[dict[str, Any]]:
+    """What the numbers of each stage are about; of those that older versions wrote nobody knows."""
+    return [] if results is None else list(results.get("about", {}).values())
+
+
+def only_fit(results: Results) -> Results:
+    """The same without what was measured of the weights."""
+    metrics = {} if "validate" in results["seconds"] else results["metrics"]
+    parts: Results = {
+        **results,
+        "metrics": {name: v for name, v in metrics.items() if name.startswith("val/")},
+        "seconds": {name: spent for name, spent in results["seconds"].items() if name == "fit"},
+        "about": {},
+    }
+    return parts
+
+
+def reopen(path: Path) -> None:
+    """Mark the fit as unfinished: the run is trained further."""
+    results = read(path)
+    if results is not None and results["seconds"].pop("fit", None) is not None:
+        if "validate" not in results["seconds"]:
+            kept = results["metrics"].items()
+            results["metrics"] = {name: v for name, v in kept if not name.startswith("val/")}
+        write(path, results)

@@ -1,0 +1,286 @@
+"""`runs/NAME/`: where everything that belongs to one run lies."""
+
+import datetime
+import fcntl
+import logging
+import os
+from pathlib import Path
+from typing import IO, Any
+
+import yaml
+
+from app.runs import atomic
+from app.runs.results import Results, Stage, only_fit
+from app.runs.results import read as read_results
+from app.runs.results import write as write_results
+
+log = logging.getLogger(__name__)
+
+MEASURED = (
+    "certificates.jsonl",
+    "printed_*.jsonl",
+    "pgd.jsonl",
+    "predictions.jsonl",
+    "attacks",
+    "diagnostics.json",
+    "layer_similarity.png",
+    "attention.png",
+)
+"""What evaluations write of the weights that they measure, besides `results.json`."""
+OTHERS = "others"
+"""Folder of a run with what is about other weights or rows; no run has it for its parent's name."""
+NAME_VARIABLE = "STEADFAST_RUN_NAME"
+"""Environment variable by which the first process tells the ones it starts the name of the run."""
+
+
+class RunDirectory:
+    """The files of one run.
+
+    `config.yaml` (the settings), `checkpoints/` with `best.ckpt`, `last.ckpt` and `previous.ckpt`,
+    TensorBoard's event files, and what was measured: `results.json`, `certificates.jsonl` and the
+    like. All that was measured is about the chosen checkpoint; what is about other weights lies in
+    `others/`, a folder for each.
+
+    Args:
+        path: the directory; its last part is the name of the run.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: IO[bytes] | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the run."""
+        return (self.path.parents[1] if self.path.parent.name == OTHERS else self.path).name
+
+    @property
+    def config_path(self) -> Path:
+        """The settings of the run; there as soon as the run has begun."""
+        return self.path / "config.yaml"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Directory of the checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def best(self) -> Path:
+        """Weights with the best validation metric."""
+        return self.checkpoints / "best.ckpt"
+
+    @property
+    def last(self) -> Path:
+        """State to go on from."""
+        return self.checkpoints / "last.ckpt"
+
+    @property
+    def chosen(self) -> Path:
+        """The weights to evaluate: the best ones, or the last where none were chosen."""
+        return self.best if self.best.is_file() else self.last
+
+    @property
+    def previous(self) -> Path:
+        """The state before `last`."""
+        return self.checkpoints / "previous.ckpt"
+
+    @property
+    def source_path(self) -> Path:
+        """Of a run that an evaluation has begun: SHA-256 and place of the checkpoint."""
+        return self.path / "checkpoint.sha256"
+
+    @property
+    def results_path(self) -> Path:
+        """Numbers of the finished stages."""
+        return self.path / "results.json"
+
+    def certificates(self, bound: str = "sound") -> Path:
+        """One certificate per sample; apart where the bound is no theorem."""
+        return self.path / ("certificates.jsonl" if bound == "sound" else f"printed_{bound}.jsonl")
+
+    @property
+    def backbone(self) -> Path:
+        """Folder of the encoder that a pre-training run has trained."""
+        return self.path / "backbone"
+
+    @property
+    def predictions(self) -> Path:
+        """One prediction per sample."""
+        return self.path / "predictions.jsonl"
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is such a run."""
+        return self.config_path.is_file()
+
+    def config(self) -> dict[str, Any]:
+        """The settings of the run.
+
+        Raises:
+            ValueError: the file does not hold settings.
+        """
+        try:
+            content = yaml.safe_load(self.config_path.read_text())
+        except yaml.YAMLError as error:
+            content = error
+        if not isinstance(content, dict):
+            msg = f"got {self.config_path} with unreadable content, expected settings of a run"
+            raise ValueError(msg)
+        return content
+
+    def write_config(self, config: dict[str, Any]) -> None:
+        """Store the settings."""
+        header = "# Settings of this run, written by it; for a new run: --config THIS --run OTHER\n"
+        atomic.write_text(self.config_path, header + yaml.safe_dump(config, sort_keys=False))
+
+    def source(self) -> str | None:
+        """SHA-256 of the checkpoint that the run was begun with by an evaluation, if it was."""
+        if not self.source_path.is_file() or any(self.checkpoints.glob("*.ckpt")):
+            return None
+        return self.source_path.read_text().partition(" ")[0]
+
+    def write_source(self, digest: str, checkpoint: Path) -> None:
+        """Store it, as `sha256sum` does."""
+        atomic.write_text(self.source_path, f"{digest}  {checkpoint.absolute()}\n")
+
+    def apart(self, label: str) -> "RunDirectory":
+        """Where figures lie that are about other weights or rows than those of the run itself."""
+        return RunDirectory(self.path / OTHERS / label)
+
+    def measured(self) -> list[Path]:
+        """What evaluations have left here, `results.json` among it where it holds their figures."""
+        found = [path for pattern in MEASURED for path in sorted(self.path.glob(pattern))]
+        results = self.results()
+        stages = set() if results is None else set(results["seconds"]) - {"fit"}
+        return [*found, self.results_path] if stages else found
+
+    def set_aside(self, label: str, *, only: str | None = None) -> None:
+        """Move all of that into a folder of its own; what `results.json` says of the fit stays.
+
+        Nothing is ever deleted or overwritten.
+
+        Args:
+            label: of the folder; a number follows where there is one of that name.
+            only: the file that is moved; all if not given.
+        """
+        found = [path for path in self.measured() if only in (None, path.name)]
+        if not found:
+            return
+        folder, count = self.apart(label).path, 1
+        while folder.exists():
+            count += 1
+            folder = self.apart(f"{label}_{count}").path
+        folder.mkdir(parents=True)
+        results = self.results()
+        if results is not None and self.results_path in found:
+            # The copy first: who is killed here has a figure in two places, not in none.
+            write_results(folder / self.results_path.name, results)
+            write_results(self.results_path, only_fit(results))
+        for path in found:
+            if path != self.results_path:
+                path.rename(folder / path.name)
+        log.warning(
+            "set aside in %s: %s, measured otherwise than what is filed from here on",
+            folder,
+            ", ".join(path.name for path in found),
+        )
+
+    def results(self) -> Results | None:
+        """Numbers of the finished stages, or None if there are none."""
+        return read_results(self.results_path)
+
+    def finished(self, stage: Stage) -> bool:
+        """Whether a stage has ended."""
+        found = self.results()
+        return found is not None and stage in found["seconds"]
+
+    def lock(self) -> None:
+        """Keep other processes from training the same run at the same time.
+
+        Raises:
+            ValueError: one does.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._lock = (self.path / ".lock").open("wb")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self.unlock()
+            msg = (
+                f"got run {self.name!r} while another process trains it; wait for that one, or "
+                "choose another --run"
+            )
+            raise ValueError(msg) from error
+        except OSError:  # a file system without locks
+            return
+        atomic.sweep(self.checkpoints)
+        # Evaluations take no lock: what is young may be theirs.
+        atomic.sweep(self.path, older_than=600)
+
+    def unlock(self) -> None:
+        """Let others train the run."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
+def of_checkpoint(path: Path) -> RunDirectory | None:
+    """The run to which a checkpoint belongs, if it lies in one."""
+    run = RunDirectory(path.absolute().parents[1])
+    return run if path.parent.name == "checkpoints" and run.begun else None
+
+
+def named(command: str, name: str | None) -> str:
+    """The name of the run, which an evaluation without checkpoint has to give.
+
+    Raises:
+        ValueError: it gives none.
+    """
+    if name is None:
+        msg = (
+            "got neither --run nor --ckpt_path, expected one of them: "
+            f"`{command}` is about a trained model"
+        )
+        raise ValueError(msg)
+    return name
+
+
+def existing(runs: Path, name: str) -> RunDirectory:
+    """The run of that name.
+
+    Raises:
+        FileNotFoundError: there is none; the message names those there are.
+    """
+    run = RunDirectory(runs / name)
+    if not run.begun:
+        found = sorted(path.parent.name for path in runs.glob("*/config.yaml"))
+        there = f"there are: {', '.join(found)}" if found else "there are no runs"
+        msg = f"got run {name!r}, which is not in {runs} ({there}); train it first"
+        raise FileNotFoundError(msg)
+    return run
+
+
+def fresh_name(runs: Path, method: str, corpus: str) -> str:
+    """A new name, for example `2026-03-14_15-09-26_OLSA_Reviews`.
+
+    Processes that this one starts find the name in the environment.
+
+    Raises:
+        ValueError: something else (`torchrun`, a queue) has started several processes, which could
+            not agree on a name.
+    """
+    given = os.environ.get(NAME_VARIABLE)
+    if given:
+        return given
+    counts = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
+    several = any(int(os.environ.get(count, "1")) > 1 for count in counts)
+    if several or os.environ.get("NODE_RANK", "0") != "0":
+        msg = "got several processes and no name for the run; give one: --run NAME"
+        raise ValueError(msg)
+    now = datetime.datetime.now().astimezone().strftime("%Y-%m-%d_%H-%M-%S")
+    stem = name = f"{now}_{method}_{corpus}"
+    count = 1
+    while (runs / name).exists():
+        count += 1
+        name = f"{stem}_{count}"
+    return name

@@ -1,0 +1,267 @@
+"""One record per sample from all processes: written as they are made, merged once at the end."""
+
+import fcntl
+import json
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import IO, Any
+
+import pytorch_lightning as pl
+
+from app.runs import atomic
+from app.processes.distributed import Meeting, gather, gather_parts
+
+log = logging.getLogger(__name__)
+
+Record = dict[str, Any]
+"""What JSON can hold, with an integer `sample_id`."""
+
+
+class Records:
+    """The records of one evaluation.
+
+    While the work goes on, each process appends its records to a file of its own: the outcome
+    `certificates.jsonl` has its parts in `certificates.parts/rank-0.jsonl`, ... . A program that is
+    killed loses the batch it was at. At the end the first process writes the outcome, sorted by
+    sample, each sample once, and the parts are deleted.
+
+    The next sitting may take up what the last one left, whatever its number of processes: `begin`
+    says which samples are done. Parts begin with a line that says what they are about, and are
+    dropped where that is something else.
+
+    Machines need not share a disk: records travel through the process group, and each process reads
+    the parts that it can see.
+
+    Args:
+        path: the outcome; None keeps everything in memory.
+        stamp: what each line of the outcome says besides its record.
+    """
+
+    def __init__(self, path: Path | None, *, stamp: Mapping[str, Any] | None = None) -> None:
+        self.path = path
+        self._stamp = dict(stamp or {})
+        self._about: Any = None
+        self._mine: dict[int, Record] = {}
+        self._done: frozenset[int] = frozenset()
+        self._trainer: pl.Trainer | None = None
+        self._meeting: Meeting | None = None
+        self._part: IO[bytes] | None = None
+        self._lock: IO[bytes] | None = None
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the parts lie."""
+        return None if self.path is None else self.path.with_suffix(".parts")
+
+    def begin(
+        self, trainer: pl.Trainer, *, about: Mapping[str, Any] | None = None
+    ) -> frozenset[int]:
+        """Start, on all processes together.
+
+        Args:
+            trainer: the trainer.
+            about: all that the records depend on: checkpoint, samples, settings. Without it,
+                nothing is taken up from former sittings.
+
+        Returns:
+            The samples whose records are there from former sittings, the same on all processes.
+
+        Raises:
+            ValueError: another program writes the same records.
+            OSError: this process cannot write its part.
+        """
+        self.close()
+        self._trainer, self._meeting = trainer, Meeting(trainer)
+        # As it will be read.
+        self._about = None if about is None else json.loads(json.dumps(about))
+        locked = self._take_lock() if trainer.is_global_zero else True
+        # Nobody reads what a stranger is still writing.
+        if not all(gather(trainer, [locked])):
+            msg = (
+                f"got {self.path} while another program writes it, expected to be alone; wait for "
+                "that one, or give another --run"
+            )
+            raise ValueError(msg)
+        found, stale = self._read_parts()
+        self._mine, self._done = self._share(trainer, found)
+        for part in stale:
+            part.unlink(missing_ok=True)
+        gather(trainer, [None])  # no part is begun while another process may still delete it
+        self._open(trainer.global_rank)
+        if self._done:
+            log.info("%d samples were done before, and are left out", len(self._done))
+        return self._done
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Write records of this process; samples that are there already are passed over.
+
+        Raises:
+            OSError: they could not be written.
+        """
+        new = [record for record in records if int(record["sample_id"]) not in self._done]
+        new = [record for record in new if int(record["sample_id"]) not in self._mine]
+        self._mine.update((int(record["sample_id"]), record) for record in new)
+        if self._part is not None and new:
+            try:
+                # One write of whole lines: who is killed here leaves at most one torn line.
+                self._part.write(b"".join(_line(record) for record in new))
+                self._part.flush()
+            except OSError as error:
+                msg = (
+                    f"could not write {self.folder}: {error.strerror or error}; make room or "
+                    "correct the permissions, then give the same command again"
+                )
+                raise OSError(msg) from error
+        if self._meeting is not None:
+            self._meeting.progress()
+
+    def merge(self) -> list[Record]:
+        """End, on all processes together.
+
+        Returns:
+            All records, sorted by sample, on every process.
+
+        Raises:
+            LostRankError: another process has made no progress for too long.
+            OSError: the outcome could not be written; the parts stay.
+            RuntimeError: there was no `begin`.
+        """
+        if self._trainer is None or self._meeting is None:
+            msg = "got merge() before begin(), expected begin() first"
+            raise RuntimeError(msg)
+        self._meeting.wait()
+        by_sample: dict[int, Record] = {}
+        for record in gather(self._trainer, list(self._mine.values())):
+            # A sample that comes twice is a stand-in, or padding of a foreign sampler.
+            by_sample.setdefault(int(record["sample_id"]), record)
+        merged = [by_sample[sample] for sample in sorted(by_sample)]
+        if self.path is not None and self._trainer.is_global_zero:
+            atomic.write_lines(self.path, ({**record, **self._stamp} for record in merged))
+        if self._part is not None:
+            self._part.close()
+        gather(self._trainer, [None])  # the outcome stands; now the parts may go
+        if self.folder is not None:
+            for part in self._parts():
+                part.unlink(missing_ok=True)
+            with suppress(OSError):  # where the lock lies, the folder stays until that goes
+                self.folder.rmdir()
+        self.close()
+        return merged
+
+    def close(self) -> None:
+        """Let go of everything; what is written stays for the next sitting."""
+        if self._part is not None:
+            with suppress(OSError):  # a full disk has been reported when it was found
+                self._part.close()
+        if self._lock is not None and self.folder is not None:
+            with suppress(OSError):  # where there are parts, the folder stays
+                (self.folder / ".lock").unlink()
+                self.folder.rmdir()
+            self._lock.close()
+        self._part = self._lock = self._meeting = self._trainer = None
+        self._mine, self._done = {}, frozenset()
+
+    def _take_lock(self) -> bool:
+        if self.folder is None:
+            return True
+        path = self.folder / ".lock"
+        while True:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            try:
+                lock = path.open("wb")
+            except FileNotFoundError:  # who had the folder has just deleted it
+                continue
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                lock.close()
+                return False
+            except OSError:  # a file system without locks
+                pass
+            # Who had it may have deleted it in the meantime; then this is a lock on nothing.
+            if path.is_file() and os.path.samestat(path.stat(), os.fstat(lock.fileno())):
+                self._lock = lock
+                return True
+            lock.close()
+
+    def _parts(self) -> list[Path]:
+        """The parts that this process can see."""
+        if self.folder is None:
+            return []
+        # Not `Path.glob`: it fails where another process deletes the folder while it looks.
+        with suppress(FileNotFoundError), os.scandir(self.folder) as entries:
+            names = sorted(entry.name for entry in entries)
+            return [self.folder / name for name in names if fnmatch(name, "rank-*.jsonl")]
+        return []
+
+    def _read_parts(self) -> tuple[dict[int, Record], list[Path]]:
+        """The records that this process can see, and the parts that are about something else."""
+        found: dict[int, Record] = {}
+        stale: list[Path] = []
+        for path in self._parts():
+            about, records, _ = read_part(path)
+            if self._about is None or about != self._about:
+                stale.append(path)
+            else:
+                found.update((int(record["sample_id"]), record) for record in records)
+        return found, stale
+
+    @staticmethod
+    def _share(
+        trainer: pl.Trainer, found: dict[int, Record]
+    ) -> tuple[dict[int, Record], frozenset[int]]:
+        """Which of them this process answers for, being the first that sees them; and all ids."""
+        seen = gather_parts(trainer, sorted(found))
+        before = {sample for part in seen[: trainer.global_rank] for sample in part}
+        mine = {sample: record for sample, record in found.items() if sample not in before}
+        return mine, frozenset(sample for part in seen for sample in part)
+
+    def _open(self, rank: int) -> None:
+        if self.folder is None:
+            return
+        path = self.folder / f"rank-{rank}.jsonl"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if path.is_file():
+            # What is left is about the same; a torn line at its end would spoil the next one.
+            _, _, length = read_part(path)
+            self._part = path.open("r+b")
+            self._part.truncate(length)
+            self._part.seek(length)
+        else:
+            self._part = path.open("wb")
+            self._part.write(_line({"about": self._about}))
+            self._part.flush()
+
+
+def _line(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content).encode() + b"\n"
+
+
+def read_part(path: Path) -> tuple[Any, list[Record], int]:
+    """What one process has written: what it is about, its records, and their length in bytes.
+
+    Reading ends at the first line that is not whole, as a kill or a full disk leaves it.
+    """
+    about: Any = None
+    records: list[Record] = []
+    length = 0
+    with path.open("rb") as stream:
+        for line in stream:
+            try:
+                content = json.loads(line)
+            except ValueError:
+                break
+            if not line.endswith(b"\n") or not isinstance(content, dict):
+                break
+            if length == 0:
+                about = content.get("about")
+            elif isinstance(content.get("sample_id"), int):
+                records.append(content)
+            else:
+                break
+            length += len(line)
+    return about, records, length

@@ -1,0 +1,96 @@
+"""The table at the end."""
+
+from collections.abc import Mapping
+
+from app.runs.results import Results
+from attacks.summary import interval, wilson
+
+
+def _number(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.4f}"
+
+
+def _attack(metrics: Mapping[str, float | None], name: str) -> str:
+    """The accuracy under an attack, on how many texts and to what end, and that without it."""
+    prefix = f"attack/{name}/"
+    found = {key.removeprefix(prefix): metrics[key] for key in metrics if key.startswith(prefix)}
+    reliable = "accuracy" in found
+    accuracy = found.get("accuracy" if reliable else "unreliable_accuracy")
+    count, target = int(found.get("samples") or 0), found.get("target")
+    if accuracy is None or not count:
+        return _number(accuracy)
+    goal = "untargeted" if target is None else f"to class {target:.0f}"
+    ends = interval(wilson(round(accuracy * count), count), 4)
+    clean = _number(found.get("clean_accuracy"))
+    line = f"{accuracy:.4f} [{ends}] on {count} texts, {goal}; {clean} without attack"
+    return line if reliable else f"{line}; no measure of robustness"
+
+
+def _certified(metrics: Mapping[str, float | None]) -> dict[str, str]:
+    """The figures of certificates, and what each is of; a formula that is no theorem is named."""
+    named = {}
+    for stage, certified, by in (
+        ("certify", "certified ", ""),
+        ("certify_paper", "", " by the paper's formula (no guarantee)"),
+    ):
+        if f"{stage}/radius_correct" in metrics:
+            named[f"{stage}/radius_correct"] = f"mean {certified}radius, 0 where wrong{by}"
+        else:
+            named[f"{stage}/radius"] = f"mean {certified}radius, right or wrong{by}"
+        prefix = f"{stage}/accuracy@"
+        radii = [name.removeprefix(prefix) for name in metrics if name.startswith(prefix)]
+        for radius in sorted(radii, key=float):
+            named[f"{prefix}{radius}"] = f"{certified}accuracy at radius {radius}{by}"
+    return named
+
+
+def notes(results: Results) -> str:
+    """What has to be known beside the figures: of which weights they are, and of what part.
+
+    Args:
+        results: content of the `results.json`.
+
+    Returns:
+        Lines; an empty text where there is nothing to say.
+    """
+    stages: dict[str, list[str]] = {}
+    for stage, about in results.get("about", {}).items():
+        if about.get("training_ended") is False:
+            where = f"epoch {about['epoch']}, step {about['step']}"
+            line = f"measured before the training had ended ({about['file']}: {where})"
+            stages.setdefault(line, []).append(stage)
+        for name, limit in about.items():
+            if name.startswith("limit_"):
+                line = f"measured on a part of the split (--trainer.{name} {limit})"
+                stages.setdefault(line, []).append(stage)
+    return "\n".join(f"{', '.join(which)}: {line}" for line, which in stages.items())
+
+
+def table(results: Results) -> str:
+    """What a run has measured, as aligned text.
+
+    Args:
+        results: content of its `results.json`.
+    """
+    metrics, seconds = results["metrics"], results["seconds"]
+    epsilon = metrics.get("test/pgd_epsilon")
+    attack = "accuracy under l2-PGD" + (f" at eps = {epsilon:g}" if epsilon is not None else "")
+    stages = ", ".join(f"{stage} {spent:.1f}" for stage, spent in seconds.items())
+    figures = {"accuracy": "accuracy", "f1": "F1", "spearman": "Spearman", "pearson": "Pearson"}
+    named = {f"test/{name}": text for name, text in figures.items()}
+    reason = results.get("no_certificate")
+    named |= _certified(metrics) if reason is None else {}
+    named["test/pgd_accuracy"] = attack
+    if "test" not in seconds or "validate" in seconds:
+        named |= {name: name for name in metrics if name.startswith("val/")}
+    rows = [(text, _number(metrics[name])) for name, text in named.items() if name in metrics]
+    if reason is not None and not {"certify", "certify_paper"}.isdisjoint(seconds):
+        rows.append(("certified radius", f"no certificate: {reason}"))
+    parts = [name.split("/") for name in metrics if name.startswith("attack/")]
+    attacks = dict.fromkeys(part[1] for part in parts if len(part) == 3)
+    rows += [(f"accuracy under {name}", _attack(metrics, name)) for name in attacks]
+    rows.append(("seconds", f"{sum(seconds.values()):.1f} ({stages})"))
+    title = f"{results['method']} on {results['corpus']}, seed {results['seed']}"
+    width = max(len(name) for name, _ in rows)
+    lines = [f"{name:<{width}}  {value}" for name, value in rows]
+    return "\n".join(["", title, "-" * max(len(title), *map(len, lines)), *lines])

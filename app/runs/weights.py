@@ -1,0 +1,125 @@
+"""Which weights a figure belongs to, and where in a run it is kept."""
+
+import logging
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from app.runs import results
+from app.runs.run_directory import RunDirectory, of_checkpoint
+from app.training.session import digest
+from lit_modules import CheckpointError, read_checkpoint
+
+log = logging.getLogger(__name__)
+
+SHORT = 12
+"""Hex digits of a digest that stand in the names of folders and in the lines of records."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The weights that an evaluation measures.
+
+    Attributes:
+        checkpoint: SHA-256 of their file.
+        file: its name.
+        epoch: the epoch in which they were saved, counted from 1.
+        step: optimiser steps that lie behind them.
+        training_ended: whether the training that they come from has ended; None where no run says.
+    """
+
+    checkpoint: str
+    file: str
+    epoch: int
+    step: int
+    training_ended: bool | None
+
+    @property
+    def stamp(self) -> str:
+        """The beginning of the digest."""
+        return self.checkpoint[:SHORT]
+
+    @property
+    def label(self) -> str:
+        """Name of the folder that keeps what is measured of them apart."""
+        return f"step-{self.step}-{self.stamp}"
+
+    def __str__(self) -> str:
+        return f"{self.file}, step {self.step}, SHA-256 {self.checkpoint}"
+
+    def about(self) -> dict[str, Any]:
+        """The same as JSON."""
+        return asdict(self)
+
+
+def weights_of(checkpoint: Path) -> Weights:
+    """Read which weights a checkpoint holds.
+
+    Raises:
+        CheckpointError: it is missing or damaged.
+    """
+    content = read_checkpoint(checkpoint, lazily=True)
+    home = of_checkpoint(checkpoint)
+    return Weights(
+        checkpoint=digest(checkpoint),
+        file=checkpoint.name,
+        epoch=int(content.get("epoch", 0)) + 1,
+        step=int(content.get("global_step", 0)),
+        training_ended=None if home is None else home.finished("fit"),
+    )
+
+
+def shelf(run: RunDirectory, weights: Weights) -> RunDirectory:
+    """Find where in a run the figures of these weights are kept.
+
+    Those of the chosen checkpoint lie in the run itself, those of any other one in a folder of
+    their own, so that no two figures side by side are about different weights.
+    """
+    chosen = run.chosen
+    if not chosen.is_file() or digest(chosen) == weights.checkpoint:
+        return run
+    return run.apart(weights.label)
+
+
+def keep_apart(run: RunDirectory, weights: Weights) -> None:
+    """Set aside what lies in a run and was measured of other weights than these."""
+    about = results.about_stages(run.results())
+    others = {a["checkpoint"]: a for a in about if a.get("checkpoint") not in (None, "none")}
+    others.pop(weights.checkpoint, None)
+    for found in others.values():
+        run.set_aside(f"step-{found.get('step', 0)}-{str(found['checkpoint'])[:SHORT]}")
+
+
+def about_to_be_replaced(run: RunDirectory, checkpoint: Path) -> None:
+    """Set aside what was measured of the chosen weights, where a file is about to replace them.
+
+    Args:
+        run: whose checkpoint is written.
+        checkpoint: the file that is about to be written.
+    """
+    if checkpoint.name not in (run.chosen.name, run.best.name) or not run.measured():
+        return
+    try:
+        label = weights_of(run.chosen).label
+    except CheckpointError:
+        label = "unknown"
+    run.set_aside(label)
+
+
+def unfinished(checkpoint: Path) -> str | None:
+    """Say that the training of a checkpoint has not ended; None where it has, or nobody knows."""
+    run = of_checkpoint(checkpoint)
+    if run is None or not run.last.is_file() or run.finished("fit"):
+        return None
+    trainer = run.config().get("trainer") or {}
+    epochs, steps = trainer.get("max_epochs"), trainer.get("max_steps")
+    limit = f" of {epochs}" if isinstance(epochs, int) and epochs > 0 else ""
+    limit += f" (at most {steps} steps)" if isinstance(steps, int) and steps > 0 else ""
+    try:
+        state = read_checkpoint(run.last, lazily=True)
+    except CheckpointError:
+        where = "its last.ckpt is damaged"
+    else:
+        reached, step = int(state.get("epoch", 0)) + 1, int(state.get("global_step", 0))
+        where = f"it has reached epoch {reached}{limit}, step {step}"
+    return f"run {run.name!r} has not ended its training ({where}): these figures are preliminary"

@@ -1,0 +1,1 @@
+"""The trainer, its callbacks, and what a stage of a run does."""

@@ -1,0 +1,236 @@
+"""Evaluations that are not steps of a module: certificates and predictions, one line per sample."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import pytorch_lightning as pl
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from app.runs.sample_records import Record, Records
+from app.training.join import require_classification
+from app.training.stand_in import StandIn
+from certify import Certificates, Certifier
+from datamodules import TextDataModule
+from datamodules.batching.examples import fingerprint
+from layers.attention.bounds import Bound
+from lit_modules import TaskModule
+from text import IGNORED, Batch
+
+
+class CertifyEvaluator(StandIn):
+    """Stands in for a classifier in a test run, and certifies each sample.
+
+    Logs, with the prefix `certify_paper/` for the paper's bound, which guarantees nothing:
+    `certify/radius` (mean over all samples), `certify/radius_correct` (the same with 0 where
+    the prediction is wrong) and `certify/accuracy@R` (share of the samples that are predicted
+    rightly with a radius of more than R, and for R = 0 all those predicted rightly). Of samples
+    without labels it logs the first only.
+
+    Args:
+        classifier: what is certified.
+        bound: which Lipschitz bound, see `certify.Certifier`.
+        radii: the radii R.
+        records: where the certificates go.
+        about: the checkpoint and what else the certificates depend on, but for the samples; without
+            it, those of a former sitting are not taken up.
+    """
+
+    needs_labels = False
+
+    def __init__(
+        self,
+        classifier: TaskModule,
+        *,
+        bound: Bound,
+        radii: list[float],
+        records: Records,
+        about: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(classifier)
+        self.bound = bound
+        self.radii = radii
+        self.records = records
+        self.about = about
+        self._done: frozenset[int] = frozenset()
+        self._certifier: Certifier | None = None
+
+    @property
+    def stage(self) -> Literal["certify", "certify_paper"]:
+        """What the outcome is filed under: a formula that is no theorem never as `certify`."""
+        return "certify" if self.bound == "sound" else "certify_paper"
+
+    def on_test_start(self) -> None:
+        """Measure the weights once, and find what a former sitting has certified."""
+        require_classification(self.classifier.task.name, "certify")
+        corpus, about = self.trainer.datamodule, None  # type: ignore[attr-defined] # set by a connector
+        if self.about is not None and isinstance(corpus, TextDataModule):
+            about = {**self.about, "samples": fingerprint(corpus.examples("test"))}
+        self._done = self.records.begin(self.trainer, about=about)
+        self._certifier = Certifier(self.classifier, self.bound)
+        if self._certifier.network is None:
+            msg = (
+                f"got {type(self.classifier).__name__}, whose network is no LipschitzClassifier, "
+                "expected one, or a class with a sentence in no_certificate"
+            )
+            raise ValueError(msg)
+
+    def test_step(self, batch: Batch, batch_idx: int) -> None:
+        """Certify one batch."""
+        assert self._certifier is not None  # on_test_start made it
+        # Only as a whole: a sample is certified in the company it would have had without a break.
+        if not self._done.issuperset(batch.sample_ids.tolist()):
+            self.records.add(certificate_records(self._certifier(batch), batch))
+
+    def on_test_epoch_end(self) -> None:
+        """Bring the certificates together, write and average them."""
+        # Every process has all records, so there is nothing left to average over processes.
+        means = summary(self.records.merge(), self.radii)
+        named = {f"{self.stage}/{name}": value for name, value in means.items()}
+        self.log_dict(named, rank_zero_only=False, sync_dist=False)
+        self._certifier = None
+
+
+def certificate_records(certificates: Certificates, batch: Batch) -> list[Record]:
+    """One JSON-able record per sample; its label is null where it has none."""
+    columns = zip(
+        batch.sample_ids.tolist(),
+        [None] * len(batch) if batch.labels is None else batch.labels.tolist(),
+        certificates.prediction.tolist(),
+        certificates.margin.tolist(),
+        certificates.lipschitz.tolist(),
+        certificates.radius.tolist(),
+        strict=True,
+    )
+    return [
+        {
+            "sample_id": sample_id,
+            "label": label,
+            "prediction": prediction,
+            "margin": margin,
+            # JSON has no infinity: null where there is no finite bound.
+            "lipschitz": lipschitz if math.isfinite(lipschitz) else None,
+            "radius": radius,
+            "bound": certificates.bound,
+        }
+        for sample_id, label, prediction, margin, lipschitz, radius in columns
+    ]
+
+
+def check_radii(radii: list[float]) -> None:
+    """Raise ValueError unless there are radii, each a finite number of at least 0."""
+    if not radii or not all(0 <= radius < math.inf for radius in radii):
+        msg = (
+            f"got radii={radii}, expected one or more finite numbers of at least 0, for example "
+            "--radii '[0, 0.5, 1]'"
+        )
+        raise ValueError(msg)
+
+
+def summary(records: list[Record], radii: list[float]) -> dict[str, float]:
+    """Mean radii and certified accuracies, by the last part of their metrics' names.
+
+    Without labels there is the mean radius only.
+    """
+    if not records:
+        msg = "got no samples to certify, expected at least one"
+        raise ValueError(msg)
+    count = len(records)
+    radius = [float(record["radius"]) for record in records]
+    means = {"radius": sum(radius) / count}
+    if any(record["label"] is None for record in records):
+        return means
+    right = [record["prediction"] == record["label"] for record in records]
+    certain = list(zip(radius, right, strict=True))
+    means["radius_correct"] = sum(r for r, hit in certain if hit) / count
+    for limit in radii:
+        above = sum(hit and (r > limit or limit == 0) for r, hit in certain)
+        # In as many digits as tell it from all other numbers.
+        means[f"accuracy@{str(float(limit)).removesuffix('.0')}"] = above / count
+    return means
+
+
+def words_of(batch: Batch) -> Tensor:
+    """`[B, N]` bool: the tokens that carry the tags of words; all where nobody has said which."""
+    return batch.mask if batch.labels is None else batch.labels != IGNORED
+
+
+class PredictionWriter(pl.Callback):
+    """Records what a predict run returns, one line per sample.
+
+    Args:
+        records: where they go.
+    """
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+
+    def on_predict_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Begin."""
+        self.records.begin(trainer)
+
+    @override
+    def on_predict_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        """Record the predictions of one batch."""
+        names = pl_module.class_names if isinstance(pl_module, TaskModule) else None
+        sample_ids = torch.as_tensor(outputs["sample_ids"]).tolist()
+        predictions, logits = outputs["prediction"], outputs["logits"].double()
+        if isinstance(pl_module, TaskModule) and pl_module.task.name == "tagging":
+            words = words_of(batch)
+            predictions = [row[where] for row, where in zip(predictions, words, strict=True)]
+            logits = [row[where] for row, where in zip(logits, words, strict=True)]
+        for sample_id, answer, row in zip(sample_ids, predictions, logits, strict=True):
+            record: Record = {"sample_id": sample_id, "prediction": answer.tolist()}
+            if names:
+                listed = [names[i] for i in answer.view(-1).tolist()]
+                record["class"] = listed if answer.dim() else listed[0]
+            self.records.add([record | {"logits": row.tolist()}])
+
+    def on_predict_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Bring the predictions together."""
+        self.records.merge()
+
+
+class AttackWriter(pl.Callback):
+    """Records what PGD makes of each sample of a test run, one line per sample.
+
+    Args:
+        records: where they go.
+    """
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+
+    def on_test_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Begin."""
+        self.records.begin(trainer)
+
+    @override
+    def on_test_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        """Record the attacks on one batch."""
+        columns = ("sample_ids", "labels", "prediction", "pgd_prediction", "survived")
+        names = ("sample_id", "label", *columns[2:])
+        rows = zip(*(outputs[column].tolist() for column in columns), strict=True)
+        self.records.add(dict(zip(names, row, strict=True)) for row in rows)
+
+    def on_test_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Bring the records together; before the means, whose collectives do not wait as long."""
+        self.records.merge()

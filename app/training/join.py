@@ -1,0 +1,112 @@
+"""Where a corpus and a module meet."""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+
+import pytorch_lightning as pl
+
+from app.training.stand_in import StandIn, WholeSplit
+from datamodules import Corpus, Example, RunningText, TextDataModule
+from lit_modules import AdversarialTraining, TaskModule, TextModule, unused_settings
+from lit_modules.adversaries import TextSample
+from text import Choices, TaskName, Text, Words
+
+log = logging.getLogger(__name__)
+
+
+class JoinCorpus(pl.Callback):
+    """Gives the module its tokenizer and classes, and the corpus the module's tokenizer.
+
+    Lightning calls this after the corpus is set up and before the module makes its weights. A
+    module that comes from a checkpoint has its tokenizer and classes already; the corpus has to fit
+    them.
+    """
+
+    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        """Join the two."""
+        module = pl_module.classifier if isinstance(pl_module, StandIn) else pl_module
+        corpus = trainer.datamodule  # type: ignore[attr-defined] # set by a connector
+        corpus = corpus.source if isinstance(corpus, WholeSplit) else corpus
+        if isinstance(module, TextModule) and isinstance(corpus, Corpus):
+            join(module, corpus)
+        if stage == "fit" and isinstance(module, TextModule):
+            for sentence in unused_settings(module):
+                log.warning("%s", sentence)
+
+
+def join(module: TextModule, corpus: Corpus) -> None:
+    """Attach a module to a corpus that is set up.
+
+    Raises:
+        ValueError: the module has been trained for other classes; or classifies where the corpus
+            has no labels, or does not where it has; or takes shorter sequences than there are.
+    """
+    if isinstance(module, TaskModule) and not isinstance(corpus, TextDataModule):
+        msg = (
+            f"got {type(module).__name__} on {type(corpus).__name__}, which has no labels, "
+            "expected a corpus with labels, or --model MaskedLM"
+        )
+        raise ValueError(msg)
+    if isinstance(corpus, TextDataModule) and not isinstance(module, TaskModule):
+        msg = (
+            f"got {type(module).__name__} on {type(corpus).__name__}, whose texts are apart and "
+            "have labels, expected running text: --data RunningText --data.files PATTERNS"
+        )
+        raise ValueError(msg)
+    tokenizer = module.tokenizer or module.build_tokenizer(corpus.train_texts())
+    if isinstance(module, TaskModule) and isinstance(corpus, TextDataModule):
+        module.attach(
+            tokenizer,
+            list(corpus.class_names),
+            pairs=corpus.pairs,
+            task=corpus.task,
+            synonyms=corpus.synonyms,
+        )
+        if isinstance(module, AdversarialTraining):
+            module.attach_samples(partial(training_samples, corpus), corpus.text_columns)
+    else:
+        module.attach_tokenizer(tokenizer)
+    if isinstance(corpus, RunningText) and corpus.length > tokenizer.max_length:
+        msg = (
+            f"got sequences of {corpus.length} tokens (--data.length) for a model of at most "
+            f"{tokenizer.max_length} (--model.max_length), expected no more than that"
+        )
+        raise ValueError(msg)
+    corpus.tokenizer = module.tokenizer
+
+
+def training_samples(corpus: TextDataModule) -> Mapping[int, TextSample]:
+    """The labelled training texts of a corpus that is set up, by their ids."""
+    return {
+        sample_id: TextSample(text, label)
+        for sample_id, text, label in labelled_texts(corpus.examples("train"))
+    }
+
+
+def labelled_texts(examples: Iterable[Example]) -> Iterator[tuple[int, Text, int]]:
+    """Sample, text and class of what has a class: texts and pairs."""
+    for one in examples:
+        if isinstance(one.label, int) and not isinstance(one.text, Words | Choices):
+            yield one.sample_id, one.text, one.label
+
+
+def require_classifier(model: pl.LightningModule, what: str) -> None:
+    """Raise ValueError for a model that classifies nothing."""
+    if not isinstance(model, TaskModule):
+        msg = (
+            f"got {what} for {type(model).__name__}, which classifies nothing, expected a "
+            "classifier: train one on its folder, for example --model UniBERT --model.backbone "
+            "runs/NAME/backbone"
+        )
+        raise ValueError(msg)
+
+
+def require_classification(task: TaskName, command: str) -> None:
+    """Raise ValueError unless the task of a model is to give classes to texts or pairs."""
+    if task != "classification":
+        msg = (
+            f"got a model for {task}, expected one that gives a class to a text "
+            f"or a pair: that is all that `{command}` is about"
+        )
+        raise ValueError(msg)

@@ -1,0 +1,115 @@
+"""What surrounds everything that a trainer does: its checkpoint, and the other processes."""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytorch_lightning as pl
+from pytorch_lightning.plugins.environments import SLURMEnvironment  # type: ignore[attr-defined] # no __all__
+
+from app.processes.distributed import gather_parts
+from app.processes.watch import watched
+from lit_modules import (
+    TextModule,
+    check_fits,
+    check_method,
+    check_would_fit,
+    read_checkpoint,
+)
+
+
+@contextmanager
+def session(
+    trainer: pl.Trainer, model: pl.LightningModule | None, ckpt_path: str | Path | None
+) -> Iterator[str | None]:
+    """What every command of the trainer does inside of.
+
+    Yields:
+        The checkpoint, as Lightning takes it.
+
+    Raises:
+        CheckpointError: the checkpoint is missing, damaged, or of another model.
+        LostRankError: another process of the run is gone.
+    """
+    environment = getattr(trainer.strategy, "cluster_environment", None)
+    if isinstance(environment, SLURMEnvironment):
+        # Lightning would save from inside a signal handler, in the middle of a step, to a file that
+        # is not `last.ckpt`. Ours saves after the batch; the batch script asks for a new start.
+        environment.auto_requeue = False
+    if trainer.world_size > 1 and not any(isinstance(c, SameStart) for c in _callbacks(trainer)):
+        _callbacks(trainer).insert(0, SameStart())
+    with watched(trainer), _restored(model, ckpt_path) as path:
+        yield path
+
+
+def _callbacks(trainer: pl.Trainer) -> list[pl.Callback]:
+    callbacks: list[pl.Callback] = trainer.callbacks  # type: ignore[attr-defined] # set by a connector
+    return callbacks
+
+
+@contextmanager
+def _restored(
+    model: pl.LightningModule | None, ckpt_path: str | Path | None
+) -> Iterator[str | None]:
+    """Read a checkpoint before Lightning does, which would stumble over a wrong one.
+
+    The model gets the vocabulary and the classes from it, which it needs to make its weights.
+    """
+    if ckpt_path is None or not isinstance(model, TextModule):
+        yield None if ckpt_path is None else str(ckpt_path)
+        return
+    checkpoint = read_checkpoint(ckpt_path)
+    check_method(checkpoint, model, ckpt_path)
+    model.restore_text(checkpoint)
+    # After a fit it has its weights, and a trainer, of which there can be no copy to try.
+    check = check_would_fit if next(model.parameters(), None) is None else check_fits
+    check(checkpoint, model, ckpt_path)
+    try:
+        yield str(ckpt_path)
+    except RuntimeError as error:
+        if "loading state_dict" in str(error):
+            check_fits(checkpoint, model, ckpt_path)
+        raise
+
+
+class SameStart(pl.Callback):
+    """Stops a run whose processes do not begin with the same checkpoint.
+
+    That happens where machines share no disk: one goes on with a run that another has never heard
+    of. Each would go its own way, or wait for the other for ever.
+    """
+
+    def _check(self, trainer: pl.Trainer) -> None:
+        found = gather_parts(trainer, digest(trainer.ckpt_path) if trainer.ckpt_path else "")
+        rank = next((rank for rank, one in enumerate(found) if one != found[0]), None)
+        if rank is not None:
+            msg = (
+                f"rank 0 begins with checkpoint {found[0][:12] or '(none)'}, rank {rank} with "
+                f"{found[rank][:12] or '(none)'}, expected the same: let all machines see one "
+                "--runs_dir, or copy the run to each (docs/runbook.md)"
+            )
+            raise ValueError(msg)
+
+    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Compare."""
+        self._check(trainer)
+
+    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Compare, where it is not part of a fit."""
+        if trainer.validating:
+            self._check(trainer)
+
+    def on_test_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Compare."""
+        self._check(trainer)
+
+    def on_predict_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Compare."""
+        self._check(trainer)
+
+
+def digest(path: str | Path) -> str:
+    """SHA-256 of a file."""
+    with Path(path).open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,477 @@
+"""The trainer: Lightning's, with attacks in its tests, certificates, and a run directory."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytorch_lightning as pl
+from torch import Tensor
+from typing_extensions import override
+
+from app.attack.attack_settings import AttackSettings
+from app.attack.attack_split import attack
+from app.runs.recorder import Recorder, numbers
+from app.runs.results import Stage
+from app.runs.run_directory import RunDirectory
+from app.runs.sample_records import Records
+from app.runs.version import line
+from app.training.checkpoint_callbacks import LastCheckpoint
+from app.training.evaluation import AttackWriter, CertifyEvaluator, PredictionWriter, check_radii
+from app.training.join import require_classification, require_classifier
+from app.training.session import digest, session
+from attacks import PGD, Outcome
+from datamodules import TextDataModule
+from layers.attention.bounds import Bound
+from lit_modules import TaskModule, TextModule
+
+log = logging.getLogger(__name__)
+
+_LIMITS: dict[Stage, str] = {
+    "validate": "limit_val_batches",
+    "test": "limit_test_batches",
+    "certify": "limit_test_batches",
+    "certify_paper": "limit_test_batches",
+    "predict": "limit_predict_batches",
+}
+RADII = (0.0, 0.25, 0.5, 1.0, 2.0)
+T = TypeVar("T")
+
+
+class RobustTrainer(pl.Trainer):
+    """Fits, tests under attack, certifies, and keeps the outcome in a run directory.
+
+    Attributes:
+        recorder: keeps the run directory; set by the command line, None for a trainer in Python.
+        stages: what `train` still has to do.
+        report: what `attack` has to say at the end.
+    """
+
+    # Set by Lightning, which does not declare them.
+    callbacks: list[pl.Callback]
+    fast_dev_run: bool | int
+
+    recorder: Recorder | None = None
+    stages: Sequence[Stage] = ("fit", "test", "certify")
+    report: str | None = None
+
+    @override
+    def fit(
+        self,
+        model: pl.LightningModule,
+        train_dataloaders: Any = None,
+        val_dataloaders: Any = None,
+        datamodule: pl.LightningDataModule | None = None,
+        ckpt_path: str | Path | None = None,
+        weights_only: bool | None = None,
+    ) -> None:
+        """Train a model, or go on with the training of a run.
+
+        Args:
+            model: the model.
+            train_dataloaders: see Lightning.
+            val_dataloaders: see Lightning.
+            datamodule: the corpus.
+            ckpt_path: begin from the state in this checkpoint: weights, optimiser, position. A run
+                that was interrupted goes on from its `last.ckpt` without being told.
+            weights_only: see Lightning; checkpoints with code in them are never loaded.
+        """
+        started = time.monotonic()
+        # With max_steps, Lightning takes every checkpoint for one from the middle of an epoch, and
+        # a run that goes on from the end of one would be told that the next is over, too.
+        self.fit_loop._iteration_based_training = lambda: False  # type: ignore[method-assign] # meant
+        with session(self, model, ckpt_path) as path:
+            super().fit(
+                model,
+                train_dataloaders=train_dataloaders,
+                val_dataloaders=val_dataloaders,
+                datamodule=datamodule,
+                ckpt_path=path,
+                weights_only=True if path else weights_only,
+            )
+        seconds = time.monotonic() - started
+        metrics = {}
+        for callback in self.checkpoint_callbacks:
+            if isinstance(callback, LastCheckpoint):
+                seconds = callback.seconds
+            score: Tensor | None = getattr(callback, "best_model_score", None)
+            monitor: str | None = getattr(callback, "monitor", None)
+            if score is not None and monitor is not None:
+                metrics[monitor] = float(score)
+        self._finish("fit", model, metrics, seconds)
+
+    @override
+    def validate(
+        self,
+        model: pl.LightningModule | None = None,
+        dataloaders: Any = None,
+        ckpt_path: str | Path | None = None,
+        verbose: bool = False,
+        datamodule: pl.LightningDataModule | None = None,
+        weights_only: bool | None = None,
+    ) -> Any:
+        """Measure a checkpoint on the validation split.
+
+        Args:
+            model: the model.
+            dataloaders: see Lightning.
+            ckpt_path: checkpoint to measure; `best.ckpt` of `--run` if not given.
+            verbose: see Lightning.
+            datamodule: the corpus.
+            weights_only: see Lightning; checkpoints with code in them are never loaded.
+        """
+        self._measure(ckpt_path)
+        return self._evaluate(
+            "validate",
+            "val/",
+            model,
+            ckpt_path,
+            lambda path: super(RobustTrainer, self).validate(
+                model, dataloaders, path, verbose, datamodule, True if path else weights_only
+            ),
+        )
+
+    @override
+    def test(
+        self,
+        model: pl.LightningModule | None = None,
+        dataloaders: Any = None,
+        ckpt_path: str | Path | None = None,
+        verbose: bool = False,
+        datamodule: pl.LightningDataModule | None = None,
+        weights_only: bool | None = None,
+        *,
+        pgd_epsilon: float = 1.0,
+        pgd_steps: int = 20,
+        pgd_step_size: float | None = None,
+        pgd_restarts: int = 1,
+    ) -> Any:
+        """Measure a checkpoint on the test split, as it is and under l2-PGD.
+
+        Args:
+            model: the model.
+            dataloaders: see Lightning.
+            ckpt_path: checkpoint to measure; `best.ckpt` of `--run` if not given.
+            verbose: see Lightning.
+            datamodule: the corpus.
+            weights_only: see Lightning; checkpoints with code in them are never loaded.
+            pgd_epsilon: radius of the l2 ball around each embedded text in which the attack looks
+                for a misclassified point; 0 for no attack.
+            pgd_steps: gradient steps of the attack.
+            pgd_step_size: length of a step; 2.5 pgd_epsilon / pgd_steps if not given.
+            pgd_restarts: how often the attack is begun, first at the text and then at random
+                points.
+        """
+        attack: PGD | None = _pgd(pgd_epsilon, pgd_steps, pgd_step_size, pgd_restarts)
+        # A perturbation of a text changes its class; the other tasks have none.
+        if pgd_epsilon == 0 or _task(datamodule) != "classification":
+            attack = None
+        if isinstance(model, TaskModule):
+            model.test_attack = attack
+        attacked = isinstance(model, TaskModule) and attack is not None
+        self._measure(ckpt_path)
+        with self._recording(AttackWriter, "pgd.jsonl", wanted=attacked):
+            outcome = self._evaluate(
+                "test",
+                "test/",
+                model,
+                ckpt_path,
+                lambda path: super(RobustTrainer, self).test(
+                    model, dataloaders, path, verbose, datamodule, True if path else weights_only
+                ),
+                settings={"test/pgd_epsilon": pgd_epsilon} if attacked else {},
+                about={"pgd": asdict(attack) if attacked and attack is not None else None},
+            )
+        if not attacked and self._files is not None and self.is_global_zero:
+            # Of an attack whose figure stands here no longer.
+            self._files.set_aside("pgd", only="pgd.jsonl")
+        return outcome
+
+    def certify(
+        self,
+        model: TaskModule,
+        datamodule: pl.LightningDataModule | None = None,
+        ckpt_path: str | Path | None = None,
+        *,
+        bound: Bound = "sound",
+        radii: list[float] = list(RADII),  # noqa: B006 (LightningCLI shows it; it is only read)
+    ) -> Any:
+        """Certify a checkpoint on the test split: the radius of one prediction around each text.
+
+        The texts may be without labels. Of a method without certificate, the reason is kept.
+
+        Args:
+            model: the model.
+            datamodule: the corpus.
+            ckpt_path: checkpoint to certify; `best.ckpt` of `--run` if not given.
+            bound: formula of the Lipschitz constant: a proven one, or `paper`, as printed in the
+                papers, for reproduction only; its numbers are kept apart, as `certify_paper/...`.
+            radii: the R of the metrics `certify/accuracy@R`, the share of the texts that are
+                classified rightly with a radius of more than R.
+        """
+        check_radii(radii)
+        require_classifier(model, "certify")
+        self._measure(ckpt_path)
+        files, about = self._files, None
+        # A part of the split is another part for another batch size: that is not taken up again.
+        if ckpt_path and Path(ckpt_path).is_file() and self.limit_test_batches == 1.0:
+            settings = {"bound": bound, "precision": self.precision, "program": line()}
+            about = {"checkpoint": digest(ckpt_path), **settings}
+        path = files.certificates(bound) if files else None
+        with closing(Records(path, stamp=self._stamp)) as records:
+            evaluator = CertifyEvaluator(
+                model, bound=bound, radii=radii, records=records, about=about
+            )
+
+            def evaluate(found: str | None) -> Any:
+                require_classification(model.task.name, "certify")
+                # Known only now: AdversarialTraining may have its classifier from the checkpoint.
+                if model.no_certificate is not None:
+                    log.info("nothing is certified: %s", model.no_certificate)
+                    self.datamodule = datamodule
+                    return []
+                self._require_full_precision()
+                return super(RobustTrainer, self).test(
+                    evaluator, None, found, False, datamodule, True if found else None
+                )
+
+            return self._evaluate(
+                evaluator.stage,
+                f"{evaluator.stage}/",
+                model,
+                ckpt_path,
+                evaluate,
+                about={"bound": bound, "radii": radii},
+            )
+
+    def attack(
+        self,
+        model: TaskModule,
+        datamodule: pl.LightningDataModule | None = None,
+        ckpt_path: str | Path | None = None,
+        *,
+        settings: AttackSettings | None = None,
+    ) -> dict[str, Outcome]:
+        """Attack a checkpoint with changed texts: TextFooler and others (docs/attacks.md).
+
+        Args:
+            model: the model.
+            datamodule: the corpus.
+            ckpt_path: checkpoint to attack; `best.ckpt` of `--run` if not given.
+            settings: which attacks, on what, and at what cost.
+        """
+        require_classifier(model, "attack")
+        self._measure(ckpt_path)
+        settings = settings or AttackSettings()
+        found = attack(self, model, datamodule, ckpt_path, settings, recorder=self.recorder)
+        self.report = found.report
+        return found.outcomes
+
+    @override
+    def predict(
+        self,
+        model: pl.LightningModule | None = None,
+        dataloaders: Any = None,
+        datamodule: pl.LightningDataModule | None = None,
+        return_predictions: bool | None = None,
+        ckpt_path: str | Path | None = None,
+        weights_only: bool | None = None,
+    ) -> Any:
+        """Predict the class of each text of the test split.
+
+        With a run directory, the predictions are written to its `predictions.jsonl`.
+
+        Args:
+            model: the model.
+            dataloaders: see Lightning.
+            datamodule: the corpus.
+            return_predictions: see Lightning.
+            ckpt_path: checkpoint to predict with; `best.ckpt` of `--run` if not given.
+            weights_only: see Lightning; checkpoints with code in them are never loaded.
+        """
+        if isinstance(model, TextModule):
+            require_classifier(model, "predict")
+        if self._files is not None:
+            return_predictions = False
+        self._measure(ckpt_path)
+        with self._recording(PredictionWriter, "predictions.jsonl"):
+            return self._evaluate(
+                "predict",
+                "predict/",
+                model,
+                ckpt_path,
+                lambda path: super(RobustTrainer, self).predict(
+                    model,
+                    dataloaders,
+                    datamodule,
+                    return_predictions,
+                    path,
+                    True if path else weights_only,
+                ),
+            )
+
+    def train(
+        self,
+        model: TextModule,
+        datamodule: pl.LightningDataModule | None = None,
+        ckpt_path: str | Path | None = None,
+        *,
+        pgd_epsilon: float = 1.0,
+        pgd_steps: int = 20,
+        pgd_step_size: float | None = None,
+        pgd_restarts: int = 1,
+        radii: list[float] = list(RADII),  # noqa: B006 (LightningCLI shows it; it is only read)
+    ) -> None:
+        """Fit a model, then test and certify its best checkpoint (an encoder: fit and test).
+
+        Stages that a run has been through already are left out.
+
+        Args:
+            model: the model.
+            datamodule: the corpus.
+            ckpt_path: begin from the state in this checkpoint: weights, optimiser, position. A run
+                that was interrupted goes on from its `last.ckpt` without being told.
+            pgd_epsilon: radius of the l2 ball around each embedded text in which the attack looks
+                for a misclassified point; 0 for no attack.
+            pgd_steps: gradient steps of the attack.
+            pgd_step_size: length of a step; 2.5 pgd_epsilon / pgd_steps if not given.
+            pgd_restarts: how often the attack is begun, first at the text and then at random
+                points.
+            radii: the R of the metrics `certify/accuracy@R`, the share of the texts that are
+                classified rightly with a radius of more than R.
+        """
+        check_radii(radii)
+        certified = isinstance(model, TaskModule) and _task(datamodule) == "classification"
+        stages = tuple(s for s in self.stages if s != "certify" or certified)
+        if self.limit_test_batches == 0:
+            stages = tuple(s for s in stages if s == "fit")
+        # What would stop a later stage is found before the first one, which may take days.
+        if "certify" in stages and isinstance(model, TaskModule) and model.no_certificate is None:
+            self._require_full_precision()
+        if "test" in stages:
+            _pgd(pgd_epsilon, pgd_steps, pgd_step_size, pgd_restarts)
+        if isinstance(datamodule, TextDataModule):
+            datamodule.read_ahead = "test" in stages or "certify" in stages
+        if "fit" in stages:
+            self.fit(model, datamodule=datamodule, ckpt_path=ckpt_path)
+        best = self._best()
+        if "test" in stages:
+            self.test(
+                model,
+                datamodule=datamodule,
+                ckpt_path=best,
+                pgd_epsilon=pgd_epsilon,
+                pgd_steps=pgd_steps,
+                pgd_step_size=pgd_step_size,
+                pgd_restarts=pgd_restarts,
+            )
+        if "certify" in stages and isinstance(model, TaskModule):
+            self.certify(model, datamodule, best, radii=radii)
+
+    @property
+    def _files(self) -> RunDirectory | None:
+        """Where the outcome of an evaluation is kept, if it is."""
+        return None if self.recorder is None or self.fast_dev_run else self.recorder.files
+
+    @property
+    def _stamp(self) -> dict[str, str]:
+        """What a line of an outcome says of the weights."""
+        weights = None if self.recorder is None else self.recorder.weights
+        return {} if weights is None else {"checkpoint": weights.stamp}
+
+    def _measure(self, checkpoint: str | Path | None) -> None:
+        """Begin an evaluation of a checkpoint.
+
+        Raises:
+            CheckpointError: it is missing or damaged.
+        """
+        if self.recorder is not None and not self.fast_dev_run:
+            self.recorder.measure(checkpoint)
+
+    @contextmanager
+    def _recording(
+        self, writer: Callable[[Records], pl.Callback], name: str, *, wanted: bool = True
+    ) -> Iterator[None]:
+        """Let a callback write a file of the run inside the block, if there is a run."""
+        if self._files is None or not wanted:
+            yield
+            return
+        with closing(Records(self._files.path / name, stamp=self._stamp)) as records:
+            callback = writer(records)
+            self.callbacks.insert(0, callback)
+            try:
+                yield
+            finally:
+                self.callbacks.remove(callback)
+
+    def _best(self) -> Path | None:
+        """The checkpoint that is tested after a fit; None for the weights as they are."""
+        if self.recorder is None or self.fast_dev_run:
+            return None
+        # Without validation there is no best, and without checkpoints there is none at all.
+        chosen = self.recorder.run.chosen
+        return chosen if chosen.is_file() else None
+
+    def _evaluate(
+        self,
+        stage: Stage,
+        prefix: str,
+        model: pl.LightningModule | None,
+        ckpt_path: str | Path | None,
+        evaluate: Callable[[str | None], T],
+        *,
+        settings: dict[str, float] | None = None,
+        about: dict[str, Any] | None = None,
+    ) -> T:
+        started = time.monotonic()
+        limit = getattr(self, _LIMITS[stage])
+        if limit == 0:
+            msg = f"got --trainer.{_LIMITS[stage]} 0, expected it to be left out"
+            raise ValueError(msg)
+        with session(self, model, ckpt_path) as path:
+            outcome = evaluate(path)
+        metrics = numbers(self.callback_metrics, prefix) | (settings or {})
+        # Of batches, Lightning takes 1 for one and 1.0 for all.
+        part = {} if isinstance(limit, float) and limit == 1 else {_LIMITS[stage]: limit}
+        whole = {**(about or {}), "precision": str(self.precision), **part}
+        self._finish(stage, model, metrics, time.monotonic() - started, whole)
+        return outcome
+
+    def _finish(
+        self,
+        stage: Stage,
+        model: pl.LightningModule | None,
+        metrics: dict[str, float],
+        seconds: float,
+        about: dict[str, Any] | None = None,
+    ) -> None:
+        if self.recorder is not None and model is not None and not self.fast_dev_run:
+            self.recorder.finish(
+                self, model, stage=stage, metrics=metrics, seconds=seconds, about=about
+            )
+
+    def _require_full_precision(self) -> None:
+        if self.precision not in ("32-true", "64-true"):
+            msg = (
+                f"got --trainer.precision {self.precision}, expected 32-true or 64-true: rounding "
+                "in reduced precision is larger than a certificate allows; `fit` and `test` with "
+                "it, then `certify --run NAME` without"
+            )
+            raise ValueError(msg)
+
+
+def _task(datamodule: object) -> str:
+    """What a corpus asks of its texts."""
+    return datamodule.task if isinstance(datamodule, TextDataModule) else "classification"
+
+
+def _pgd(epsilon: float, steps: int, step_size: float | None, restarts: int) -> PGD:
+    """Build the attack of a test; an error names the setting of the command line."""
+    try:
+        return PGD(epsilon=epsilon, steps=steps, step_size=step_size, restarts=restarts)
+    except ValueError as error:
+        msg = str(error).replace("got ", "got --pgd_", 1)
+        raise ValueError(msg) from error

@@ -1,0 +1,1 @@
+"""Attacks in the embedding space: PGD and FGSM."""

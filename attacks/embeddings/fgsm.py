@@ -1,0 +1,73 @@
+"""The fast gradient sign method in the embedding space (Goodfellow et al., 2015)."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attacks.embeddings.pgd import Classify, Loss, Norm, objective, radii, steepest
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FGSM:
+    """One step of the whole radius along the gradient; the object only keeps settings.
+
+    What a linear model has to fear most in its ball; on anything else PGD is stronger. In the L2
+    ball the step is along the gradient itself (Miyato et al., 2017), in the Linf ball along its
+    signs. The ball is one per sample, over all its real tokens together; padding never moves.
+
+    Attributes:
+        epsilon: radius of the ball, in units of the embedding space.
+        norm: `linf`: the method as published; `l2`: the norm of the certificates.
+        loss: `margin`: largest other logit minus the label's, which never saturates;
+            `cross_entropy`: as published.
+    """
+
+    epsilon: float = 1.0
+    norm: Norm = "linf"
+    loss: Loss = "margin"
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if not 0 <= self.epsilon < math.inf:
+            msg = f"got epsilon={self.epsilon}, expected a finite number of at least 0"
+            raise ValueError(msg)
+
+    def __call__(
+        self,
+        classify: Classify,
+        x: Tensor,
+        mask: Tensor,
+        labels: Tensor,
+        *,
+        epsilon: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Take the step from each sample.
+
+        Runs wherever it is called from, `inference_mode` included; parameter gradients are left
+        alone. Success is judged by a forward pass at the point returned.
+
+        Args:
+            classify: the model from embedded tokens on; best in evaluation mode.
+            x: `[B, N, d]` embedded tokens.
+            mask: `[B, N]` bool, True at real tokens.
+            labels: `[B]` the classes to leave.
+            epsilon: `[B]` radius per sample, in place of the setting.
+
+        Returns:
+            The perturbed tokens `[B, N, d]` and `[B]` bool, True where the prediction there is not
+            the label.
+        """
+        with torch.inference_mode(False), torch.enable_grad():
+            # Tensors made under inference mode cannot be saved for backward; clones can.
+            x, mask, labels = x.detach().clone(), mask.clone(), labels.clone()
+            radius = radii(x, self.epsilon, epsilon)
+            start = x.clone().requires_grad_()
+            value = objective(classify(start, mask), labels, self.loss)
+            (gradient,) = torch.autograd.grad(value.sum(), start)
+            with torch.no_grad():
+                step = steepest(gradient * mask.unsqueeze(-1), self.norm)
+                points = x + radius[:, None, None] * step
+                found = classify(points, mask).argmax(dim=-1) != labels
+        return points, found

@@ -1,0 +1,1 @@
+"""Resources of text attacks: word vectors, WordNet, taggers and models."""

@@ -1,0 +1,256 @@
+"""Word vectors, WordNet, taggers and models: found and loaded when they are first needed.
+
+Nothing is ever downloaded from here; `python -m app resources` does that. Stop words come with the
+program.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attacks.resources.neighbours import ListedNeighbours, Neighbours, VectorNeighbours
+from attacks.resources.stop_words import LISTS as STOP_WORDS
+from attacks.resources.stop_words import StopWordList
+from attacks.resources.tagger import Tagger
+from attacks.resources.vectors import WordVectors, cache_folder
+from attacks.resources.wordnet import WordNet
+
+if TYPE_CHECKING:
+    import torch
+
+COUNTER_FITTED = ("counter-fitted-vectors.txt", "counter-fitted-vectors.txt.gz")
+COUNTER_FITTED_ZIP = "counter-fitted-vectors.txt.zip"
+LISTS = ("euc_top8_d0.7.json", "counterfitted_neighbors.json")
+"""Ready lists of neighbours among the counter-fitted vectors; the first has more words."""
+SENTENCE_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
+MASKED_LM = "bert-base-uncased"
+
+
+class ResourceError(FileNotFoundError):
+    """Something that an attack needs is not there."""
+
+
+class Resources:
+    """What attacks need besides a victim.
+
+    Looked for in this order: the folder, the folder `python -m app resources` fills by default, the
+    folders of `NLTK_DATA`, nltk's own, and for models the installed packages and the hub's local
+    cache. In each of them, nltk's data may lie in a folder `nltk`, vectors in `counterfit` or
+    `glove`.
+
+    Args:
+        folder: where to look first; nowhere else than above if None.
+        vectors: word vectors (text) or lists of neighbours (JSON) to use instead of those found.
+        sentence_encoder: folder or hub name of another one than the default.
+        masked_lm: the same of the masked language model.
+        device: where these two compute; the GPU if there is one.
+
+    Raises:
+        ResourceError: the folder is not there.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path | None = None,
+        *,
+        vectors: str | Path | None = None,
+        sentence_encoder: str | Path = SENTENCE_ENCODER,
+        masked_lm: str | Path = MASKED_LM,
+        device: "torch.device | str | None" = None,
+    ) -> None:
+        self.folder = None if folder is None else Path(folder)
+        self.given = None if vectors is None else Path(vectors)
+        for path in (self.folder, self.given):
+            if path is not None and not path.exists():
+                msg = f"got {path}, which is not there, expected the path of resources"
+                raise ResourceError(msg)
+        self._names = {"sentence-encoder": str(sentence_encoder), "masked-lm": str(masked_lm)}
+        self._models: dict[str, Any] = {}
+        self._device = device
+
+    # What there is
+
+    def neighbours(self) -> Neighbours:
+        """The words nearest to each word.
+
+        From counter-fitted vectors; without them from ready lists of their neighbours; without
+        those from GloVe vectors, which also have antonyms near each other.
+
+        Raises:
+            ResourceError: there are none.
+        """
+        return self._neighbours
+
+    def vectors(self) -> WordVectors | None:
+        """The vectors that `neighbours` come from; None if they come from ready lists.
+
+        Similarities in another space than that of the neighbours would mean nothing.
+
+        Raises:
+            ResourceError: there are no neighbours.
+        """
+        return self._neighbours.vectors
+
+    def wordnet(self) -> WordNet:
+        """WordNet 3.0.
+
+        Raises:
+            ResourceError: it is nowhere.
+        """
+        return self._wordnet
+
+    def tagger(self) -> Tagger:
+        """The part-of-speech tagger.
+
+        Raises:
+            ResourceError: it is nowhere.
+        """
+        return self._tagger
+
+    def stop_words(self, name: StopWordList = "english") -> frozenset[str]:
+        """A list of stop words, the same wherever nltk's data lie; see `stop_words`.
+
+        Raises:
+            ValueError: there is none of this name.
+        """
+        if name not in STOP_WORDS:
+            msg = f"got stop words {name!r}, expected one of {', '.join(STOP_WORDS)}"
+            raise ValueError(msg)
+        return STOP_WORDS[name]
+
+    def sentence_encoder(self) -> Any:
+        """A sentence encoder (`attacks.resources.sentence_encoders.SentenceEncoder`).
+
+        Raises:
+            ResourceError: it is nowhere.
+        """
+        from attacks.resources.sentence_encoders import SentenceEncoder
+
+        return self._model("sentence-encoder", partial(SentenceEncoder, device=self._device))
+
+    def masked_lm(self) -> tuple[Any, Any]:
+        """A masked language model of `transformers`, and its tokenizer.
+
+        Raises:
+            ResourceError: it is nowhere.
+            ValueError: it has no masked-language-model head.
+        """
+        from attacks.resources.language_model import load_masked_lm
+
+        load = partial(load_masked_lm, device=self._device)
+        model: tuple[Any, Any] = self._model("masked-lm", load)
+        return model
+
+    # Loaded once
+
+    @cached_property
+    def _neighbours(self) -> Neighbours:
+        if self.given is not None:
+            return _neighbours_of(self.given)
+        places = [*self._vector_places()]
+        for wanted in (_counter_fitted, _lists, _glove):
+            for place in places:
+                if (found := wanted(place)) is not None:
+                    return _neighbours_of(found)
+        raise _missing(places, what="neighbours of words", command="neighbours")
+
+    @cached_property
+    def _wordnet(self) -> WordNet:
+        return WordNet(self._nltk("corpora/wordnet", "wordnet"))
+
+    @cached_property
+    def _tagger(self) -> Tagger:
+        return Tagger.read(self._nltk("taggers/averaged_perceptron_tagger_eng", "tagger"))
+
+    # Where to look
+
+    def _own(self) -> list[Path]:
+        default = cache_folder() / "resources"
+        return [default] if self.folder is None else [self.folder, default]
+
+    def _vector_places(self) -> Iterable[Path]:
+        for place in self._own():
+            yield from (place, place / "counterfit", place / "glove")
+
+    def _nltk(self, name: str, command: str) -> Path:
+        """A folder or zip archive of nltk's data."""
+        places = [path for place in self._own() for path in (place, place / "nltk")]
+        places += [*map(Path, filter(None, os.environ.get("NLTK_DATA", "").split(os.pathsep)))]
+        places += [Path.home() / "nltk_data"]
+        places += [Path(sys.prefix) / part for part in ("nltk_data", "share/nltk_data")]
+        places += [
+            Path(root) / "nltk_data"
+            for root in ("/usr/share", "/usr/local/share", "/usr/lib", "/usr/local/lib")
+        ]
+        for place in places:
+            for path in (place / name, place / f"{name}.zip"):
+                if path.exists():
+                    return path
+        raise _missing(places, what=f"{name}.zip", command=command)
+
+    def _model(self, folder: str, load: Callable[[str | Path], Any]) -> Any:
+        """A model, loaded once; a local folder before whatever the loader makes of its name."""
+        if folder not in self._models:
+            self._models[folder] = self._load(folder, self._names[folder], load)
+        return self._models[folder]
+
+    def _load(self, folder: str, name: str, load: Callable[[str | Path], Any]) -> Any:
+        if Path(name).is_dir():
+            return load(name)
+        for place in self._own():
+            for path in (place / name.rpartition("/")[2], place / folder):
+                if path.is_dir():
+                    return load(path)
+        try:
+            return load(name)
+        except OSError as error:
+            reason = " ".join(str(error).split())[:200]
+            what = f"{folder} {name}"
+            raise _missing(self._own(), what=what, command=folder, reason=reason) from error
+
+
+def _missing(
+    places: Iterable[Path], *, what: str, command: str, reason: str | None = None
+) -> ResourceError:
+    """The error of something that is nowhere."""
+    looked = ", ".join(str(place) for place in places)
+    also = f"; {reason}" if reason else ""
+    return ResourceError(
+        f"got no {what} in {looked}{also}; `python -m app resources {command}` gets it, or say in "
+        "which folder it is (--attack.resources)"
+    )
+
+
+def _first(place: Path, names: Iterable[str]) -> Path | None:
+    return next((place / name for name in names if (place / name).is_file()), None)
+
+
+def _counter_fitted(place: Path) -> Path | None:
+    return _first(place, (*COUNTER_FITTED, COUNTER_FITTED_ZIP))
+
+
+def _lists(place: Path) -> Path | None:
+    return _first(place, (name + end for name in LISTS for end in ("", ".gz")))
+
+
+def _glove(place: Path) -> Path | None:
+    """The largest file of GloVe vectors."""
+    if not place.is_dir():
+        return None
+    found = [
+        path
+        for path in place.iterdir()
+        if path.name.startswith("glove.") and path.name.endswith((".txt", ".txt.gz", ".txt.zip"))
+    ]
+    return max(found, key=lambda path: (path.stat().st_size, path.name), default=None)
+
+
+def _neighbours_of(path: Path) -> Neighbours:
+    """The neighbours that a file gives."""
+    if path.name.endswith((".json", ".json.gz", ".json.zip")):
+        return ListedNeighbours.read(path)
+    cache = cache_folder()
+    return VectorNeighbours(WordVectors.read(path, cache=cache), cache=cache)

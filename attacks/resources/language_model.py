@@ -1,0 +1,300 @@
+"""A masked language model: which words it expects in the place of a mask."""
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from attacks.document import count_words, word_spans
+from attacks.resources.loading import quiet
+from attacks.victims.batches import Batches
+from attacks.victims.digests import digest
+from layers.positions import longest_text
+
+Query = tuple[str, int]
+"""A text with the mask in it, and where the mask begins."""
+
+
+def load_masked_lm(
+    name_or_path: str | Path, *, device: torch.device | str | None = None
+) -> tuple[Any, Any]:
+    """A masked language model and its tokenizer, from a folder or the hub's local cache.
+
+    Never downloads anything.
+
+    Args:
+        name_or_path: a folder, or a hub name.
+        device: where it computes; the GPU if there is one.
+
+    Raises:
+        FileNotFoundError: there is no such model.
+        ValueError: its weights have no masked-language-model head, as those of sentence encoders,
+            or its tokenizer has no mask.
+    """
+    from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+    try:
+        with quiet():  # what is missing is said below, in one line
+            tokenizer = AutoTokenizer.from_pretrained(name_or_path, local_files_only=True)
+            model, report = AutoModelForMaskedLM.from_pretrained(
+                name_or_path, local_files_only=True, dtype=torch.float32, output_loading_info=True
+            )
+    except (OSError, ValueError) as error:
+        msg = (
+            f"got {str(name_or_path)!r}, from which no masked language model could be loaded "
+            f"({str(error).strip().splitlines()[0]}); expected a folder with config.json, weights "
+            "and tokenizer, or a model in the hub's local cache"
+        )
+        raise FileNotFoundError(msg) from error
+    missing = sorted(name for name in report["missing_keys"] if name.endswith("weight"))
+    if missing:
+        msg = (
+            f"got {str(name_or_path)!r}, whose weights have no masked-language-model head "
+            f"({missing[0]} is missing), expected a masked language model such as "
+            "bert-base-uncased: a head of random numbers proposes random words"
+        )
+        raise ValueError(msg)
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    return model.to(device), tokenizer
+
+
+class _Masked(NamedTuple):
+    """A text with a mask, as token ids.
+
+    Attributes:
+        ids: of it.
+        place: where among them the mask is.
+        spaced: whether white space, or nothing, stands in front of the mask.
+    """
+
+    ids: list[int]
+    place: int
+    spaced: bool
+
+
+class MaskedLM:
+    """Answers masked texts with words, each text once: repeated ones are answered from memory.
+
+    Args:
+        model: of `transformers`, with a masked-language-model head; used in evaluation mode.
+        tokenizer: its fast tokenizer.
+        k: words of an answer.
+        minimum_confidence: probability below which a word is no answer.
+        whole_words: answer with whole words only, not with pieces such as "##ing".
+        middle: of a long text show what is around the mask; else its beginning, and a mask behind
+            that is answered with nothing.
+        max_length: tokens that the model is shown; all it takes if None.
+        batch_size: texts per forward pass at first; halved when memory runs out. If not given 256,
+            on a CPU 32.
+        remembered: texts whose answers are kept, the latest used ones.
+
+    Attributes:
+        mask: what stands in the place of the word.
+        computed: texts that went through the model so far.
+
+    Raises:
+        ValueError: settings that allow no answer, or a tokenizer without mask.
+        TypeError: a slow tokenizer.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        k: int,
+        *,
+        minimum_confidence: float = 0.0,
+        whole_words: bool = True,
+        middle: bool = True,
+        max_length: int | None = None,
+        batch_size: int | None = None,
+        remembered: int = 1 << 14,
+    ) -> None:
+        if k < 1 or not 0 <= minimum_confidence < 1:
+            msg = f"got {k=}, {minimum_confidence=}, expected k >= 1 and a probability below 1"
+            raise ValueError(msg)
+        if not getattr(tokenizer, "is_fast", False):
+            msg = f"got {type(tokenizer).__name__}, expected a fast tokenizer"
+            raise TypeError(msg)
+        if tokenizer.mask_token is None:
+            msg = (
+                f"got a {type(tokenizer).__name__} without mask token, expected the tokenizer of a "
+                "masked language model"
+            )
+            raise ValueError(msg)
+        self.model = model.eval()
+        self.k, self.minimum_confidence, self.middle = k, minimum_confidence, middle
+        self.mask: str = tokenizer.mask_token
+        self._mask_id: int = tokenizer.mask_token_id
+        self._pad_id: int = tokenizer.pad_token_id or 0
+        # A copy: padding and truncation are settings that others of its users change.
+        self._backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+        self._backend.no_padding()
+        self._backend.no_truncation()
+        limits = [max_length, tokenizer.model_max_length, longest_text(model), 512]
+        self.max_length = min(limit for limit in limits if limit)
+        if self.max_length < 8:
+            msg = f"got max_length={self.max_length}, expected at least 8 tokens"
+            raise ValueError(msg)
+        self._words, spaced, glued = _vocabulary(
+            tokenizer, model.config.vocab_size, whole=whole_words
+        )
+        self._usable = torch.stack([glued, spaced]).to(model.device)
+        if batch_size is None:
+            batch_size = 32 if model.device.type == "cpu" else 256
+        self._batches = Batches(batch_size)
+        self._remembered = remembered
+        self._known: OrderedDict[Query, list[str]] = OrderedDict()
+        self.computed = 0
+
+    def about(self) -> dict[str, Any]:
+        """See `attacks.fingerprint`."""
+        return {
+            "k": self.k,
+            "minimum_confidence": self.minimum_confidence,
+            "words": digest([*self._words, str(self._usable.tolist())]),
+            "middle": self.middle,
+            "max_length": self.max_length,
+            "model": self.model,
+        }
+
+    def fill(self, masked: Sequence[Query]) -> dict[Query, list[str]]:
+        """The likeliest words of each masked text, the likeliest first."""
+        answers = {}
+        for one in dict.fromkeys(masked):
+            if one in self._known:
+                self._known.move_to_end(one)
+                answers[one] = self._known[one]
+        new = [one for one in dict.fromkeys(masked) if one not in answers]
+        if new:
+            encodings = self._backend.encode_batch([text for text, _ in new])
+            coded = [self._around(one, *query) for one, query in zip(encodings, new, strict=True)]
+            seen = [code for code in coded if code is not None]
+            rows: list[list[int]] = []
+            if seen:
+                rows = self._batches.run(self._forward, seen, lambda one: len(one.ids)).tolist()
+                self.computed += len(seen)
+            found = iter(rows)
+            for one, code in zip(new, coded, strict=True):
+                ids = [] if code is None else next(found)
+                answers[one] = self._known[one] = [self._words[i] for i in ids if i >= 0]
+            while len(self._known) > self._remembered:
+                self._known.popitem(last=False)
+        return answers
+
+    def _around(self, coded: Any, text: str, start: int) -> _Masked | None:
+        """Token ids around the mask; None where it is cut off."""
+        end = start + len(self.mask)
+        # The template's tokens ([CLS], [SEP]) belong to no text; RoBERTa's mask to the space, too.
+        own = [i for i, number in enumerate(coded.sequence_ids) if number is not None]
+        place = next(
+            i
+            for i, (token, (first, last)) in enumerate(zip(coded.ids, coded.offsets, strict=True))
+            if token == self._mask_id and first < end and last > start
+        )
+        head, tail = own[0], len(coded.ids) - own[-1] - 1
+        room = self.max_length - head - tail
+        begin = 0
+        if len(own) > room and self.middle:
+            begin = max(min(place - head - room // 2, len(own) - room), 0)
+        inner = coded.ids[head + begin : min(head + begin + room, head + len(own))]
+        place -= begin
+        if place >= head + len(inner):
+            return None
+        ids = [*coded.ids[:head], *inner, *coded.ids[len(coded.ids) - tail :]]
+        return _Masked(ids, place, start == 0 or text[start - 1].isspace())
+
+    @torch.no_grad()
+    def _forward(self, chunk: Sequence[_Masked]) -> Tensor:
+        """`[B, k]` ids of the likeliest words; -1 where there are fewer."""
+        length = max(len(one.ids) for one in chunk)
+        rows = [[*one.ids, *[self._pad_id] * (length - len(one.ids))] for one in chunk]
+        ids = torch.tensor(rows, device=self.model.device)
+        counts = torch.tensor([len(one.ids) for one in chunk], device=ids.device)
+        mask = torch.arange(length, device=ids.device) < counts.unsqueeze(1)
+        places = torch.tensor([one.place for one in chunk], device=ids.device)
+        row = torch.arange(len(chunk), device=ids.device)
+        with _only(self.model, row, places):
+            logits = self.model(input_ids=ids, attention_mask=mask.long()).logits
+        logits = (logits[:, 0] if logits.shape[1] == 1 else logits[row, places]).float()
+        usable = self._usable[torch.tensor([int(one.spaced) for one in chunk], device=ids.device)]
+        found = logits.masked_fill(~usable, -torch.inf).topk(min(self.k, logits.shape[1]), dim=1)
+        confidence = found.values - logits.logsumexp(dim=1, keepdim=True)
+        enough = found.values.isfinite() & (confidence.exp() >= self.minimum_confidence)
+        return torch.where(enough, found.indices, -1)
+
+
+@contextmanager
+def _only(model: Any, rows: Tensor, places: Tensor) -> Iterator[None]:
+    """Let the last layer see one token of each text: its width is the vocabulary."""
+
+    def pick(_module: Any, inputs: tuple[Tensor, ...]) -> Any:
+        hidden = inputs[0]
+        return (hidden[rows, places].unsqueeze(1),) if hidden.ndim == 3 else None
+
+    head = model.get_output_embeddings()
+    handle = head.register_forward_pre_hook(pick) if head is not None else None
+    try:
+        yield
+    finally:
+        if handle is not None:
+            handle.remove()
+
+
+def _vocabulary(tokenizer: Any, size: int, *, whole: bool) -> tuple[list[str], Tensor, Tensor]:
+    """What each token id is as a word, and which may be proposed.
+
+    Returns:
+        The `size` words, and `[size]` bool twice: after white space, and glued to what is before,
+        where byte-level vocabularies have tokens of their own.
+    """
+    state = json.loads(tokenizer.backend_tokenizer.to_str())
+    layers = json.dumps([state["pre_tokenizer"], state["decoder"]])
+    tokens: list[str] = tokenizer.convert_ids_to_tokens(range(min(len(tokenizer), size)))
+    special = set(tokenizer.all_special_ids)
+    if state["model"]["type"] == "WordPiece":
+        prefix = state["model"]["continuing_subword_prefix"]
+        begins = [not token.startswith(prefix) for token in tokens]
+        words = [token.removeprefix(prefix) for token in tokens]
+        marked = False
+    elif "ByteLevel" in layers:
+        begins = [token.startswith("\u0120") for token in tokens]
+        words = [tokenizer.convert_tokens_to_string([token]).strip() for token in tokens]
+        marked = True
+    elif "Metaspace" in layers:
+        begins = [token.startswith("\u2581") for token in tokens]
+        words = [token.replace("\u2581", " ").strip() for token in tokens]
+        marked = True
+    else:
+        begins, words, marked = [True] * len(tokens), tokens, False
+    fit = [
+        i not in special and (_whole(word) if whole else count_words(word) == 1)
+        for i, word in enumerate(words)
+    ]
+    known = {word for word, begin in zip(words, begins, strict=True) if begin}
+    spaced = [ok and (begin or not whole) for ok, begin in zip(fit, begins, strict=True)]
+    glued = spaced
+    if whole and marked:
+        # Without the mark of a space only what is a word with it too: the rest are pieces.
+        glued = [
+            ok and not begin and word in known
+            for ok, begin, word in zip(fit, begins, words, strict=True)
+        ]
+    short = [False] * (size - len(tokens))
+    return (
+        [*words, *[""] * len(short)],
+        torch.tensor([*spaced, *short]),
+        torch.tensor([*glued, *short]),
+    )
+
+
+def _whole(word: str) -> bool:
+    """Whether a token is nothing but a word with a letter in it."""
+    return word_spans(word) == [(0, len(word))] and any(map(str.isalpha, word))

@@ -1,0 +1,102 @@
+"""The words nearest to a word.
+
+They come from vectors (`VectorNeighbours`: all of them, with similarities) or from ready lists
+(`ListedNeighbours`: as many as were written down, without).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from attacks.resources.archive import BrokenFile, lines_of
+from attacks.resources.vectors import Ints, WordVectors
+from attacks.victims.digests import content_digest
+
+
+class Neighbours(Protocol):
+    """Words that may stand in the place of a word.
+
+    Attributes:
+        vectors: where similarities come from; None if there are none.
+    """
+
+    vectors: WordVectors | None
+
+    def of(self, word: str, k: int) -> Sequence[str]:
+        """At most k neighbours of a lower-case word, the nearest first; none if it is unknown."""
+
+
+class VectorNeighbours:
+    """The nearest words by cosine.
+
+    Args:
+        vectors: of all words.
+        limit: how many neighbours are found at once; asking for more finds them anew.
+        cache: folder that keeps them.
+    """
+
+    def __init__(self, vectors: WordVectors, *, limit: int = 50, cache: Path | None = None) -> None:
+        self.vectors: WordVectors | None = vectors
+        self._vectors = vectors
+        self._limit = limit
+        self._cache = cache
+        self._nearest: Ints | None = None
+
+    def of(self, word: str, k: int) -> Sequence[str]:
+        """See `Neighbours`."""
+        place = self._vectors.index.get(word)
+        if place is None:
+            return ()
+        if self._nearest is None or k > self._limit:
+            self._limit = max(k, self._limit)
+            self._nearest = self._vectors.nearest(self._limit, cache=self._cache)
+        words = self._vectors.words
+        return [words[i] for i in self._nearest[place, :k].tolist()]
+
+
+class ListedNeighbours:
+    """Lists that somebody else has made: a JSON object from each word to its neighbours.
+
+    Args:
+        lists: nearest first.
+        name: where they come from, for messages.
+    """
+
+    vectors: WordVectors | None = None
+
+    def __init__(self, lists: Mapping[str, Sequence[str]], *, name: str) -> None:
+        self._lists = lists
+        self.name = name
+        self.longest = max((len(one) for one in lists.values()), default=0)
+
+    @classmethod
+    def read(cls, path: str | Path) -> "ListedNeighbours":
+        """The lists in a `.json` file, or one compressed as `.json.gz`.
+
+        Raises:
+            BrokenFile: it is no such object.
+        """
+        path = Path(path)
+        with lines_of(path) as stream:
+            try:
+                lists = json.load(stream)
+            except ValueError as error:
+                msg = f"{path}: got no JSON ({error}), expected an object of lists of words"
+                raise BrokenFile(msg) from error
+        fits = isinstance(lists, dict) and all(
+            isinstance(words, list) and all(isinstance(word, str) for word in words)
+            for words in lists.values()
+        )
+        if not fits:
+            msg = f"{path}: got other JSON than expected, an object of lists of words"
+            raise BrokenFile(msg)
+        return cls(lists, name=path.name)
+
+    def about(self) -> dict[str, Any]:
+        """See `attacks.fingerprint`."""
+        return {"lists": content_digest(self._lists)}
+
+    def of(self, word: str, k: int) -> Sequence[str]:
+        """See `Neighbours`."""
+        return self._lists.get(word, ())[:k]

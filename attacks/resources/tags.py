@@ -1,0 +1,80 @@
+"""Parts of speech, and what a perceptron looks at to tell them apart; see `tagger`."""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+START = ("-START-", "-START2-")
+"""Words before the first; and the two tags before its own, the nearest one first."""
+END = ("-END-", "-END2-")
+"""Words behind the last."""
+
+# Petrov, Das, McDonald (2012), for the tags of the Penn Treebank; all others are X.
+_UNIVERSAL = {
+    "ADJ": "JJ JJR JJS",
+    "ADP": "IN",
+    "ADV": "RB RBR RBS WRB",
+    "CONJ": "CC",
+    "DET": "DT EX PDT WDT",
+    "NOUN": "NN NNP NNPS NNS NP",
+    "NUM": "CD",
+    "PRON": "PRP PRP$ WP WP$",
+    "PRT": "POS PRT RP TO",
+    "VERB": "MD VB VBD VBG VBN VBP VBZ VP",
+    ".": "! # $ '' ( ) , -LRB- -RRB- . : ? ``",
+}
+UNIVERSAL = {fine: coarse for coarse, tags in _UNIVERSAL.items() for fine in tags.split()}
+
+
+class Place(NamedTuple):
+    """A word in a text, and the words around it.
+
+    Attributes:
+        before: the two words before it, normalised, in their order.
+        word: as it stands there.
+        after: the two words behind it, normalised.
+    """
+
+    before: tuple[str, str]
+    word: str
+    after: tuple[str, str]
+
+
+@lru_cache(maxsize=1 << 16)
+def normalise(word: str) -> str:
+    """What a word is in features of its surroundings."""
+    if "-" in word and word[0] != "-":
+        return "!HYPHEN"
+    if word.isdigit() and len(word) == 4:
+        return "!YEAR"
+    if word and word[0].isdigit():
+        return "!DIGITS"
+    return word.lower()
+
+
+def features(tags: tuple[str, str], place: Place) -> list[str]:
+    """The features of a word, in the order of the original.
+
+    Args:
+        tags: of the two words before it, in their order.
+        place: the word, and those around it.
+    """
+    far, near = tags
+    word, own = place.word, normalise(place.word)
+    second_before, before = place.before
+    behind, second_behind = place.after
+    return [
+        "bias",
+        f"i suffix {word[-3:]}",
+        f"i pref1 {word[:1]}",
+        f"i-1 tag {near}",
+        f"i-2 tag {far}",
+        f"i tag+i-2 tag {near} {far}",
+        f"i word {own}",
+        f"i-1 tag+i word {near} {own}",
+        f"i-1 word {before}",
+        f"i-1 suffix {before[-3:]}",
+        f"i-2 word {second_before}",
+        f"i+1 word {behind}",
+        f"i+1 suffix {behind[-3:]}",
+        f"i+2 word {second_behind}",
+    ]

@@ -1,0 +1,143 @@
+"""WordNet's synonyms, read straight from its database files.
+
+The files (`index.*`, `data.*`, `*.exc`; the manual page wndb(5WN) describes them) are those that
+nltk distributes as `wordnet.zip`. Its reader takes seconds to start and an index of languages that
+nobody asked for; what attacks need of it is this page, and a test holds the two against each other
+over the whole vocabulary.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from attacks.resources.archive import BrokenFile, member
+from attacks.victims.digests import content_digest, digest
+
+PARTS = ("noun", "verb", "adj", "adv")
+
+# How endings are taken off to find the base form, morphy(7WN); what replaces them comes second.
+DETACHMENT = {
+    "noun": (
+        ("s", ""),
+        ("ses", "s"),
+        ("ves", "f"),
+        ("xes", "x"),
+        ("zes", "z"),
+        ("ches", "ch"),
+        ("shes", "sh"),
+        ("men", "man"),
+        ("ies", "y"),
+    ),
+    "verb": (
+        ("s", ""),
+        ("ies", "y"),
+        ("es", "e"),
+        ("es", ""),
+        ("ed", "e"),
+        ("ed", ""),
+        ("ing", "e"),
+        ("ing", ""),
+    ),
+    "adj": (("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
+    "adv": (),
+}
+
+_MARKER = re.compile(r"\((?:a|p|ip)\)$")
+"""Where an adjective may stand; follows its name in the data files."""
+
+
+class WordNet:
+    """Words that share a sense with a word.
+
+    Args:
+        place: folder `wordnet`, or `wordnet.zip`.
+
+    Raises:
+        BrokenFile: it is not WordNet's database.
+    """
+
+    def __init__(self, place: str | Path) -> None:
+        self.place = Path(place)
+        self._index: dict[str, dict[bytes, bytes]] = {}
+        self._data: dict[str, bytes] = {}
+        self._exceptions: dict[str, dict[str, list[str]]] = {}
+        for part in PARTS:
+            self._index[part] = {
+                line[: line.index(b" ")]: line
+                for line in member(self.place, f"index.{part}").split(b"\n")
+                if line and not line.startswith(b" ")
+            }
+            self._data[part] = member(self.place, f"data.{part}")
+            exceptions = (
+                line.split()
+                for line in member(self.place, f"{part}.exc").decode("utf-8", "replace").split("\n")
+            )
+            self._exceptions[part] = {form[0]: form[1:] for form in exceptions if form}
+        if not self._index["noun"]:
+            msg = f"{self.place}: got no nouns in it, expected WordNet's database files"
+            raise BrokenFile(msg)
+        self._synsets: dict[tuple[str, int], tuple[str, ...]] = {}
+        self._synonyms: dict[str, tuple[str, ...]] = {}
+
+    def about(self) -> dict[str, str]:
+        """See `attacks.fingerprint`."""
+        lines = (line for part in PARTS for line in self._index[part].values())
+        exceptions = content_digest(self._exceptions)
+        return {"digest": digest([*self._data.values(), *lines, exceptions])}
+
+    def synonyms(self, word: str) -> tuple[str, ...]:
+        """The names in all senses of a word, of any part of speech, other than the word itself.
+
+        Phrases are left out. Looked up are the word as it is and its base forms; the case does not
+        matter, but names are given as WordNet writes them ("Hollywood").
+
+        Args:
+            word: one word.
+        """
+        found = self._synonyms.get(word)
+        if found is None:
+            lemma = word.lower()
+            names: dict[str, None] = {}
+            for part in PARTS:
+                for offset in self._offsets(lemma, part):
+                    names.update(dict.fromkeys(self._names(part, offset)))
+            found = tuple(name for name in names if name != word and "_" not in name)
+            self._synonyms[word] = found
+        return found
+
+    def forms(self, lemma: str, part: str) -> list[str]:
+        """The forms of a word that WordNet knows: the word itself, then its base forms."""
+        base = self._exceptions[part].get(lemma)
+        if base is None:
+            base = [
+                lemma.removesuffix(old) + new
+                for old, new in DETACHMENT[part]
+                if lemma.endswith(old)
+            ]
+        index = self._index[part]
+        return [form for form in dict.fromkeys((lemma, *base)) if form.encode() in index]
+
+    def _offsets(self, lemma: str, part: str) -> Iterator[int]:
+        """Where the senses of a word stand in the data file."""
+        for form in self.forms(lemma, part):
+            fields = self._index[part][form.encode()].split()
+            yield from (int(offset) for offset in fields[-int(fields[2]) :])
+
+    def _names(self, part: str, offset: int) -> tuple[str, ...]:
+        """The words of one sense."""
+        key = (part, offset)
+        names = self._synsets.get(key)
+        if names is None:
+            data = self._data[part]
+            fields = data[offset : data.find(b"|", offset)].decode("utf-8", "replace").split(" ")
+            try:
+                count = int(fields[3], 16)
+                names = tuple(
+                    _MARKER.sub("", name) if name.endswith(")") else name
+                    for name in fields[4 : 4 + 2 * count : 2]
+                )
+            except (IndexError, ValueError) as error:
+                msg = f"{self.place}: got no sense at {offset} of data.{part}; get it again"
+                raise BrokenFile(msg) from error
+            self._synsets[key] = names
+        return names

@@ -1,0 +1,113 @@
+"""Words that a masked language model expects in a word's place (BAE-R; A2T-MLM).
+
+Source: Garg and Ramakrishnan, "BAE: BERT-based Adversarial Examples for Text Classification", 2020.
+Only replacement (R) is done, as everywhere that BAE is compared with; the model sees the text
+around the word, not the word.
+"""
+
+from collections.abc import Sequence
+from string import ascii_letters
+from typing import Any
+
+from attacks.composition import Compat, Job
+from attacks.document import Candidate
+from attacks.resources.language_model import MaskedLM, Query
+from attacks.resources.passages import Passage, Passages
+from attacks.transformations.case import in_case_of
+
+
+class MaskedLMSwap:
+    """Replaces a word by those a masked language model finds likeliest in its place.
+
+    Of a pair the model sees the text with the word only: it would copy words of the other.
+
+    Args:
+        model: of `transformers`, with a masked-language-model head (from
+            `attacks.resources.language_model.load_masked_lm`); used in evaluation mode.
+        tokenizer: its fast tokenizer.
+        k: words proposed.
+        minimum_confidence: probability below which a word is not proposed.
+        whole_words: propose whole words only. The reference also takes word pieces, without the
+            marks that say so: "##ing" becomes "ing", which is no word.
+        restore_case: write words like the one they replace; the vocabularies of most models are in
+            lower case.
+        max_length: tokens that the model is shown, those around the mask; all it takes if None.
+        batch_size: texts per forward pass at first; halved when memory runs out. If not given 256,
+            on a CPU 32.
+        compat: `textattack`: word pieces, case as it comes, both texts of a pair in one, and of a
+            long text only the beginning.
+
+    Raises:
+        ValueError: settings that propose nothing, or a tokenizer without mask.
+        TypeError: a slow tokenizer.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        k: int = 50,
+        *,
+        minimum_confidence: float = 0.0,
+        whole_words: bool = True,
+        restore_case: bool = True,
+        max_length: int | None = None,
+        batch_size: int | None = None,
+        compat: Compat = "none",
+    ) -> None:
+        self.reference = compat == "textattack"
+        self.restore_case = restore_case and not self.reference
+        self.model = MaskedLM(
+            model,
+            tokenizer,
+            k,
+            minimum_confidence=minimum_confidence,
+            whole_words=whole_words and not self.reference,
+            middle=not self.reference,
+            max_length=max_length,
+            batch_size=batch_size,
+        )
+
+    def propose(self, jobs: Sequence[Job]) -> list[list[Candidate]]:
+        """See `Transformation`."""
+        passages = Passages(joined=self.reference)
+        masked: list[list[tuple[int, Query]]] = []
+        for job in jobs:
+            document = job.current
+            found = [(i, passages.of(document, document.column_of(i))) for i in job.indices]
+            masked.append([(i, self._masked(passage, i)) for i, passage in found])
+        words = self.model.fill([query for row in masked for _, query in row])
+        return [
+            [
+                candidate
+                for index, query in row
+                for candidate in job.current.replace_by(
+                    index, self._fitting(words[query], job.current.words[index])
+                )
+            ]
+            for job, row in zip(jobs, masked, strict=True)
+        ]
+
+    def _masked(self, passage: Passage, index: int) -> Query:
+        """A passage with the mask in a word's place, and where the mask begins.
+
+        No more words than the model could take tokens are kept on each side.
+        """
+        place, reach = passage.place(index), self.model.max_length
+        start, end = passage.spans[place]
+        begin, stop = 0, len(passage.text)
+        if place > reach and not self.reference:
+            begin = passage.spans[place - reach][0]
+        if place + reach < len(passage.spans):
+            stop = passage.spans[place + reach][1]
+        text = passage.text[begin:start] + self.model.mask + passage.text[end:stop]
+        return text, start - begin
+
+    def _fitting(self, words: Sequence[str], old: str) -> list[str]:
+        """What of the model's words may replace a word."""
+        if self.reference:
+            # Numbers have taken places among the k by now, as they have there.
+            return [one for one in words if one != old and not set(ascii_letters).isdisjoint(one)]
+        if self.restore_case:
+            words = list(dict.fromkeys(in_case_of(word, old) for word in words))
+        return [word for word in words if word != old]

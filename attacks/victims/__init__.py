@@ -1,0 +1,1 @@
+"""Victims of text attacks, and how they are queried."""

@@ -1,0 +1,397 @@
+"""What is attacked: a module of ours, a Hugging Face model, or any function of texts."""
+
+import logging
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attacks.composition import Compat
+from attacks.document import Document
+from attacks.goals import Floats, logarithms
+from attacks.victims.saliency import in_mode, module_weights, transformer_weights
+from layers.positions import longest_text
+from text import Text, cuts_unsaid, length_batches
+
+log = logging.getLogger(__name__)
+Answer = TypeVar("Answer")
+
+
+class VictimError(ValueError):
+    """The victim raised an error, or answered with something that is no logits."""
+
+
+class Victim(Protocol):
+    """Answers texts with logits.
+
+    Attributes:
+        name: as it is called in results.
+    """
+
+    name: str
+
+    def logits(self, texts: Sequence[Text]) -> Floats:
+        """`[n, C]` float64 logits of n >= 1 texts, in their order."""
+
+
+@runtime_checkable
+class PredictsTexts(Protocol):
+    """What our modules have."""
+
+    def predict_texts(self, texts: list[Text], *, batch_size: int) -> Tensor:
+        """Logits `[n, C]` in evaluation mode."""
+
+
+class _Batched:
+    """Halves the batch when memory runs out, and goes on.
+
+    Args:
+        name: as it is called in results.
+        batch_size: texts per forward pass at first.
+    """
+
+    def __init__(self, name: str, batch_size: int) -> None:
+        if batch_size < 1:
+            msg = f"got {batch_size=}, expected at least 1"
+            raise ValueError(msg)
+        self.name = name
+        self.batch_size = batch_size
+
+    @property
+    def _backwards(self) -> int:
+        """Texts per backward pass, which keeps the activations of all layers."""
+        return max(1, self.batch_size // 4)
+
+    def logits(self, texts: Sequence[Text]) -> Floats:
+        """See `Victim`."""
+        return self._fitting(lambda: checked(self._answer(texts), texts, self.name))
+
+    def _fitting(self, ask: Callable[[], Answer]) -> Answer:
+        """Ask, with smaller and smaller batches until one fits into memory."""
+        while True:
+            try:
+                return ask()
+            except torch.cuda.OutOfMemoryError:
+                if self.batch_size == 1:
+                    raise
+            torch.cuda.empty_cache()
+            self.batch_size //= 2
+            log.warning("out of memory: %d texts per batch from here on", self.batch_size)
+
+    def _finite(self, weights: list[list[float]]) -> list[list[float]]:
+        for row in weights:
+            if any(math.isnan(weight) for weight in row):
+                msg = f"victim {self.name}: got gradients that are no numbers, expected numbers"
+                raise VictimError(msg)
+        return weights
+
+    def _answer(self, texts: Sequence[Text]) -> Any:
+        del texts
+        msg = f"got {type(self).__name__} without _answer(), expected every victim to define it"
+        raise TypeError(msg)
+
+
+def checked(answer: Any, texts: Sequence[Text], name: str) -> Floats:
+    """An answer as float64 logits.
+
+    Raises:
+        VictimError: wrong shape, or a number that is not finite: margins would be no numbers, and
+            the attack no attack.
+    """
+    if isinstance(answer, Tensor):
+        answer = answer.detach().cpu().to(torch.float64).numpy()
+    try:
+        logits: Floats = np.asarray(answer, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        msg = f"victim {name}: got {type(answer).__name__}, expected numbers [texts, classes]"
+        raise VictimError(msg) from error
+    if logits.ndim != 2 or logits.shape[0] != len(texts) or logits.shape[1] < 2:
+        msg = (
+            f"victim {name}: got an answer of shape {list(logits.shape)} to {len(texts)} text(s), "
+            f"expected [{len(texts)}, classes] with at least two classes: a regression has none; "
+            "for one logit z answer [0, z], for one probability p [1 - p, p]"
+        )
+        raise VictimError(msg)
+    bad = ~np.isfinite(logits).all(axis=1)
+    if bad.any():
+        first = repr(texts[int(bad.argmax())])
+        what = "NaN" if np.isnan(logits).any() else "infinity"
+        what = "-infinity" if (logits[bad] < np.inf).all() and what == "infinity" else what
+        msg = (
+            f"victim {name}: got {what} for {int(bad.sum())} of {len(texts)} text(s), expected "
+            f"finite numbers (a class that cannot be has -1e4); the first is {first[:200]}"
+        )
+        raise VictimError(msg)
+    return logits
+
+
+class ModuleVictim(_Batched):
+    """A module of ours: anything with `predict_texts`.
+
+    Args:
+        module: in any mode; it predicts in evaluation mode.
+        batch_size: texts per forward pass; texts of like length go together.
+        name: as it is called in results; its class if not given.
+    """
+
+    def __init__(
+        self, module: PredictsTexts, *, batch_size: int = 256, name: str | None = None
+    ) -> None:
+        super().__init__(name or type(module).__name__, batch_size)
+        self.module = module
+
+    def _answer(self, texts: Sequence[Text]) -> Tensor:
+        with cuts_unsaid():
+            return self.module.predict_texts(list(texts), batch_size=self.batch_size)
+
+    def about(self) -> dict[str, Any]:
+        """See `attacks.fingerprint`."""
+        module = self.module if isinstance(self.module, torch.nn.Module) else None
+        return {"name": self.name, "module": module}
+
+    def word_weights(
+        self, documents: Sequence[Document], *, compat: Compat = "none"
+    ) -> list[list[float]]:
+        """See `attacks.engine.WhiteBox`; by the gradient at the output of `embed`.
+
+        Raises:
+            TypeError: the module does not embed and classify.
+            VictimError: a gradient that is no number.
+        """
+        module: Any = self.module
+        if not all(hasattr(module, name) for name in ("embed", "classify", "require_text")):
+            msg = (
+                f"got victim {self.name}, expected a module with embed(batch), classify(x, mask) "
+                "and require_text(): its gradients are asked for"
+            )
+            raise TypeError(msg)
+        training = compat == "textattack"
+        weights = self._fitting(
+            lambda: module_weights(module, documents, batch_size=self._backwards, training=training)
+        )
+        return self._finite(weights)
+
+
+class HuggingFaceVictim(_Batched):
+    """A sequence classifier of `transformers` with its tokenizer.
+
+    Args:
+        model: in any mode; it predicts in evaluation mode.
+        tokenizer: the one it was trained with.
+        batch_size: texts per forward pass; texts of like length go together, padded to the longest.
+        max_length: longest text in tokens; what the tokenizer and the model take if not given.
+        name: as it is called in results; its class if not given.
+
+    Raises:
+        ValueError: model and tokenizer do not pad with the same token.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        batch_size: int = 256,
+        max_length: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(name or type(model).__name__, batch_size)
+        self.model, self.tokenizer = model, tokenizer
+        pads = tokenizer.pad_token_id, getattr(model.config, "pad_token_id", None)
+        if pads[0] is None or pads[0] != pads[1]:
+            msg = (
+                f"got a tokenizer with pad_token_id={pads[0]} and a model with {pads[1]}, expected "
+                "one token: set tokenizer.pad_token (to tokenizer.eos_token, if it has none) and "
+                "model.config.pad_token_id = tokenizer.pad_token_id"
+            )
+            raise ValueError(msg)
+        limits = [max_length, tokenizer.model_max_length, longest_text(model)]
+        self.max_length = min(limit for limit in limits if limit)
+
+    @torch.no_grad()
+    def _answer(self, texts: Sequence[Text]) -> Tensor:
+        pairs = [text for text in texts if not isinstance(text, str)]
+        first = [text if isinstance(text, str) else text[0] for text in texts]
+        second = [text[1] for text in pairs] if pairs else None
+        coded = self.tokenizer(first, second, truncation=True, max_length=self.max_length)
+        batches = length_batches([len(ids) for ids in coded["input_ids"]], self.batch_size)
+        parts = []
+        with in_mode(self.model, training=False):
+            for rows in batches:
+                batch = self.tokenizer.pad(
+                    {name: [values[i] for i in rows] for name, values in coded.items()},
+                    return_tensors="pt",
+                ).to(self.model.device)
+                answer = self.model(**batch)
+                if getattr(answer, "logits", None) is None:
+                    msg = f"got {self.name}, which answers without logits, expected a classifier"
+                    raise VictimError(msg)
+                parts.append(answer.logits.float())
+        logits = torch.cat(parts)
+        order = torch.tensor([i for rows in batches for i in rows], device=logits.device)
+        return logits[order.argsort()]
+
+    def about(self) -> dict[str, Any]:
+        """See `attacks.fingerprint`."""
+        return {"name": self.name, "model": self.model, "max_length": self.max_length}
+
+    def word_weights(
+        self, documents: Sequence[Document], *, compat: Compat = "none"
+    ) -> list[list[float]]:
+        """See `attacks.engine.WhiteBox`; by the gradient at the input embeddings.
+
+        Raises:
+            TypeError: the tokenizer is a slow one, or the model has no input embeddings.
+            VictimError: a gradient that is no number.
+        """
+        weights = self._fitting(
+            lambda: transformer_weights(
+                self.model,
+                self.tokenizer,
+                documents,
+                batch_size=self._backwards,
+                max_length=self.max_length,
+                training=compat == "textattack",
+            )
+        )
+        return self._finite(weights)
+
+
+class CallableVictim(_Batched):
+    """Any function from a list of texts to numbers `[texts, classes]`.
+
+    Args:
+        function: called with at most `batch_size` strings (or pairs of strings). An `nn.Module`,
+            or a method of one, answers in evaluation mode and without gradients.
+        outputs: what its numbers are. From probabilities, logits are their logarithms.
+        batch_size: texts per call.
+        name: as it is called in results; records on disk are those of one name.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[list[Text]], Any],
+        *,
+        outputs: Literal["logits", "probabilities"] = "logits",
+        batch_size: int = 256,
+        name: str = "function",
+    ) -> None:
+        super().__init__(name, batch_size)
+        self.function, self.outputs = function, outputs
+        self._warned = False
+
+    def about(self) -> dict[str, Any]:
+        """See `attacks.fingerprint`; the function may be a repaired one that answers alike."""
+        return {"name": self.name, "outputs": self.outputs, "module": self._owner()}
+
+    def probabilities(self, texts: Sequence[Text]) -> Floats | None:
+        """`[n, C]` what the function answers, to the last digit; None if that is logits."""
+        if self.outputs == "logits":
+            return None
+        return self._fitting(lambda: self._distributions(self._call(texts)))
+
+    def _answer(self, texts: Sequence[Text]) -> Floats:
+        numbers = self._call(texts)
+        if self.outputs == "logits":
+            self._suspect(numbers)
+            return numbers
+        return logarithms(self._distributions(numbers))
+
+    def _call(self, texts: Sequence[Text]) -> Floats:
+        parts = []
+        for start in range(0, len(texts), self.batch_size):
+            batch = list(texts[start : start + self.batch_size])
+            try:
+                with self._evaluating():
+                    answer = self.function(batch.copy())  # it may do with its list what it likes
+            except torch.cuda.OutOfMemoryError:
+                raise
+            except Exception as error:
+                msg = (
+                    f"victim {self.name} raised {type(error).__name__}: {error}, on {len(batch)} "
+                    f"text(s) beginning with {batch[0]!r:.200}"
+                )
+                raise VictimError(msg) from error
+            parts.append(checked(answer, batch, self.name))
+        return np.concatenate(parts)
+
+    def _owner(self) -> torch.nn.Module | None:
+        """The module that answers, if it is known."""
+        owner = getattr(self.function, "__self__", self.function)
+        return owner if isinstance(owner, torch.nn.Module) else None
+
+    @contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        owner = self._owner()
+        if owner is None:
+            yield
+            return
+        with in_mode(owner, training=False), torch.no_grad():
+            yield
+
+    def _distributions(self, numbers: Floats) -> Floats:
+        """The same, if they are probabilities.
+
+        Raises:
+            VictimError: they are not.
+        """
+        off = np.abs(numbers.sum(axis=1) - 1)
+        if bool((off > 1e-3).any()) or bool((numbers < 0).any()):
+            msg = (
+                f"victim {self.name}: got rows that do not sum to 1 (the worst to "
+                f"{numbers.sum(axis=1)[off.argmax()]:.4g}), expected probabilities; "
+                'or say outputs="logits"'
+            )
+            raise VictimError(msg)
+        return numbers
+
+    def _suspect(self, numbers: Floats) -> None:
+        """Say it once when logits look like probabilities."""
+        alike = bool((numbers >= 0).all()) and bool((np.abs(numbers.sum(axis=1) - 1) < 1e-6).all())
+        if alike and len(numbers) > 1 and not self._warned:
+            self._warned = True
+            log.warning(
+                "victim %s: every row sums to 1; if these are probabilities, say "
+                'outputs="probabilities"',
+                self.name,
+            )
+
+
+def as_victim(model: Any, *, tokenizer: Any = None, batch_size: int = 256) -> Victim:
+    """The victim of whatever can be attacked.
+
+    Args:
+        model: a victim, a module of ours, a `transformers` model (with `tokenizer`) or pipeline, or
+            a function (or `nn.Module`) of a list of texts that returns logits.
+        tokenizer: of a `transformers` model.
+        batch_size: texts per forward pass.
+
+    Raises:
+        TypeError: it is none of these.
+    """
+    if all(hasattr(model, name) for name in ("task", "model", "tokenizer", "preprocess")):
+        if model.task != "text-classification":
+            msg = f"got a pipeline for {model.task}, expected one for text-classification"
+            raise TypeError(msg)
+        model, tokenizer = model.model, tokenizer or model.tokenizer
+    if hasattr(model, "logits") and hasattr(model, "name"):
+        victim: Victim = model
+        return victim
+    if isinstance(model, PredictsTexts):
+        return ModuleVictim(model, batch_size=batch_size)
+    if hasattr(model, "config") and isinstance(model, torch.nn.Module):
+        if tokenizer is None:
+            msg = f"got {type(model).__name__} without tokenizer, expected the one of the model"
+            raise TypeError(msg)
+        return HuggingFaceVictim(model, tokenizer, batch_size=batch_size)
+    if callable(model):
+        return CallableVictim(model, batch_size=batch_size)
+    msg = (
+        f"got a {type(model).__name__} to attack, expected a module with predict_texts, a "
+        "transformers model with its tokenizer, or a function from a list of texts to logits"
+    )
+    raise TypeError(msg)

@@ -1,0 +1,1 @@
+"""Batches: encoding, order, and loaders that a resumed run repeats."""

@@ -1,0 +1,363 @@
+"""What all corpora share: where rows come from, loaders, and batches that a resume repeats."""
+
+import logging
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+from torch.utils.data import DataLoader
+
+from datamodules.batching.encoded import EncodedTexts
+from datamodules.batching.examples import (
+    Example,
+    Label,
+    Unlabelled,
+    checked,
+    fingerprint,
+    label_index,
+    target,
+    to_examples,
+)
+from datamodules.batching.loaders import FixedBatches, make_loader
+from datamodules.batching.sampler import BucketBatchSampler, permutation
+from datamodules.sources.readers import DataError
+from datamodules.sources.splits import Split, Splits
+from datamodules.sources.survey import check_rows, class_rows, tell
+from text import Batch, Choices, Sample, TaskName, Text, Tokenizer, Words, check_range
+
+__all__ = ["Split", "TextDataModule"]
+
+log = logging.getLogger(__name__)
+
+_NEEDED: dict[str, tuple[Split, ...]] = {
+    "fit": ("train", "validation"),
+    "validate": ("validation",),
+    "test": ("test",),
+    "predict": ("test",),
+}
+
+
+class TextDataModule(Splits):
+    """A corpus of texts with labels; subclasses say which, and what `data_dir` holds.
+
+    A split is read from `DIR/<corpus>/<split>.<jsonl|tsv|csv|parquet>[.gz]`; where there is no such
+    file, the `datasets` library fetches it from the hub. Corpora in other formats or in several
+    files for a split say so by `endings`, `_parts` and `_rows`.
+
+    Args:
+        data_dir: folder DIR that holds a folder of the corpus's name with a file for each split.
+        batch_size: training texts per batch and process.
+        eval_batch_size: texts per batch and process in validation, test and prediction.
+        num_workers: processes that assemble batches; texts are encoded before, so 0 is fast.
+        pin_memory: keep batches in page-locked memory, which speeds up copies to a GPU.
+        on_bad_row: rows that cannot be used (broken encoding, missing field, empty text, unknown
+            label): `stop` the run naming them, or `skip` them and report how many.
+        seed: of the order of training batches; that of `seed_everything` if not given.
+        limit_train: train on this many texts only, chosen by the seed; all if not given.
+
+    Attributes:
+        read_ahead: whether setting up a fit also reads the test split and wants labels of it: where
+            a test follows, what is wrong with that is found before the training.
+    """
+
+    task: TaskName = "classification"
+    """What is asked of a text."""
+    target_range: tuple[float, float] = (0.0, 1.0)
+    """Least and greatest target, where the task is regression."""
+    holdout: ClassVar[float] = 0.0
+    """Share of the training rows that validate, in corpora without validation rows of their own."""
+    synonyms: ClassVar[tuple[tuple[str, ...], ...]] = ()
+    """Other names of the same classes, in the same order, under which a model may know them."""
+    min_rows_per_class: int = 0
+    """A fit is refused where a class has fewer training rows."""
+    drop_unlabelled: ClassVar[bool] = False
+    """Whether rows without label are no part of the corpus."""
+
+    def __init__(
+        self,
+        *,
+        data_dir: str | None = None,
+        batch_size: int = 32,
+        eval_batch_size: int = 128,
+        num_workers: int = 0,
+        pin_memory: bool = False,
+        on_bad_row: Literal["stop", "skip"] = "stop",
+        seed: int | None = None,
+        limit_train: int | None = None,
+    ) -> None:
+        super().__init__(
+            data_dir=data_dir,
+            batch_size=batch_size,
+            eval_batch_size=eval_batch_size,
+            num_workers=num_workers,
+            pin_memory=pin_memory,
+            on_bad_row=on_bad_row,
+            seed=seed,
+        )
+        check_range({"limit_train": limit_train}, least=1)
+        # No logger: a name that the model uses too, with another value, would stop the run.
+        self.save_hyperparameters(logger=False)
+        self.limit_train = limit_train
+        self.read_ahead = False
+        self.class_names = list(self.classes)
+        self._predicts = False
+        self._examples: dict[Split, list[Example]] = {}
+        self._encoded: dict[Split, tuple[Tokenizer, EncodedTexts]] = {}
+        self._class_rows: dict[str, int] = {}
+        """Training rows of each class, before `limit_train`."""
+        self._digests: dict[str, str] = {}
+
+    # What a corpus is
+
+    @property
+    @abstractmethod
+    def classes(self) -> tuple[str, ...]:
+        """Class names, by the index that stands for them in files and results."""
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.class_names)
+
+    @property
+    def pairs(self) -> bool:
+        """Whether texts are pairs."""
+        return len(self.text_columns) == 2
+
+    def _parse(self, values: Mapping[str, Any]) -> tuple[Sample, Label | None]:
+        """The sample and the label that a row holds.
+
+        Raises:
+            ValueError: it holds none.
+        """
+        texts = [checked(values[column], column) for column in self.text_columns]
+        value = values.get(self.label_column)
+        if self.task == "regression":
+            label: Label | None = target(value, self.target_range)
+        else:
+            label = label_index(value, self.class_names, self.synonyms)
+        return (texts[0] if len(texts) == 1 else (texts[0], texts[1])), label
+
+    # From files to examples
+
+    def _optional(self) -> tuple[str, ...]:
+        return (self.label_column,) if self._predicts or not self._needs_labels() else ()
+
+    def _needs_labels(self) -> bool:
+        """Say whether a test is done with labelled rows only; that of a certificate is not."""
+        module = None if self.trainer is None else self.trainer.lightning_module
+        return bool(getattr(module, "needs_labels", True))
+
+    def prepare_data(self) -> None:
+        """Fetch from the hub what this stage needs and the disk does not hold."""
+        self.fetch(self._splits(None))
+
+    def fetch(self, splits: Sequence[Split]) -> None:
+        """Fetch from the hub what the disk does not hold of these splits."""
+        for split in splits:
+            held_out = split == "validation" and self._holds_out()
+            source = "train" if held_out else self._source(split)
+            for part in self._parts(source):
+                if self._file(part) is None:
+                    self._from_hub(part, cached=False)
+
+    def setup(self, stage: str | None = None) -> None:
+        splits = self._splits(stage)
+        if "test" in splits and self._predicts != (stage == "predict"):
+            # Read anew: of rows with and without label, all are predicted, but not all are tested.
+            self._predicts = stage == "predict"
+            self._examples.pop("test", None)
+            self._encoded.pop("test", None)
+        begins = "train" in splits and "train" not in self._examples
+        for split in splits:
+            if split not in self._examples:
+                self._load(split)
+        if self.read_ahead and stage == "fit":
+            self._require_labels(
+                self.examples("test"), "`fit` trains without a test, `predict` needs no labels"
+            )
+        if begins and stage == "fit":
+            check_rows(self.corpus, self._class_rows, self.min_rows_per_class)
+            if self.trainer is None or self.trainer.is_global_zero:
+                self._read_test()
+                tell(self.corpus, self._examples, self.class_names, self.task)
+
+    def _require_labels(self, test: Sequence[Example], advice: str) -> None:
+        if any(example.label is None for example in test):
+            msg = f"{self.corpus}: got a test split without labels, expected labels: {advice}"
+            raise DataError(msg)
+
+    def _splits(self, stage: str | None) -> tuple[Split, ...]:
+        """The splits that a stage needs; without a stage, those of the trainer's task, or all."""
+        if stage is None and self.trainer is not None and self.trainer.state.fn is not None:
+            stage = self.trainer.state.fn.value
+        ahead = stage == "fit" and self.read_ahead
+        return ("train", "validation", "test") if stage is None or ahead else _NEEDED[stage]
+
+    def _load(self, split: Split) -> None:
+        if split == "test" or not self._holds_out():
+            self._examples[split] = self._read(split)
+        else:
+            rows = self._read("train")
+            order = permutation(len(rows), 2)
+            n = max(1, round(self.holdout * len(rows)))
+            if n == len(rows):
+                msg = f"{self.corpus}: got {n} training row(s), expected enough to validate on some"
+                raise DataError(msg)
+            # In the order of the file, whatever was drawn; the same for every seed of a run.
+            drawn = {"validation": sorted(order[:n].tolist()), "train": sorted(order[n:].tolist())}
+            for name in ("train", "validation"):
+                self._examples[name] = [
+                    rows[row]._replace(sample_id=i) for i, row in enumerate(drawn[name])
+                ]
+        if split == "train":
+            train = self._examples["train"]
+            self._class_rows = class_rows(train, self.class_names, self.task)
+            if self.limit_train is not None:
+                kept = permutation(len(train), 3, self._seed())[: self.limit_train]
+                self._examples["train"] = [train[i] for i in sorted(kept.tolist())]
+
+    def _at_hand(self, split: Split) -> bool:
+        """Whether a split can be read without the hub."""
+        return all(self._file(part) is not None for part in self._parts(self._source(split)))
+
+    def _read_test(self) -> None:
+        """Read the test split, to compare it with what is trained on, if it is at hand.
+
+        What is wrong with it is said where it is tested.
+        """
+        if "test" not in self._examples and self._at_hand("test"):
+            try:
+                self._load("test")
+            except DataError as error:
+                reason = str(error).splitlines()[0]
+                log.info("%s: the test split is not looked at (%s)", self.corpus, reason)
+
+    def _holds_out(self) -> bool:
+        """Whether validation rows have to be taken from the training rows."""
+        return self.holdout > 0 and self._file("validation") is None
+
+    def _read(self, split: Split) -> list[Example]:
+        parts = self._parts(self._source(split))
+        examples = [one for part in parts for one in self._read_part(part, split)]
+        return [example._replace(sample_id=i) for i, example in enumerate(examples)]
+
+    def _read_part(self, part: str, split: Split) -> list[Example]:
+        path = self._file(part)
+        if path is not None:
+            rows, place = self._rows(path), str(path)
+        else:
+            rows = self._hub_rows(self._from_hub(part, cached=True))
+            place = f"hub dataset {self.hub_id}, split {self._hub_name(part)}"
+        if not part.startswith(split):
+            log.warning("%s: no labelled %s split, %s is used for it", self.corpus, split, place)
+        unlabelled: Unlabelled = "drop" if self.drop_unlabelled else "bad"
+        if split == "test" and not self.drop_unlabelled:
+            unlabelled = "keep" if self._predicts else "all or none"
+        return to_examples(
+            rows,
+            place,
+            parse=self._parse,
+            label_column=self.label_column,
+            on_bad_row=self.on_bad_row,
+            unlabelled=unlabelled,
+        )
+
+    def examples(self, split: Split) -> list[Example]:
+        """The examples of a split that has been set up.
+
+        Raises:
+            RuntimeError: it has not.
+        """
+        if split not in self._examples:
+            msg = f"got examples({split!r}) before setup, expected setup(stage) to be called first"
+            raise RuntimeError(msg)
+        return self._examples[split]
+
+    def train_texts(self) -> Iterator[Text]:
+        """The texts that a vocabulary is built from."""
+        for example in self.examples("train"):
+            if isinstance(example.text, Words):
+                yield " ".join(example.text.words)
+            elif isinstance(example.text, Choices):
+                yield from example.text.pairs
+            else:
+                yield example.text
+
+    # From examples to batches
+
+    def _encode(self, split: Split) -> EncodedTexts:
+        """The encoded split: made for the first loader, kept for all later ones."""
+        if self.tokenizer is None:
+            msg = "got no tokenizer, expected `datamodule.tokenizer` to be set before any loader"
+            raise RuntimeError(msg)
+        tokenizer, encoded = self._encoded.get(split, (None, None))
+        if encoded is None or tokenizer is not self.tokenizer:
+            examples = self.examples(split)
+            choices = len(self.class_names) if self.task == "choice" else 1
+            encoded = EncodedTexts(examples, self.tokenizer, pairs=self.pairs, choices=choices)
+            self._encoded[split] = (self.tokenizer, encoded)
+            if encoded.truncated:
+                untagged = (
+                    f": {encoded.words_cut} of {encoded.words} words are cut off, which training "
+                    "does not see and figures count as wrong"
+                )
+                log.warning(
+                    "%s: %d of %d %s texts cut to %d tokens%s",
+                    self.corpus,
+                    encoded.truncated,
+                    len(encoded),
+                    split,
+                    self.tokenizer.max_length,
+                    untagged if encoded.words_cut else "",
+                )
+        return encoded
+
+    def _loader(self, encoded: EncodedTexts, *, shuffle: bool) -> DataLoader[Batch]:
+        world, rank = self._processes()
+        epoch, skip = self._start() if shuffle else (0, 0)
+        sampler = BucketBatchSampler(
+            encoded.lengths,
+            self.batch_size if shuffle else self.eval_batch_size,
+            seed=self._seed(),
+            epoch=epoch,
+            rank=rank,
+            world=world,
+            shuffle=shuffle,
+            skip=skip,
+        )
+        overfit = self.trainer is not None and getattr(self.trainer, "overfit_batches", 0) > 0
+        return make_loader(
+            encoded,
+            FixedBatches(sampler.batches()) if overfit else sampler,
+            num_workers=self.num_workers,
+            pin_memory=self.pin_memory,
+            seed=self._seed(),
+        )
+
+    def train_dataloader(self) -> DataLoader[Batch]:
+        return self._loader(self._encode("train"), shuffle=True)
+
+    def val_dataloader(self) -> DataLoader[Batch]:
+        return self._loader(self._encode("validation"), shuffle=False)
+
+    def test_dataloader(self) -> DataLoader[Batch]:
+        if self._needs_labels():
+            self._require_labels(
+                self.examples("test"), "it can be predicted and certified, and nothing else"
+            )
+        return self._loader(self._encode("test"), shuffle=False)
+
+    def predict_dataloader(self) -> DataLoader[Batch]:
+        return self._loader(self._encode("test"), shuffle=False)
+
+    # Resuming inside an epoch
+
+    def _content(self) -> dict[str, str] | None:
+        if "train" not in self._examples:
+            return None
+        if not self._digests:  # hashing takes a second for a million texts: once
+            self._digests = {
+                f"{split} rows": fingerprint(self._examples.get(split, ()))
+                for split in ("train", "validation")
+            }
+        return self._digests

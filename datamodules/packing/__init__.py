@@ -1,0 +1,1 @@
+"""Running text packed into blocks of one length."""

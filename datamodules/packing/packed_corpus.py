@@ -1,0 +1,178 @@
+"""Loaders of packed blocks, from disk or streamed, in an order that a resumed run repeats."""
+
+import hashlib
+import json
+from abc import abstractmethod
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch.utils.data import DataLoader
+
+from datamodules.batching.block_sampler import BlockSampler, Order
+from datamodules.batching.loaders import FixedBatches, make_loader
+from datamodules.corpus import Corpus
+from datamodules.packing.block_stream import Arrived, BlockStream, no_block
+from datamodules.packing.blocks import Blocks, pack
+from datamodules.packing.packed_text import PackedText, open_packed
+from datamodules.packing.running_text_source import Source
+from text import Batch, PretrainedTokenizer, Text, Tokenizer, check_range
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+
+class PackedCorpus(Corpus):
+    """A corpus of texts without labels, whose batches are blocks of one length.
+
+    Subclasses say where texts come from, by `_find`; the settings are those of `RunningText`.
+    """
+
+    def __init__(
+        self,
+        *,
+        length: int,
+        batch_size: int,
+        eval_batch_size: int,
+        num_workers: int,
+        pin_memory: bool,
+        seed: int | None,
+        validation_share: float,
+        streaming: bool,
+        shuffle_buffer: int,
+        limit_tokens: int | None,
+        cache_dir: str | None,
+    ) -> None:
+        super().__init__(
+            batch_size=batch_size,
+            eval_batch_size=eval_batch_size,
+            num_workers=num_workers,
+            pin_memory=pin_memory,
+            seed=seed,
+        )
+        check_range({"shuffle_buffer": shuffle_buffer, "limit_tokens": limit_tokens}, least=1)
+        # [CLS], [SEP], and something between them.
+        check_range({"length": length}, least=3)
+        check_range({"validation_share": validation_share}, least=0, most=0.5)
+        self.length = length
+        self.validation_share = validation_share
+        self.streaming, self.shuffle_buffer = streaming, shuffle_buffer
+        self.limit_tokens = limit_tokens
+        self.cache_dir = cache_dir
+        self._source: Source | None = None
+        self._packed: tuple[Tokenizer, Dataset, str] | None = None
+
+    def setup(self, stage: str | None = None) -> None:
+        del stage
+        self._source = self._source or self._find()
+
+    @abstractmethod
+    def _find(self) -> Source:
+        """Where the texts come from."""
+
+    @property
+    def source(self) -> Source:
+        """Where the texts come from.
+
+        Raises:
+            RuntimeError: before `setup`.
+        """
+        if self._source is None:
+            msg = "got a corpus before setup, expected setup(stage) to be called first"
+            raise RuntimeError(msg)
+        return self._source
+
+    def train_texts(self) -> Iterator[Text]:
+        """All texts: a vocabulary may know words of the blocks that validate."""
+        return self.source.texts()
+
+    @property
+    def every(self) -> int:
+        """One sequence in so many validates; 0 for none."""
+        return round(1 / self.validation_share) if self.validation_share else 0
+
+    def _pretrained(self) -> PretrainedTokenizer:
+        if not isinstance(self.tokenizer, PretrainedTokenizer):
+            kind = "no tokenizer" if self.tokenizer is None else type(self.tokenizer).__name__
+            msg = f"got {kind}, expected a PretrainedTokenizer to be set before any loader"
+            raise ValueError(msg)
+        return self.tokenizer
+
+    def _pack(self) -> Iterator[Blocks]:
+        texts = self.source.texts()
+        return pack(texts, self._pretrained(), self.length, limit_tokens=self.limit_tokens)
+
+    def _blocks(self) -> "Dataset":
+        """The blocks on disk: found or made for the first loader, kept for all later ones."""
+        tokenizer = self._pretrained()
+        if self._packed is None or self._packed[0] is not tokenizer:
+            state = {
+                name: value for name, value in tokenizer.state().items() if name != "max_length"
+            }
+            dataset, about = open_packed(
+                self._cache(),
+                [self.source.key(), state, self.length, self.limit_tokens],
+                self._pack(),
+                length=self.length,
+                vocab_size=tokenizer.vocab_size,
+            )
+            self._packed = (tokenizer, dataset, about["sha256"])
+        return self._packed[1]
+
+    def _cache(self) -> Path:
+        from datasets import config
+
+        default = Path(config.HF_DATASETS_CACHE) / "steadfast_running_text"
+        return default if self.cache_dir is None else Path(self.cache_dir)
+
+    def _loader(self, *, shuffle: bool) -> DataLoader[Batch]:
+        self._pretrained()
+        batch_size = self.batch_size if shuffle else self.eval_batch_size
+        blocks = None if self.streaming else PackedText(self._blocks(), self.every, not shuffle)
+        if blocks is not None and len(blocks) == 0:
+            raise no_block(shuffle)
+        epoch, skip = self._start() if shuffle else (0, 0)
+        world, rank = self._processes()
+        order = Order(shuffle, self._seed(), epoch, skip, rank, world)
+        sampler = (
+            BlockSampler(len(blocks), batch_size, order)
+            if blocks is not None
+            else BlockStream(
+                self._pack,
+                batch_size,
+                order,
+                buffer=self.shuffle_buffer,
+                every=self.every,
+                ahead=self.num_workers > 0,
+            )
+        )
+        overfit = getattr(self.trainer, "overfit_batches", 0)
+        few = islice(sampler, overfit if isinstance(overfit, int) else None)
+        return make_loader(
+            Arrived() if blocks is None else blocks,
+            FixedBatches(list(few)) if overfit else sampler,
+            num_workers=self.num_workers if blocks is not None else 0,
+            pin_memory=self.pin_memory,
+            seed=self._seed(),
+        )
+
+    def train_dataloader(self) -> DataLoader[Batch]:
+        return self._loader(shuffle=True)
+
+    def val_dataloader(self) -> DataLoader[Batch] | list[DataLoader[Batch]]:
+        return self._loader(shuffle=False) if self.every else []
+
+    def test_dataloader(self) -> DataLoader[Batch] | list[DataLoader[Batch]]:
+        return self.val_dataloader()
+
+    def _content(self) -> dict[str, str] | None:
+        if self.streaming and self._source is not None:
+            texts = [self._source.names(), self.limit_tokens]
+            return {"texts": hashlib.sha256(json.dumps(texts).encode()).hexdigest()}
+        return None if self._packed is None else {"blocks": self._packed[2]}
+
+    def _order(self) -> dict[str, Any]:
+        buffer = {"shuffle_buffer": self.shuffle_buffer} if self.streaming else {}
+        share = {"validation_share": self.validation_share}
+        return {**super()._order(), "length": self.length, **share, **buffer}

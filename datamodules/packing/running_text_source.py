@@ -1,0 +1,240 @@
+"""Where running text comes from: text files, a column of files with rows, or the hub."""
+
+import gzip
+import logging
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from datamodules.sources import datasets_hub as hub
+from datamodules.sources.files import DataError, brief, kind_of, lines, opened, refuse
+from datamodules.sources.readers import ENDINGS, Row, read_rows
+from text import hub_reachable
+
+log = logging.getLogger(__name__)
+
+_SHOWN = 5
+"""Bad rows named in one message."""
+
+
+class Source(Protocol):
+    """Texts that can be read as often as they are needed, in the same order."""
+
+    def texts(self) -> Iterator[str]:
+        """All texts, one at a time."""
+
+    def key(self) -> list[Any]:
+        """JSON scalars and lists that are others where the texts may be others."""
+
+    def names(self) -> list[Any]:
+        """The same, but it stays as it is when files are moved, or copied to another machine."""
+
+
+class FileTexts:
+    """The texts of files: each line of a text file, each row of any other.
+
+    Args:
+        paths: of regular files, at least one.
+        text_column: the column of the text, in files with columns.
+        on_bad_row: lines or rows that cannot be read: `stop` at the first, or `skip` them.
+
+    Raises:
+        DataError: a path that is no regular file, or of no known ending.
+    """
+
+    def __init__(
+        self, paths: Sequence[Path], text_column: str, *, on_bad_row: Literal["stop", "skip"]
+    ) -> None:
+        self.paths = list(paths)
+        self.text_column = text_column
+        self.on_bad_row = on_bad_row
+        for path in self.paths:
+            kind = kind_of(path)
+            if kind != "file":
+                raise refuse(path, kind or "absent")
+            if _ending(path) not in (".txt", *ENDINGS):
+                endings = ", ".join((".txt", *ENDINGS))
+                msg = f"got {path}, expected a file ending in {endings} (.gz but for Parquet)"
+                raise DataError(msg)
+
+    def key(self) -> list[Any]:
+        """Names, sizes and times of change: reading terabytes to find nothing changed is no way."""
+        stats = [(path.resolve(), path.stat()) for path in self.paths]
+        files = [[str(path), stat.st_size, stat.st_mtime_ns] for path, stat in stats]
+        return ["files", self.text_column, self.on_bad_row, files]
+
+    def names(self) -> list[Any]:
+        """Names without folders, and sizes."""
+        files = [[path.name, path.stat().st_size] for path in self.paths]
+        return ["files", self.text_column, self.on_bad_row, files]
+
+    def texts(self) -> Iterator[str]:
+        """All texts.
+
+        Raises:
+            DataError: what cannot be read as text, with its file and line; a file without text.
+        """
+        skipped = 0
+        for path in self.paths:
+            found = False
+            for row in _text_rows(path, self.text_column):
+                text = row.values.get(self.text_column)
+                problem = row.problem
+                if problem is None and not isinstance(text, str):
+                    kind = type(text).__name__
+                    problem = f"column {self.text_column!r} holds {kind}, expected text"
+                if problem is not None:
+                    if self.on_bad_row == "stop":
+                        msg = f"{path}, line {row.line}: {problem}"
+                        raise DataError(msg)
+                    skipped += 1
+                    if skipped <= _SHOWN:
+                        log.warning("%s, line %d skipped: %s", path, row.line, problem)
+                elif text and not text.isspace():
+                    found = True
+                    yield text
+            if not found:
+                msg = f"{path}: got a file without any text, expected lines of text: remove it"
+                raise DataError(msg)
+        if skipped:
+            log.warning("%d bad lines or rows skipped in all", skipped)
+
+
+class HubTexts:
+    """The texts of the training split of a hub dataset.
+
+    Args:
+        hub_id: `owner/name` on the hub.
+        config: the configuration, for datasets that have several.
+        text_column: the column of the text.
+        streaming: read over the network while training, and keep nothing on disk.
+    """
+
+    def __init__(
+        self, hub_id: str, config: str | None, text_column: str, *, streaming: bool
+    ) -> None:
+        self.hub_id, self.config, self.text_column = hub_id, config, text_column
+        self.streaming = streaming
+
+    def key(self) -> list[Any]:
+        """The files of the local cache, whose names hold the version; its name where streamed."""
+        if self.streaming:
+            return self.names()
+        dataset = self._load(cached=True)
+        return [*self.names(), [file["filename"] for file in dataset.cache_files]]
+
+    def names(self) -> list[Any]:
+        """What it is called on the hub."""
+        return ["hub", self.hub_id, self.config, self.text_column]
+
+    def fetch(self) -> None:
+        """Bring it into the local cache."""
+        if not self.streaming:
+            self._load(cached=False)
+
+    def texts(self) -> Iterator[str]:
+        """All texts.
+
+        Raises:
+            DataError: it cannot be had, or has no such column.
+        """
+        for row in self._rows():
+            text = row.values[self.text_column]
+            if isinstance(text, str) and text and not text.isspace():
+                yield text
+
+    def _rows(self) -> Iterator[Row]:
+        columns = (self.text_column,)
+        if not self.streaming:
+            yield from hub.rows(self._load(cached=True), columns)
+            return
+        from datasets import load_dataset
+
+        try:
+            if not hub_reachable():
+                msg = "the hub cannot be reached"
+                raise OSError(msg)
+            stream = load_dataset(self.hub_id, self.config, split="train", streaming=True)
+            for number, values in enumerate(stream, start=1):
+                if self.text_column not in values:
+                    msg = f"got columns {brief(list(values))}, expected {list(columns)} among them"
+                    raise DataError(msg)
+                yield Row(number, values)
+        except DataError:
+            raise
+        except (
+            Exception
+        ) as error:  # the library lets errors of half a dozen other libraries through
+            raise self._refused(error) from error
+
+    def _load(self, *, cached: bool) -> Any:
+        try:
+            return hub.load(self.hub_id, self.config, "train", cached=cached)
+        except DataError as error:
+            raise self._refused(error) from error
+
+    def _refused(self, error: Exception) -> DataError:
+        reason = str(error).strip().splitlines()
+        return DataError(
+            f"got no text from hub dataset {self.hub_id} "
+            f"({reason[0] if reason else type(error).__name__}), expected one that can be had: "
+            "connect to the hub, or pass files of your own with `--data.files`"
+        )
+
+
+def find_files(folder: Path, patterns: Sequence[str]) -> list[Path]:
+    """The files that patterns name, each once, in the order of patterns and then of names.
+
+    Args:
+        folder: where relative patterns begin.
+        patterns: such as `gutenberg/*.txt.gz`; `**` stands for any depth.
+
+    Raises:
+        DataError: a pattern that names no file.
+    """
+    found: dict[Path, None] = {}
+    for pattern in patterns:
+        start, rest = folder, Path(pattern)
+        if rest.is_absolute():
+            start, rest = Path(rest.anchor), rest.relative_to(rest.anchor)
+        try:
+            matches = sorted(start.glob(str(rest))) if rest.parts else []
+        except ValueError:  # no pattern that Python knows
+            matches = []
+        if not matches:
+            msg = (
+                f"got files pattern {pattern!r}, which names no file in {folder}, expected text "
+                "files: correct `--data.files` or `--data.data_dir`"
+            )
+            raise DataError(msg)
+        found.update(dict.fromkeys(matches))
+    return list(found)
+
+
+def _ending(path: Path) -> str:
+    return (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
+
+
+def _text_rows(path: Path, column: str) -> Iterator[Row]:
+    if _ending(path) != ".txt":
+        yield from read_rows(path, (column,))
+        return
+    number = 0
+    try:
+        with opened(path) as file:
+            for number, raw in lines(path, file, packed=path.suffix == ".gz"):
+                try:
+                    text = raw.decode("utf-8")
+                except UnicodeDecodeError as error:
+                    byte, place = raw[error.start], error.start + 1
+                    problem = f"byte 0x{byte:02x} at column {place} is not UTF-8"
+                    yield Row(number, {}, f"got binary or wrongly encoded data ({problem})")
+                    continue
+                if "\0" in text:
+                    yield Row(number, {}, "got binary data (a NUL character), expected text")
+                else:
+                    yield Row(number, {column: text})
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        msg = f"{path}, after line {number}: the gzip file is broken or cut off ({error})"
+        raise DataError(msg) from error

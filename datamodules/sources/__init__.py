@@ -1,0 +1,1 @@
+"""Sources of rows: local files and the Hugging Face hub."""

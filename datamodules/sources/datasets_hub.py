@@ -1,0 +1,80 @@
+"""Corpora from the Hugging Face hub, through the `datasets` library and its local cache."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from datamodules.sources.readers import DataError, Row
+from text import hub_reachable
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def _offline() -> Iterator[None]:
+    """Have the library look into its cache only; its switch is read once from the environment."""
+    from datasets import config
+
+    before = config.HF_HUB_OFFLINE
+    config.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        config.HF_HUB_OFFLINE = before
+
+
+def load(hub_id: str, config: str | None, split: str, *, cached: bool = False) -> "Dataset":
+    """One split of a corpus; fetched whole (all splits) if the cache does not hold it yet.
+
+    Args:
+        hub_id: `owner/name` on the hub.
+        config: the configuration, for hub datasets that have several.
+        split: its name there.
+        cached: take the cache as it is, if the corpus is there: for the processes that come after
+            the one that has fetched it.
+
+    Raises:
+        DataError: it can be had neither from the hub nor from the cache.
+    """
+    from datasets import load_dataset
+
+    if cached:
+        try:
+            with _offline():
+                return load_dataset(hub_id, config, split=split)
+        except (OSError, ValueError):
+            log.debug("%s is not in the local cache", hub_id)
+    try:
+        if hub_reachable():
+            return load_dataset(hub_id, config, split=split)
+        with _offline():
+            return load_dataset(hub_id, config, split=split)
+    except Exception as error:  # the library lets errors of half a dozen other libraries through
+        reason = str(error).strip().splitlines()
+        msg = (
+            f"{type(error).__name__}: {reason[0] if reason else 'no reason given'}"
+            if hub_reachable()
+            else "the hub cannot be reached, and the local cache does not hold it"
+        )
+        raise DataError(msg) from error
+
+
+def rows(dataset: "Dataset", columns: Sequence[str]) -> Iterator[Row]:
+    """The rows of a split, numbered from 1.
+
+    Raises:
+        DataError: a column is missing.
+    """
+    missing = [column for column in columns if column not in dataset.column_names]
+    if missing:
+        msg = f"got columns {dataset.column_names}, expected {missing} among them"
+        raise DataError(msg)
+    line = 0
+    for batch in dataset.select_columns(list(columns)).iter(batch_size=1000):
+        for values in zip(*(batch[column] for column in columns), strict=True):
+            line += 1
+            yield Row(line, dict(zip(columns, values, strict=True)))

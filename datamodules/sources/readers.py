@@ -1,0 +1,379 @@
+"""Rows of TSV, CSV, JSON Lines and Parquet files, gzipped or not, each with its line number."""
+
+import csv
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from datamodules.sources.files import (
+    BROKEN_GZIP,
+    ROW,
+    DataError,
+    allowance,
+    brief,
+    cut_off,
+    kind_of,
+    lines,
+    opened,
+    refuse,
+    too_large,
+)
+
+__all__ = ["ENDINGS", "DataError", "Row", "find_file", "read_rows"]
+
+ENDINGS = (".jsonl", ".tsv", ".csv", ".parquet")
+"""What a corpus file may be, each but the last also with `.gz` behind it; in the order tried."""
+
+
+NESTED_LIMIT = 2**17
+"""Opening brackets of a line of JSON, those in its texts counted too."""
+
+
+class Row(NamedTuple):
+    """One row as it was read.
+
+    Attributes:
+        line: the line of the file where it begins (Parquet: the row), counted from 1.
+        values: the columns asked for.
+        problem: what is wrong with it; then `values` is empty.
+        entry: its number in a JSON document, counted from 1; None in other files.
+    """
+
+    line: int
+    values: Mapping[str, Any]
+    problem: str | None = None
+    entry: int | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it stands in its file, for messages."""
+        entry = "" if self.entry is None else f"entry {self.entry}, "
+        return f"{entry}line {self.line}"
+
+
+def find_file(folder: Path, stem: str, endings: Sequence[str] = ENDINGS) -> Path | None:
+    """The file `folder/stem` with one of the endings, if there is one.
+
+    Args:
+        folder: where it may be.
+        stem: its name before the ending.
+        endings: those that it may have; `.gz` may follow each.
+
+    Raises:
+        DataError: there are several, and nobody has said which one is meant, or it is no regular
+            file.
+    """
+    names = [stem + ending + pack for ending in endings for pack in ("", ".gz")]
+    kinds = {folder / name: kind_of(folder / name) for name in names}
+    found = [path for path, kind in kinds.items() if kind is not None]
+    for path in found:
+        if kinds[path] != "file":
+            # Not passed over: the hub's corpus in its place would be another one.
+            raise refuse(path, str(kinds[path]))
+    if len(found) > 1:
+        msg = f"got {' and '.join(map(str, found))}, expected one of them: remove the others"
+        raise DataError(msg)
+    return found[0] if found else None
+
+
+def read_rows(
+    path: str | Path,
+    columns: Sequence[str],
+    *,
+    optional: Collection[str] = (),
+    quoted: bool | None = None,
+) -> Iterator[Row]:
+    """Read some columns of a file, its format and compression told by its ending.
+
+    A row that cannot be read comes with its `problem`, and reading goes on after it.
+
+    Args:
+        path: a `.tsv`, `.csv`, `.jsonl` or `.parquet` file, the first three also with `.gz`.
+        columns: names of the columns, as in the header line, the JSON objects or the schema.
+        optional: those of them that a file need not have; rows then are without them.
+        quoted: whether fields may stand in double quotes, and then hold delimiters and line ends;
+            None: in CSV they may, in TSV a quote is a character like any other.
+
+    Raises:
+        DataError: no such file or format, no such column, or a file that is broken as a whole.
+    """
+    path = Path(path)
+    wanted = _Columns(columns, optional)
+    packed = path.suffix == ".gz"
+    ending = (path.with_suffix("") if packed else path).suffix.lower()
+    if ending not in ENDINGS or (packed and ending == ".parquet"):
+        msg = f"got {path}, expected a file ending in {', '.join(ENDINGS)} (.gz but for Parquet)"
+        raise DataError(msg)
+    if kind_of(path) is None:
+        msg = f"got {path}, which is no file, expected a {ending[1:]} file"
+        raise DataError(msg)
+    line = 0
+    try:
+        with opened(path) as file:
+            if ending == ".parquet":
+                rows = _parquet(path, file, wanted)
+            else:
+                numbered = lines(path, file, packed=packed)
+                delimiter = "\t" if ending == ".tsv" else ","
+                if ending == ".jsonl":
+                    rows = _json_lines(numbered, wanted)
+                elif quoted or (quoted is None and ending == ".csv"):
+                    rows = _quoted(path, numbered, wanted, delimiter)
+                else:
+                    rows = _plain(path, numbered, wanted, delimiter)
+            for row in rows:
+                line = row.line
+                yield row
+    except BROKEN_GZIP as error:
+        raise cut_off(path, line, error) from error
+
+
+def decode(raw: bytes) -> str:
+    """One line without its end; the message of a failure is fit for the user."""
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        place = f"byte 0x{raw[error.start]:02x} at column {error.start + 1}"
+        msg = f"broken encoding: {place} is not UTF-8"
+        raise ValueError(msg) from error
+    if "\0" in text:
+        msg = "broken encoding: a NUL character"
+        raise ValueError(msg)
+    return text
+
+
+class _Columns(NamedTuple):
+    """The columns that are read: all, and those that may be absent."""
+
+    names: Sequence[str]
+    optional: Collection[str]
+
+    def within(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Those to read of a file or an object with these names, and those that are missing."""
+        found = [one for one in self.names if one in names or one not in self.optional]
+        return found, [one for one in found if names.count(one) != 1]
+
+
+def _places(path: Path, header: Sequence[str], columns: _Columns) -> dict[str, int]:
+    """Where the columns stand in the header."""
+    found, missing = columns.within(header)
+    if missing:
+        got = brief(list(header))
+        msg = f"{path}, line 1: got columns {got}, expected {missing} among them, once"
+        raise DataError(msg)
+    return {column: header.index(column) for column in found}
+
+
+def _empty(path: Path, columns: _Columns) -> DataError:
+    names = list(columns.names)
+    return DataError(f"{path}: got an empty file, expected a header line with the columns {names}")
+
+
+def _plain(
+    path: Path, numbered: Iterator[tuple[int, bytes]], columns: _Columns, delimiter: str
+) -> Iterator[Row]:
+    first = next(numbered, None)
+    if first is None:
+        raise _empty(path, columns)
+    try:
+        header = decode(first[1]).split(delimiter)
+    except ValueError as error:
+        msg = f"{path}, line 1: {error}"
+        raise DataError(msg) from error
+    places = _places(path, header, columns)
+    for number, raw in numbered:
+        if not raw:
+            continue
+        try:
+            fields = decode(raw).split(delimiter)
+        except ValueError as error:
+            yield Row(number, {}, str(error))
+            continue
+        if len(fields) == len(header):
+            yield Row(number, {column: fields[place] for column, place in places.items()})
+        else:
+            yield Row(number, {}, f"got {len(fields)} fields, expected {len(header)}")
+
+
+def _quoted(
+    path: Path, numbered: Iterable[tuple[int, bytes]], columns: _Columns, delimiter: str
+) -> Iterator[Row]:
+    # Broken bytes pass the parser as lone surrogates, so that they can be told by record.
+    text = (raw.decode("utf-8", "surrogateescape") + "\n" for _, raw in numbered)
+    parser = csv.reader(text, delimiter=delimiter, strict=True)
+    header: list[str] | None = None
+    places: dict[str, int] = {}
+    while True:
+        start = parser.line_num + 1
+        try:
+            fields = next(parser, None)
+            if fields is None:
+                break
+            if not fields:
+                continue
+            for field in fields:
+                decode(field.encode("utf-8", "surrogateescape"))
+            if header is not None and len(fields) != len(header):
+                msg = f"got {len(fields)} fields, expected {len(header)}"
+                raise ValueError(msg)
+        except DataError:  # of the file, not of a row
+            raise
+        except (csv.Error, ValueError) as error:
+            end = f" (the record ends in line {parser.line_num})" if parser.line_num > start else ""
+            if header is None:
+                msg = f"{path}, line {start}: {error}"
+                raise DataError(msg) from error
+            yield Row(start, {}, f"{error}{end}")
+            continue
+        if header is None:
+            header, places = fields, _places(path, fields, columns)
+        else:
+            yield Row(start, {column: fields[place] for column, place in places.items()})
+    if header is None:
+        raise _empty(path, columns)
+
+
+def _json_lines(numbered: Iterable[tuple[int, bytes]], columns: _Columns) -> Iterator[Row]:
+    for number, raw in numbered:
+        if not raw.strip():
+            continue
+        if raw.count(b"[") + raw.count(b"{") > NESTED_LIMIT:
+            # Each takes as little as two bytes of the line, and 56 and more of memory.
+            yield Row(number, {}, f"more than {NESTED_LIMIT:,} lists and objects in a JSON value")
+            continue
+        try:
+            value = json.loads(decode(raw))
+        except (ValueError, RecursionError) as error:
+            broken = "broken encoding" in str(error)
+            yield Row(number, {}, str(error) if broken else f"not a JSON value ({error})")
+            continue
+        if not isinstance(value, dict):
+            yield Row(number, {}, f"got a JSON {type(value).__name__}, expected an object")
+            continue
+        found, missing = columns.within(list(value))
+        if missing:
+            yield Row(
+                number, {}, f"got columns {brief(list(value))}, expected {missing} among them"
+            )
+        else:
+            yield _sound(number, {column: value[column] for column in found})
+
+
+def _sound(line: int, values: dict[str, Any]) -> Row:
+    """A row whose strings have been written by escapes (JSON) or stored as bytes (Parquet)."""
+    try:
+        for column, value in values.items():
+            if isinstance(value, bytes):
+                values[column] = decode(value)
+            else:
+                sound(value)
+    except ValueError as error:
+        return Row(line, {}, str(error))
+    return Row(line, values)
+
+
+def sound(value: Any) -> None:
+    """Check the strings of a JSON value, however deep.
+
+    Raises:
+        ValueError: one holds half a surrogate pair, which cannot be written and which no pretrained
+            tokenizer takes, or a NUL character.
+    """
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            decode(value.encode("utf-8", "surrogatepass"))
+        elif isinstance(value, list | tuple):
+            waiting.extend(value)
+        elif isinstance(value, dict):
+            waiting.extend(chain(value, value.values()))
+
+
+def _parquet(path: Path, file: BinaryIO, wanted: _Columns) -> Iterator[Row]:
+    from pyarrow import ArrowException, parquet
+
+    limit = allowance(file)
+    try:
+        schema = parquet.read_schema(file)
+        columns, _ = wanted.within(schema.names)
+        texts = _text_columns(path, schema, columns)
+        # A few kilobytes of Parquet can say one long text a million times. Texts are therefore read
+        # as a table of the different ones and places in it, and counted before they are made.
+        with parquet.ParquetFile(file, read_dictionary=texts) as reader:
+            groups = range(reader.metadata.num_row_groups)
+            if sum(reader.metadata.row_group(i).total_byte_size for i in groups) > limit:
+                raise too_large(path, "as its metadata say", limit)
+            line = total = 0
+            for batch in reader.iter_batches(columns=columns):
+                total += sum(_size(column) for column in batch.columns)
+                if total > limit:
+                    raise too_large(path, f"rows from {line + 1} on", limit)
+                listed = [_listed(batch.column(column)) for column in columns]
+                for values in zip(*listed, strict=True):
+                    line += 1
+                    yield _sound(line, dict(zip(columns, values, strict=True)))
+    except DataError:
+        raise
+    # Metadata that make no sense lead the library to exceptions of several kinds.
+    except (ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
+        msg = f"{path}: got a file that cannot be read as Parquet ({brief(str(error))})"
+        raise DataError(msg) from error
+
+
+def _text_columns(path: Path, schema: Any, columns: Sequence[str]) -> list[str]:
+    """Those of the columns that hold texts; the others hold numbers."""
+    from pyarrow import types
+
+    names = schema.names
+    missing = [column for column in columns if names.count(column) != 1]
+    if missing:
+        msg = f"{path}: got columns {brief(names)}, expected {missing} among them, once"
+        raise DataError(msg)
+    texts = []
+    for column in columns:
+        kind = schema.field(column).type
+        kind = kind.value_type if types.is_dictionary(kind) else kind
+        if any(
+            is_text(kind)
+            for is_text in (
+                types.is_string,
+                types.is_large_string,
+                types.is_string_view,
+                types.is_binary,
+                types.is_large_binary,
+                types.is_binary_view,
+            )
+        ):
+            texts.append(column)
+        elif not (
+            types.is_integer(kind)
+            or types.is_floating(kind)
+            or types.is_boolean(kind)
+            or types.is_null(kind)
+        ):
+            msg = f"{path}: got column {column!r} of {brief(str(kind))}, expected text or numbers"
+            raise DataError(msg)
+    return texts
+
+
+def _size(column: Any) -> int:
+    """Bytes of a column as it will be in memory, and what its rows take besides."""
+    from pyarrow import compute, types
+
+    size = ROW * len(column)
+    if types.is_dictionary(column.type):
+        lengths = compute.binary_length(column.dictionary)
+        return size + (compute.sum(lengths.take(column.indices)).as_py() or 0)
+    return size + int(column.nbytes)
+
+
+def _listed(column: Any) -> list[Any]:
+    """The values of a column; texts as bytes, which need not be UTF-8 whatever the file says."""
+    import pyarrow
+
+    if pyarrow.types.is_dictionary(column.type):
+        column = column.dictionary_decode().cast(pyarrow.large_binary())
+    return list(column.to_pylist())

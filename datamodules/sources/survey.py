@@ -1,0 +1,130 @@
+"""Says before training what the splits of a corpus hold: rows, classes, and texts in two splits."""
+
+import difflib
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from datamodules.batching.examples import Example
+from datamodules.sources.readers import DataError
+from datamodules.sources.splits import Split
+from text import TaskName
+
+log = logging.getLogger(__name__)
+
+_LISTED = 10
+"""Classes listed in one line; of more, those with most and with fewest rows."""
+_LIKE = 0.75
+"""Two names as like as this may be one with a typo (difflib: share of matching characters)."""
+
+
+def class_rows(
+    examples: Sequence[Example], class_names: Sequence[str], task: TaskName
+) -> dict[str, int]:
+    """Count the rows of each class, in the order of the classes.
+
+    Args:
+        examples: of a split.
+        class_names: of the corpus.
+        task: of the corpus. Of tags, the types are counted (X of B-X and I-X), each once a row;
+            targets and places of a right choice are no classes.
+    """
+    if not any(one.label is not None for one in examples):
+        return {}
+    if task == "tagging":
+        types = [name[2:] for name in class_names]
+        counts = Counter(
+            kind
+            for one in examples
+            if isinstance(one.label, tuple)
+            for kind in {types[tag] for tag in one.label}
+        )
+        return {kind: counts[kind] for kind in dict.fromkeys(types) if kind}
+    if task != "classification":
+        return {}
+    labels = Counter(one.label for one in examples)
+    return {name: labels[i] for i, name in enumerate(class_names)}
+
+
+def described(rows: Mapping[str, int]) -> str:
+    """Classes with their rows, such as `negative 310, positive 290`; at most ten of them."""
+    if len(rows) <= _LISTED:
+        return ", ".join(f"{name} {n:,}" for name, n in rows.items())
+    by_rows = sorted(rows.items(), key=lambda item: -item[1])
+    half = _LISTED // 2
+    most, fewest = (
+        ", ".join(f"{name} {n:,}" for name, n in some) for some in (by_rows[:half], by_rows[-half:])
+    )
+    return f"{len(rows):,} classes, most rows: {most}; fewest: {fewest}"
+
+
+def check_rows(corpus: str, rows: Mapping[str, int], least: int) -> None:
+    """Refuse a class with so few training rows that its name may be a typo.
+
+    Args:
+        corpus: its name.
+        rows: training rows of each class.
+        least: fewest rows of a class; 0 allows a class without any.
+
+    Raises:
+        DataError: a class has fewer; the message has the counts, and what a typo may stand for.
+    """
+    few = {name: n for name, n in rows.items() if n < least}
+    if not few:
+        return
+    shown = [
+        f"{n} of {name!r}{_meant(name, rows)}" for name, n in list(few.items())[: _LISTED // 2]
+    ]
+    more = f" and {len(few) - len(shown):,} more classes" if len(few) > len(shown) else ""
+    msg = (
+        f"{corpus}: got too few training rows, {', '.join(shown)}{more} ({described(rows)}), "
+        f"expected at least {least} of each class: correct the labels, or pass "
+        f"`--data.min_rows_per_class {min(few.values())}`"
+    )
+    raise DataError(msg)
+
+
+def _meant(name: str, rows: Mapping[str, int]) -> str:
+    """The class that a rare name may be a typo of, for a message; nothing if there is none."""
+    others = {other.casefold().strip(): other for other, n in rows.items() if n > rows[name]}
+    found = difflib.get_close_matches(name.casefold().strip(), others, n=1, cutoff=_LIKE)
+    return f" (a typo of {others[found[0]]!r}?)" if found else ""
+
+
+def tell(
+    corpus: str,
+    splits: Mapping[Split, Sequence[Example]],
+    class_names: Sequence[str],
+    task: TaskName,
+) -> None:
+    """Log rows and classes of each split, names that differ in case alone, and shared texts.
+
+    Args:
+        corpus: its name.
+        splits: those that are at hand; `train` is one of them.
+        class_names: of the corpus.
+        task: of the corpus.
+    """
+    lines = []
+    for split, examples in splits.items():
+        rows = class_rows(examples, class_names, task)
+        lines.append(f"{split} {len(examples):,}{f' ({described(rows)})' if rows else ''}")
+    log.info("%s: %s", corpus, "; ".join(lines))
+    names: dict[str, str] = {}
+    for name in class_names if task == "classification" else ():
+        other = names.setdefault(name.casefold(), name)
+        if other != name:
+            log.warning("%s: classes %r and %r differ in case alone", corpus, other, name)
+    trained = {one.text for one in splits["train"]}
+    for split, examples in splits.items():
+        shared = sum(one.text in trained for one in examples) if split != "train" else 0
+        if shared:
+            log.warning(
+                "%s: %d of %d %s texts (%.1f %%) are training texts, too: a figure on these "
+                "says nothing about unseen texts",
+                corpus,
+                shared,
+                len(examples),
+                split,
+                100 * shared / len(examples),
+            )

@@ -1,0 +1,1 @@
+"""Masks of attention units: learnt, drawn or given, and where they enter."""

@@ -1,0 +1,72 @@
+"""Masks that nobody has learnt, to compare with those of an adversary.
+
+Source: Wu et al., "Adversarial Self-Attention for Language Understanding", 2023: section "VS. Naive
+Masking".
+"""
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from layers.attention.masking.masks import Masks, Probabilities, straight
+from layers.noise import logistic_pairs
+
+Rule = Literal["bernoulli", "magnitude"]
+
+
+class RuleMasks(Masks):
+    """Masks that nobody has learnt (Table 3 of the paper).
+
+    Args:
+        rule: `bernoulli` masks each unit with the same probability; `magnitude` the share of the
+            units of each sample that have the greatest attention weights, a mean over the heads.
+        share: that is masked, from 0 to below 1, by layer or for all of them.
+        real: `[B, N]` bool, True at real tokens.
+        seeds: `[B]` int64, of the choice.
+
+    Raises:
+        ValueError: another share.
+    """
+
+    def __init__(
+        self, rule: Rule, share: float | list[float], *, real: Tensor, seeds: Tensor
+    ) -> None:
+        super().__init__(real)
+        shares = share if isinstance(share, list) else [share]
+        if not all(0 <= part < 1 for part in shares):
+            msg = f"got {share=} to be masked, expected numbers from 0 to below 1"
+            raise ValueError(msg)
+        self.rule, self.share, self.seeds = rule, share, seeds
+
+    def choose(self, layer: int, hidden: Tensor, probabilities: Probabilities) -> Tensor:
+        """By the rule; nothing here has a gradient."""
+        share = self.share[layer] if isinstance(self.share, list) else self.share
+        with torch.no_grad():
+            if self.rule == "bernoulli":
+                length = hidden.shape[1]
+                odds = logistic_pairs(self.seeds, length, draw=layer)
+                # The most probable unit of a row is kept whatever was drawn.
+                kept = straight(odds.add_(_log_odds(1 - share)), self.real)
+            else:
+                weights = probabilities().mean(dim=1, keepdim=True).float()
+                kept = straight(_smallest(weights, self.valid, self.pairs, share), self.real)
+        return kept.float()
+
+
+def _log_odds(share: float) -> float:
+    return math.inf if share >= 1 else math.log(share / (1 - share))
+
+
+def _smallest(weights: Tensor, valid: Tensor, pairs: Tensor, share: float) -> Tensor:
+    """Odds `[B, 1, N, N]` that are positive for all but this share of the largest weights."""
+    flat = weights.masked_fill(~valid.unsqueeze(1), -1.0).flatten(1)
+    count = (share * pairs).round().long()
+    order = flat.argsort(dim=1, descending=True, stable=True)
+    rank = torch.empty_like(order).scatter_(
+        1, order, torch.arange(order.shape[1], device=order.device).expand_as(order)
+    )
+    # Within a row that would be masked whole, the smallest weight stays: it has the greatest odds.
+    odds = torch.where(rank < count.unsqueeze(1), -1 - flat, 2 - flat)
+    return odds.view_as(weights)

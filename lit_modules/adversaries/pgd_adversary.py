@@ -1,0 +1,146 @@
+"""Training on the worst point of a ball around each text: PGD and FGSM."""
+
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from attacks.embeddings.pgd import Norm, frobenius, into_ball, objective, steepest
+from layers.noise import uniform
+from lit_modules.adversaries.adversary import Adversary, Found, Problem
+from lit_modules.adversaries.prepared import Gradients
+from text import TaskName, check_choice, check_range
+
+InnerLoss = Literal["training", "margin"]
+
+
+class PGDAdversary(Adversary):
+    """Trains on points found by projected gradient descent among the embeddings.
+
+    min over weights of the largest loss in a ball (Madry et al., 2018, eq. 2.1; thesis, eq. 2.19),
+    or, with `clean_weight`, its mean with the clean loss (Goodfellow et al., 2015; thesis, eq.
+    2.18). The ball is one per sample, over all its real tokens together.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        norm: Norm = "l2",
+        steps: int = 3,
+        step_size: float | None = None,
+        random_start: bool = False,
+        inner_loss: InnerLoss = "training",
+        clean_weight: float = 0.0,
+    ) -> None:
+        """Keep the settings.
+
+        Args:
+            epsilon: radius of the ball, in units of the embedding space.
+            norm: l2, over all tokens of a text together, or linf.
+            steps: gradient steps.
+            step_size: length of a step in that norm; 2.5 epsilon / steps if null.
+            random_start: begin at a random point of the ball, not at its centre.
+            inner_loss: what the steps climb: the training loss, or the margin between logits,
+                which never saturates.
+            clean_weight: alpha in alpha * clean loss + (1 - alpha) * adversarial loss.
+        """
+        check_ball(epsilon, steps, norm, step_size)
+        check_weight(clean_weight)
+        check_choice("inner_loss", inner_loss, get_args(InnerLoss))
+        self.epsilon, self.norm, self.steps, self.step_size = epsilon, norm, steps, step_size
+        self.random_start, self.inner_loss = random_start, inner_loss
+        self.clean_weight = clean_weight
+        if inner_loss == "margin":  # which is one between classes
+            self.tasks: tuple[TaskName, ...] = ("classification", "choice")
+
+    def step(self, problem: Problem) -> Found:
+        """See `Adversary`; steps + 1 passes forward and back, one more with a clean loss.
+
+        With `clean_weight` and a start at the centre, the clean pass is also the first step.
+        """
+        gradients = Gradients(problem.parameters(), scale=problem.scale)
+        total = torch.zeros((), device=problem.labels.device)
+        clean: Tensor | None = None
+        first: Tensor | None = None
+        if self.clean_weight > 0:
+            x = problem.embed()
+            delta = torch.zeros_like(x).requires_grad_()
+            clean = problem.classify(x + delta)
+            loss = problem.loss(clean)
+            total = total + self.clean_weight * loss.detach()
+            reuse = not self.random_start and self.inner_loss == "training"
+            first = gradients.add(self.clean_weight * loss, wanted=delta if reuse else None)
+        with problem.attacked():
+            delta = self._perturbation(problem, first)
+        logits = problem.classify(problem.embed() + delta)
+        loss = problem.loss(logits)
+        if self.clean_weight == 0:
+            return problem.found(loss, clean=None, adversarial=logits, values={})
+        total = total + (1 - self.clean_weight) * loss.detach()
+        gradients.add((1 - self.clean_weight) * loss)
+        return problem.found(gradients.loss(total), clean=clean, adversarial=logits, values={})
+
+    def _perturbation(self, problem: Problem, first: Tensor | None) -> Tensor:
+        """`[B, N, d]`; `first` is the gradient of the loss at the centre, if it is known."""
+        x = problem.embed().detach()
+        delta = torch.zeros_like(x)
+        radius = x.new_full((len(x),), self.epsilon)
+        if self.random_start:
+            noise = uniform(problem.seeds, x) * problem.mask.unsqueeze(-1)
+            if self.norm == "l2":
+                noise = noise / frobenius(noise).clamp_min(torch.finfo(x.dtype).tiny)
+            delta = noise * self.epsilon
+        step = 2.5 * self.epsilon / self.steps if self.step_size is None else self.step_size
+        for number in range(self.steps):
+            known = first if number == 0 else None
+            gradient = self._gradient(problem, x, delta) if known is None else known
+            gradient = gradient.to(x.dtype) * problem.mask.unsqueeze(-1)
+            delta = into_ball(delta + step * steepest(gradient, self.norm), radius, self.norm)
+        return delta.detach()
+
+    def _gradient(self, problem: Problem, x: Tensor, delta: Tensor) -> Tensor:
+        delta = delta.detach().requires_grad_()
+        logits = problem.classify(x + delta)
+        if self.inner_loss == "margin":
+            value = objective(logits, problem.labels, "margin").mean()
+        else:
+            value = problem.loss(logits)
+        (gradient,) = torch.autograd.grad(problem.scale * value, delta)
+        return gradient
+
+
+class FGSMAdversary(PGDAdversary):
+    """Trains on clean texts and on one step along the gradient's signs: thesis, eq. 2.18."""
+
+    def __init__(
+        self, *, epsilon: float = 0.05, norm: Norm = "linf", clean_weight: float = 0.5
+    ) -> None:
+        """Keep the settings.
+
+        Args:
+            epsilon: length of the step, in units of the embedding space.
+            norm: linf, along the signs of the gradient (Goodfellow et al., 2015); l2, along the
+                gradient itself (Miyato et al., 2017).
+            clean_weight: alpha in alpha * clean loss + (1 - alpha) * adversarial loss.
+        """
+        super().__init__(
+            epsilon=epsilon,
+            norm=norm,
+            steps=1,
+            step_size=epsilon or None,
+            clean_weight=clean_weight,
+        )
+
+
+def check_ball(epsilon: float, steps: int, norm: str, step_size: float | None) -> None:
+    """Raise ValueError for the first of these that is out of its range."""
+    check_range({"epsilon": epsilon}, least=0)
+    check_range({"steps": steps}, least=1)
+    check_range({"step_size": step_size}, above=0)
+    check_choice("norm", norm, get_args(Norm))
+
+
+def check_weight(clean_weight: float) -> None:
+    """Raise ValueError unless it is a share that leaves something to the adversary."""
+    check_range({"clean_weight": clean_weight}, least=0, below=1)  # 1 is plain training

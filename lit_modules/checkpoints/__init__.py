@@ -1,0 +1,1 @@
+"""Checkpoints: sealed, checked and read."""

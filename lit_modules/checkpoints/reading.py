@@ -1,0 +1,212 @@
+"""Reading checkpoints: of any method, safely, with one clear error for whatever is wrong."""
+
+import inspect
+import logging
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lit_modules.checkpoints.plausible import check_archive, check_content, without_weights
+from lit_modules.checkpoints.sealed import intact
+from lit_modules.shared.task_module import TaskModule
+from lit_modules.shared.text_module import CHECKPOINT_FORMAT, CHECKPOINT_KEY, METHODS, TextModule
+
+log = logging.getLogger(__name__)
+
+CONTENT = ("method", "tokenizer", "class_names", "pairs")
+"""What a checkpoint has of ours, beside its format."""
+
+
+class CheckpointError(ValueError):
+    """A file that is no checkpoint of ours, is damaged, or does not fit the model."""
+
+
+def verify(path: str | Path) -> None:
+    """Compare a checkpoint with the checksum that it carries; one without is only reported.
+
+    Raises:
+        CheckpointError: no such file, or a damaged one.
+    """
+    path = Path(path)
+    if not path.is_file():
+        msg = f"got checkpoint {path}, which is no file; expected one written by `fit` or `train`"
+        raise CheckpointError(msg)
+    try:
+        answer = intact(path)
+    except OSError as error:
+        msg = f"got checkpoint {path}, which cannot be read ({error.strerror}); use another"
+        raise CheckpointError(msg) from error
+    if answer is False:
+        msg = (
+            f"got checkpoint {path}, which cannot be read (its checksum does not match): it is "
+            "damaged; use another, for example last.ckpt or previous.ckpt beside it"
+        )
+        raise CheckpointError(msg)
+    if answer is None:
+        log.info("%s carries no checksum: not verified", path)
+
+
+def read_checkpoint(path: str | Path, *, lazily: bool = False) -> dict[str, Any]:
+    """The content of a checkpoint, on the CPU. Nothing in the file is executed.
+
+    Args:
+        path: the file.
+        lazily: leave the tensors in the file until they are used, for a look at the rest.
+
+    Raises:
+        CheckpointError: no such file, a damaged one, or one that this project did not write.
+    """
+    path = Path(path)
+    verify(path)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns of odd pickles before it fails on them
+            check_archive(path)
+            checkpoint = torch.load(path, map_location="cpu", weights_only=True, mmap=lazily)
+    # Bytes that are no pickle lead torch's reader to exceptions of any kind.
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        msg = (
+            f"got checkpoint {path}, which cannot be read ({reason}): it is damaged or no "
+            "checkpoint; use another, for example last.ckpt beside it"
+        )
+        raise CheckpointError(msg) from error
+    if not isinstance(checkpoint, dict) or CHECKPOINT_KEY not in checkpoint:
+        msg = f"got checkpoint {path}, which was not written by this project"
+        raise CheckpointError(msg)
+    content = checkpoint[CHECKPOINT_KEY]
+    version = content.get("format") if isinstance(content, dict) else None
+    if version != CHECKPOINT_FORMAT:
+        version = version if isinstance(version, int) else None
+        msg = f"got checkpoint {path} of format {version}, expected {CHECKPOINT_FORMAT}"
+        raise CheckpointError(msg)
+    lost = [name for name in ("state_dict", "hyper_parameters") if name not in checkpoint]
+    lost += [name for name in CONTENT if name not in content]
+    if lost:
+        msg = f"got checkpoint {path} without {', '.join(lost)}: it is damaged; use another"
+        raise CheckpointError(msg)
+    try:
+        check_content(checkpoint)
+    except ValueError as error:
+        msg = f"got checkpoint {path}, which has {error}: it is damaged or made to harm"
+        raise CheckpointError(msg) from error
+    return checkpoint
+
+
+def check_fits(
+    checkpoint: dict[str, Any],
+    model: TextModule,
+    path: str | Path,
+    *,
+    advice: str = "evaluate it with the settings it was trained with",
+) -> None:
+    """Raise CheckpointError unless the checkpoint is of this model's method and shapes.
+
+    Needs `model.restore_text(checkpoint)` and `model.configure_model()` before.
+
+    Args:
+        checkpoint: as `read_checkpoint` returns it.
+        model: with its weights, or a plan of them.
+        path: of the checkpoint.
+        advice: what to do if it does not fit.
+    """
+    check_method(checkpoint, model, path)
+    expected = {name: tuple(t.shape) for name, t in model.state_dict().items()}
+    found = {name: tuple(t.shape) for name, t in checkpoint["state_dict"].items()}
+    if expected != found:
+        names = sorted(
+            name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)
+        )
+        shown = ", ".join(
+            f"{name}: {found.get(name, 'absent')} in the file, {expected.get(name, 'absent')} in "
+            "the model"
+            for name in names[:3]
+        )
+        msg = (
+            f"got checkpoint {path}, whose weights do not fit the model ({len(names)} differ; "
+            f"{shown}): {advice}"
+        )
+        raise CheckpointError(msg)
+
+
+def check_would_fit(checkpoint: dict[str, Any], model: TextModule, path: str | Path) -> None:
+    """Raise CheckpointError unless a model will fit, before there is memory for its weights.
+
+    Needs `model.restore_text(checkpoint)` before.
+    """
+    try:
+        planned = without_weights(checkpoint, model)
+    except ValueError as error:
+        msg = f"got checkpoint {path}, from which no model can be built ({error}): other settings?"
+        raise CheckpointError(msg) from error
+    check_fits(checkpoint, planned, path)
+
+
+def check_method(checkpoint: dict[str, Any], model: TextModule, path: str | Path) -> None:
+    """Raise CheckpointError unless the checkpoint was written by this model's method."""
+    method = checkpoint[CHECKPOINT_KEY]["method"]
+    if method != type(model).__name__:
+        msg = (
+            f"got checkpoint {path} of method {method}, expected {type(model).__name__}: "
+            f"give --model {method}, or another checkpoint"
+        )
+        raise CheckpointError(msg)
+
+
+def load(path: str | Path) -> TaskModule:
+    """The classifier of any checkpoint, of any method, on the CPU and in evaluation mode.
+
+    Args:
+        path: a checkpoint written by `fit` or `train`; nothing else is needed.
+
+    Raises:
+        CheckpointError: see `load_module`, or a checkpoint of something else than a classifier.
+    """
+    module = load_module(path)
+    if not isinstance(module, TaskModule):
+        msg = (
+            f"got checkpoint {path} of {type(module).__name__}, which classifies nothing, expected "
+            "one of a classifier: train one on the folder `backbone` beside its checkpoints"
+        )
+        raise CheckpointError(msg)
+    return module
+
+
+def load_module(path: str | Path) -> TextModule:
+    """The module of any checkpoint, on the CPU and in evaluation mode.
+
+    Args:
+        path: a checkpoint written by `fit` or `train`; nothing else is needed.
+
+    Raises:
+        CheckpointError: see `read_checkpoint`, or a method or setting unknown to this version.
+    """
+    checkpoint = read_checkpoint(path)
+    method = checkpoint[CHECKPOINT_KEY]["method"]
+    if method not in METHODS:
+        msg = f"got checkpoint {path} of method {method}, expected one of {', '.join(METHODS)}"
+        raise CheckpointError(msg)
+    accepted = inspect.signature(METHODS[method].__init__).parameters
+    # Names with an underscore are LightningCLI's own notes.
+    settings = {k: v for k, v in checkpoint["hyper_parameters"].items() if not k.startswith("_")}
+    if unknown := sorted(settings.keys() - accepted.keys()):
+        msg = f"got checkpoint {path} with settings unknown to this version: {', '.join(unknown)}"
+        raise CheckpointError(msg)
+    try:
+        model = METHODS[method].from_settings(settings)
+        # Where the command line is building another module, it takes the arguments of that.
+        model.hparams.clear()
+        model.hparams.update(settings)
+        model.restore_text(checkpoint)
+        check_would_fit(checkpoint, model, path)
+        model.configure_model()
+    except CheckpointError:
+        raise
+    # Settings that make no sense lead constructors to exceptions of any kind.
+    except Exception as error:
+        msg = f"got checkpoint {path}, from which no model can be built ({error}): it is damaged"
+        raise CheckpointError(msg) from error
+    model.load_state_dict(checkpoint["state_dict"])
+    return model.eval()

@@ -1,0 +1,142 @@
+"""What a certificate adds to a classifier: the radius in the loss and among the metrics."""
+
+import torch
+from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
+from pytorch_lightning.trainer.states import TrainerFn
+from torch import Tensor
+
+from certify import in_float64, signed_margins
+from layers import LipschitzClassifier
+from lit_modules.shared.radius_objective import RadiusObjective
+from lit_modules.shared.schedule import Decay
+from lit_modules.shared.task_module import TaskModule
+from text import Batch
+
+FULL_PRECISION = ("32-true", "64-true")
+
+
+class CertifiedClassifier(TaskModule):
+    """A classifier whose network may be Lipschitz by construction, trained for a large radius.
+
+    Its metrics `radius` and `radius_correct` (0 where the prediction is wrong) are those of the
+    training formula in the training precision; the certificate itself is `certify`'s. A network
+    that is no `LipschitzClassifier` has neither.
+    """
+
+    def __init__(
+        self,
+        objective: RadiusObjective,
+        *,
+        certified: bool = True,
+        max_length: int = 128,
+        min_count: int = 1,
+        max_vocab_size: int | None = None,
+        optimizer: OptimizerCallable = torch.optim.AdamW,
+        lr_scheduler: LRSchedulerCallable | None = None,
+        warmup: float = 0.0,
+        decay: Decay = "none",
+    ) -> None:
+        """Keep the settings.
+
+        Args:
+            objective: the loss.
+            certified: whether `configure_model` builds a `LipschitzClassifier`.
+            max_length: see `TaskModule`, here and below.
+            min_count: rarer words are unknown.
+            max_vocab_size: most frequent words kept.
+            optimizer: of all trainable parameters.
+            lr_scheduler: stepped once an epoch.
+            warmup: share of steps.
+            decay: after the warm-up.
+        """
+        super().__init__(
+            max_length=max_length,
+            min_count=min_count,
+            max_vocab_size=max_vocab_size,
+            optimizer=optimizer,
+            lr_scheduler=lr_scheduler,
+            warmup=warmup,
+            decay=decay,
+        )
+        self.objective, self.certified = objective, certified
+
+    def unused(self) -> dict[str, str]:
+        if self.certified:
+            return super().unused() | self.objective.unused
+        certified = ("gamma_schedule", "margin", "margin_cap", "target_radius")
+        return super().unused() | dict.fromkeys(certified, "a network without certificate")
+
+    def setup(self, stage: str) -> None:
+        precision = str(self.trainer.precision)
+        if self.certified and precision.endswith("true") and precision not in FULL_PRECISION:
+            msg = (
+                f"got precision {precision}, expected 32-true, 64-true, bf16-mixed or 16-mixed: "
+                "weights of reduced precision cannot be orthogonal enough for a certificate"
+            )
+            raise ValueError(msg)
+
+    def head_weight(self) -> Tensor | None:
+        """`[C, d]` weight of the head; None for a network without certificate."""
+        return self.network.head.weight if isinstance(self.network, LipschitzClassifier) else None
+
+    @property
+    def no_certificate(self) -> str | None:
+        if not self.certified:
+            return super().no_certificate
+        own = type(self)
+        if own.classify is not TaskModule.classify or own.forward is not TaskModule.forward:
+            return f"{own.__name__} has a classify() or forward() that no theorem is about"
+        return None
+
+    def predict_logits(self, batch: Batch) -> Tensor:
+        """Logits of the float64 pass, which is what certificates are about."""
+        if self.no_certificate is not None or not isinstance(self.network, LipschitzClassifier):
+            return super().predict_logits(batch)
+        x = self.embed(batch).to(torch.float64)
+        logits: Tensor = in_float64(self.network)(x, batch.mask)
+        return logits
+
+    @property
+    def own_objective(self) -> bool:
+        return self.certified and not self.objective.plain
+
+    @property
+    def extra_metrics(self) -> tuple[str, ...]:
+        return ("radius", "radius_correct") if self.certified else ()
+
+    def losses(self, logits: Tensor, labels: Tensor) -> Tensor:
+        head = self.head_weight()
+        if head is None:
+            return super().losses(logits, labels)
+        return self.objective(logits, labels, head, progress=self.progress())
+
+    def activations(self, batch: Batch) -> list[Tensor]:
+        if not isinstance(self.network, LipschitzClassifier) or not self.network.encoder.blocks:
+            return super().activations(batch)
+        return self.network.encoder.hidden_states(self.embed(batch), batch.mask)[1:]
+
+    def progress(self) -> float:
+        """Share of the run's optimiser steps that are done; 1 outside a fit, or without an end."""
+        if self._trainer is None or self.trainer.state.fn != TrainerFn.FITTING:
+            return 1.0
+        total = self.total_steps()
+        return self.trainer.global_step / total if total else 1.0
+
+    def training_values(self, batch: Batch) -> dict[str, Tensor]:
+        if not isinstance(self.network, LipschitzClassifier):
+            return {}
+        gamma = self.objective.current_gamma(self.progress())
+        shown = {"train/gamma": torch.tensor(gamma, device=self.device)}
+        scales = self.network.encoder.temperatures(batch.lengths)
+        for layer, (alpha_1, alpha_2) in enumerate(scales, start=1):
+            shown[f"alpha_1/layer_{layer}"] = alpha_1
+            shown[f"alpha_2/layer_{layer}"] = alpha_2
+        return shown
+
+    def extra_values(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        head = self.head_weight()
+        if head is None:
+            return {}
+        prediction = logits.argmax(dim=1)
+        radius = signed_margins(logits, prediction, head)
+        return {"radius": radius, "radius_correct": radius * (prediction == labels)}

@@ -1,0 +1,450 @@
+"""What every classifying LightningModule shares: texts in, logits out, the same metrics."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
+from torch import Tensor, nn
+
+from attacks import PGD
+from lit_modules.shared.means import SampleMeans
+from lit_modules.shared.process_means import batch_weight
+from lit_modules.shared.schedule import Decay
+from lit_modules.shared.scores import Scores
+from lit_modules.shared.tasks import TASKS, Task
+from lit_modules.shared.text_module import CHECKPOINT_KEY, TextModule, checkpoint_content
+from text import (
+    Batch,
+    Encoding,
+    TaskName,
+    Text,
+    Texts,
+    Tokenizer,
+    WordTokenizer,
+    check_range,
+    collate,
+    given_texts,
+    length_batches,
+    say_cut,
+)
+
+
+class TaskModule(TextModule):
+    """A text classifier: `embed` a batch, `classify` the embedded tokens.
+
+    Perturbations and certificates live between the two. A module knows neither its vocabulary nor
+    its classes until `attach` is called with those of a corpus, or `restore_text` with those of a
+    checkpoint; `configure_model` then builds the layers. The checkpoint carries both, so it alone
+    is enough to predict.
+    """
+
+    network: nn.Module
+    """From tokens `[B, N, d]` and mask `[B, N]` to logits `[B, C]`; built by `configure_model`."""
+
+    tasks: Sequence[TaskName] = ("classification",)
+    """What the method can be trained for."""
+    metric_names: tuple[str, ...]
+    """Keys that `evaluate` returns, and means that are logged; known from `attach` on."""
+    val_means: SampleMeans
+    test_means: SampleMeans
+    val_scores: Scores
+    test_scores: Scores
+
+    def __init__(
+        self,
+        *,
+        max_length: int = 128,
+        min_count: int = 1,
+        max_vocab_size: int | None = None,
+        optimizer: OptimizerCallable = torch.optim.AdamW,
+        lr_scheduler: LRSchedulerCallable | None = None,
+        warmup: float = 0.0,
+        decay: Decay = "none",
+    ) -> None:
+        """Keep the settings.
+
+        Args:
+            max_length: longest text in tokens; longer ones are cut, and counted.
+            min_count: words rarer than this in the training split become unknown.
+            max_vocab_size: keep only so many of the most frequent words.
+            optimizer: optimiser of all trainable parameters.
+            lr_scheduler: scheduler stepped once an epoch, in place of `warmup` and `decay`.
+            warmup: share of all steps over which the learning rate rises from zero, or, above 1,
+                their number.
+            decay: shape of its way back to zero after that.
+        """
+        super().__init__(optimizer=optimizer, lr_scheduler=lr_scheduler, warmup=warmup, decay=decay)
+        counts = {"min_count": min_count, "max_vocab_size": max_vocab_size}
+        check_range({"max_length": max_length, **counts}, least=1)
+        self.class_names: list[str] | None = None
+        self.pairs = False
+        self.task: Task = TASKS["classification"]
+        self.max_length, self.min_count, self.max_vocab_size = max_length, min_count, max_vocab_size
+        self.test_attack: PGD | None = None
+        """Run by every test step if set; the strength of an attack is no property of the model."""
+
+    # Texts and classes
+
+    def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
+        """The tokenizer that this method wants for a corpus: word level unless overridden."""
+        return WordTokenizer.build(
+            texts,
+            max_length=self.max_length,
+            min_count=self.min_count,
+            max_size=self.max_vocab_size,
+        )
+
+    def attach(
+        self,
+        tokenizer: Tokenizer,
+        class_names: Sequence[str],
+        *,
+        pairs: bool = False,
+        task: TaskName = "classification",
+        synonyms: Sequence[Sequence[str]] = (),
+    ) -> None:
+        """Fix the vocabulary, the task and its classes; before `configure_model`, once.
+
+        Args:
+            tokenizer: turns texts into ids.
+            class_names: name of each class, in label order, at least two; the tags of a tagging,
+                the choices of a multiple choice; none of a regression.
+            pairs: whether inputs are pairs of texts.
+            task: what is asked of a text.
+            synonyms: other names of the classes, in the same order: a model that knows them by
+                these keeps its own names.
+
+        Raises:
+            ValueError: fewer than two classes, a task that the method cannot do, or another
+                vocabulary, task or other classes than those attached before.
+        """
+        names = list(class_names)
+        if self.class_names in [list(other) for other in synonyms]:
+            names = self.class_names
+        if task not in self.tasks:
+            msg = (
+                f"got a corpus for {task}, expected one for {' or '.join(self.tasks)}, which is "
+                f"what {self.method} does; FineTuning and ASA do the other tasks"
+            )
+            raise ValueError(msg)
+        TASKS[task].check(names)
+        known = None if self.class_names is None else (self.task.name, self.class_names, self.pairs)
+        if known is not None and known != (task, names, pairs):
+            advice = "use a corpus of the same task"
+            if names and (task, len(names), pairs) == (known[0], len(known[1]), known[2]):
+                advice += (
+                    ", or name the classes of files of your own as the model does: --data.classes "
+                    f"'[{', '.join(known[1])}]'"
+                )
+            msg = (
+                f"got a corpus with classes {names} (pairs: {pairs}) for {task}, expected the "
+                f"model's {known[1]} (pairs: {known[2]}) for {known[0]}: {advice}"
+            )
+            raise ValueError(msg)
+        self.attach_tokenizer(tokenizer)
+        if known is None:
+            self.class_names, self.pairs, self.task = names, pairs, TASKS[task]
+            own = ("objective",) if self.own_objective else ()
+            self.metric_names = (*self.task.means, *own, *self.extra_metrics)
+            means = (*self.metric_names, "pgd_accuracy")
+            self.val_means, self.test_means = SampleMeans(means), SampleMeans(means)
+            self.val_scores, self.test_scores = Scores(task, names), Scores(task, names)
+
+    @property
+    def method(self) -> str:
+        """Its name."""
+        return type(self).__name__
+
+    def restore_text(self, checkpoint: dict[str, Any]) -> None:
+        super().restore_text(checkpoint)
+        content = checkpoint_content(checkpoint)
+        self.attach(
+            self.require_tokenizer(),
+            content["class_names"],
+            pairs=content["pairs"],
+            task=content.get("task", "classification"),
+        )
+
+    def require_text(self) -> tuple[Tokenizer, list[str]]:
+        """The tokenizer and the class names; raises RuntimeError if there are none yet."""
+        if self.tokenizer is None or self.class_names is None:
+            msg = (
+                "got a model without vocabulary and classes, expected attach(tokenizer, "
+                "class_names) before it is used, or lit_modules.load(checkpoint)"
+            )
+            raise RuntimeError(msg)
+        return self.tokenizer, self.class_names
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        _, class_names = self.require_text()
+        super().on_save_checkpoint(checkpoint)
+        checkpoint[CHECKPOINT_KEY] |= {
+            "class_names": class_names,
+            "pairs": self.pairs,
+            "task": self.task.name,
+        }
+
+    @property
+    def plain(self) -> "TaskModule":
+        """The classifier itself, without what trains it."""
+        return self
+
+    # The classifier contract
+
+    def embed(self, batch: Batch) -> Tensor:
+        """`[R, N, d]`: the space in which perturbations and certificates live.
+
+        R is B, but for multiple choice, where each sample has a row for each choice.
+        """
+        # Part of the contract that only a method can fill in; the base class is never built.
+        msg = f"got {type(self).__name__} without embed(), expected every method to define it"
+        raise NotImplementedError(msg)
+
+    def classify(self, x: Tensor, mask: Tensor) -> Tensor:
+        """`[R, N, d]` embedded tokens and mask `[R, N]` to logits.
+
+        They are `[B, C]`; of a regression `[B, 1]`, of a tagging `[B, N, C]`.
+        """
+        logits: Tensor = self.network(x, mask)
+        return logits
+
+    def predict_logits(self, batch: Batch) -> Tensor:
+        """Logits of the predictions that are given out: those of `forward` unless overridden."""
+        logits: Tensor = self(batch)
+        return logits
+
+    @property
+    def no_certificate(self) -> str | None:
+        """Say in one sentence why predictions have no certificate; None where they have one."""
+        return (
+            "no Lipschitz constant is proven for a Transformer with dot-product attention and "
+            "LayerNorm; OLSA has one"
+        )
+
+    def _encoded(self, texts: Texts) -> list[Encoding]:
+        """Encode what a caller gives, and say how many texts are cut."""
+        tokenizer, _ = self.require_text()
+        encodings = tokenizer.encode(given_texts(texts, pairs=self.pairs))
+        say_cut(encodings, tokenizer.max_length)
+        return encodings
+
+    def encode_texts(self, texts: Texts) -> Batch:
+        """One padded batch, on the model's device, of a raw text or a list of them.
+
+        Args:
+            texts: see `predict_texts`.
+
+        Raises:
+            ValueError: something else, or no text at all.
+        """
+        tokenizer, _ = self.require_text()
+        encodings = self._encoded(texts)
+        return collate(encodings, pad_id=tokenizer.pad_id, pairs=self.pairs).to(self.device)
+
+    @torch.no_grad()
+    def predict_texts(self, texts: Texts, *, batch_size: int = 256) -> Tensor:
+        """Logits `[n, C]` of n raw texts, in evaluation mode.
+
+        Args:
+            texts: one text, or a list of texts; a text is a string, or, for a model of pairs, a
+                tuple of two strings. A warning says how many were longer than the model reads.
+            batch_size: texts per forward pass; texts of like length go together.
+
+        Raises:
+            ValueError: something else, or a model that gives no answer to a text.
+        """
+        tokenizer, class_names = self.require_text()
+        if self.task.name not in ("classification", "regression"):
+            msg = (
+                f"got a model for {self.task.name}, expected one that answers to a text or a pair; "
+                "`predict` answers to a corpus"
+            )
+            raise ValueError(msg)
+        encodings = self._encoded(texts)
+        if not encodings:
+            return torch.empty(0, self.task.outputs(class_names), device=self.device)
+        batches = length_batches([len(encoding.input_ids) for encoding in encodings], batch_size)
+        parts = []
+        training = self.training
+        self.eval()
+        try:
+            for rows in batches:
+                chunk = [encodings[i] for i in rows]
+                batch = collate(chunk, pad_id=tokenizer.pad_id, pairs=self.pairs)
+                parts.append(self.predict_logits(batch.to(self.device)))
+        finally:
+            self.train(training)
+        logits = torch.cat(parts)
+        order = torch.tensor([i for rows in batches for i in rows], device=logits.device)
+        return logits[order.argsort()]
+
+    # Steps
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Logits of a batch, see `classify`."""
+        return self.classify(self.embed(batch), batch.mask)
+
+    @property
+    def own_objective(self) -> bool:
+        """Whether training minimises something else than the task's loss.
+
+        `val/loss` and `test/loss` are the task's, whatever the method: they can be compared. Where
+        this is true, `val/objective` and `test/objective` are what training minimises.
+        """
+        return False
+
+    @property
+    def extra_metrics(self) -> tuple[str, ...]:
+        """Keys of `extra_values`; none unless overridden."""
+        return ()
+
+    def losses(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """`[B]`: the training objective of each sample; that of the task unless overridden."""
+        return self.task.losses(logits, labels)
+
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The training objective, a mean over the batch."""
+        return self.task.mean(self.losses(logits, labels), labels)
+
+    def step_weight(self, batch: Batch, batch_idx: int) -> float:
+        """What a mean over this process's batch counts in the mean over all processes.
+
+        See `batch_weight`. A mean over words is weighted by their number.
+        """
+        weight = batch_weight(self.trainer, batch_idx)
+        if not self.task.by_word or self.trainer.world_size == 1:
+            return weight
+        units = float(weight > 0) * self.task.units(labels_of(batch)).sum()
+        # Reduced in its place: of a copy.
+        total = torch.as_tensor(self.trainer.strategy.reduce(units.clone(), reduce_op="sum"))
+        return float(self.trainer.world_size * units / total.clamp_min(1))
+
+    def training_values(self, batch: Batch) -> dict[str, Tensor]:
+        """Scalars that a method logs while training, by their whole names; none unless overridden.
+
+        Asked for only where they are written.
+        """
+        del batch
+        return {}
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        logits, labels = self(batch), labels_of(batch)
+        loss = self.loss(logits, labels)
+        weight = self.step_weight(batch, batch_idx)
+        shown = {"train/loss": loss.detach()}
+        if self.logs_this_step():
+            shown |= self.answers(logits, labels)
+            shown |= self.training_values(batch)
+        self.log_step(shown, weight, size=len(batch))
+        return weight * loss
+
+    def answers(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        """How good they are while training, by the names that are logged."""
+        logits = logits.detach()
+        values = self.task.values(logits, labels) | self.extra_values(logits, labels)
+        return {f"train/{name}": v.mean() for name, v in values.items() if name != "loss"}
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        values, answered = self._evaluated(batch)
+        self.accumulate(self.val_means, values, batch_idx, self.val_scores, answered)
+
+    def test_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor] | None:
+        values, answered = self._evaluated(batch)
+        attacked = self.attack(self.test_attack, batch) if self.test_attack is not None else None
+        if attacked is not None:
+            values["pgd_accuracy"] = attacked["survived"].float()
+        self.accumulate(self.test_means, values, batch_idx, self.test_scores, answered)
+        return attacked
+
+    def attack(self, attack: PGD, batch: Batch) -> dict[str, Tensor]:
+        """What an attack makes of each sample.
+
+        Returns:
+            `[B]` each: `sample_ids`, `labels`, `prediction`, `pgd_prediction` (at the point that
+            the attack found) and `survived`: the prediction is right, and the attack finds no way
+            to change it.
+        """
+        x, labels = self.embed(batch).detach(), labels_of(batch)
+        prediction = self.classify(x, batch.mask).argmax(dim=1)
+        with self.frozen():
+            found, flipped = attack(
+                self.classify, x, batch.mask, labels, seeds=batch.sample_ids.tolist()
+            )
+        return {
+            "sample_ids": batch.sample_ids,
+            "labels": labels,
+            "prediction": prediction,
+            "pgd_prediction": self.classify(found, batch.mask).argmax(dim=1),
+            "survived": (prediction == labels) & ~flipped,
+        }
+
+    def activations(self, batch: Batch) -> list[Tensor]:
+        """`[B, N, d]` after each layer, the first layer first.
+
+        Raises:
+            ValueError: the method has no layers to show.
+        """
+        del batch
+        msg = (
+            f"got {type(self).__name__}, which shows no activations of its layers, expected a "
+            "method with layers, as OLSA or UniBERT with a depth of at least 1"
+        )
+        raise ValueError(msg)
+
+    def predict_step(self, batch: Batch, batch_idx: int) -> dict[str, Tensor]:
+        logits = self.predict_logits(batch)
+        return {
+            "sample_ids": batch.sample_ids,
+            "logits": logits,
+            "prediction": self.task.prediction(logits),
+        }
+
+    # Evaluation
+
+    def evaluate(self, batch: Batch) -> dict[str, Tensor]:
+        """Values of each sample (or word), whose means over a split become its metrics."""
+        return self._evaluated(batch)[0]
+
+    def _evaluated(self, batch: Batch) -> tuple[dict[str, Tensor], tuple[Tensor, Tensor]]:
+        """The values; and the predictions with their labels, for figures that are no means."""
+        logits, labels = self(batch), labels_of(batch)
+        values, answered = self.task.judged(logits, labels, batch.cut_tags)
+        values |= self.extra_values(logits, labels)
+        if self.own_objective:
+            values["objective"] = self.losses(logits, labels)
+        return values, answered
+
+    def extra_values(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        """Values `[B]` for the extra metrics; none unless overridden."""
+        del logits, labels
+        return {}
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Gradients for inputs only: saves what parameters' gradients would keep in memory."""
+        trainable = [p for p in self.parameters() if p.requires_grad]
+        try:
+            for parameter in trainable:
+                parameter.requires_grad_(False)
+            yield
+        finally:
+            for parameter in trainable:
+                parameter.requires_grad_(True)
+
+    def on_validation_epoch_end(self) -> None:
+        self.log_means("val", self.val_means.take(self.metric_names) | self.val_scores.take())
+
+    def on_test_epoch_end(self) -> None:
+        attacked = () if self.test_attack is None else ("pgd_accuracy",)
+        means = self.test_means.take((*self.metric_names, *attacked))
+        self.log_means("test", means | self.test_scores.take())
+
+
+def labels_of(batch: Batch) -> Tensor:
+    """The labels of a batch; raises ValueError if it has none."""
+    if batch.labels is None:
+        msg = "got a batch without labels, expected labelled data; `predict` needs none"
+        raise ValueError(msg)
+    return batch.labels

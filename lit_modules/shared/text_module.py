@@ -1,0 +1,259 @@
+"""What every LightningModule of ours shares: tokenizer, optimiser, and checkpoints of its own."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
+from pytorch_lightning.utilities.types import OptimizerLRScheduler
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
+
+from lit_modules.shared.means import SampleMeans
+from lit_modules.shared.process_means import batch_weight, global_means
+from lit_modules.shared.schedule import Decay, learning_rate_factor
+from lit_modules.shared.scores import Scores
+from lit_modules.shared.weight_decay import exempt_vectors, group_sizes
+from text import Text, Tokenizer, tokenizer_from_state
+
+log = logging.getLogger(__name__)
+
+CHECKPOINT_KEY = "steadfast"
+CHECKPOINT_FORMAT = 1
+
+
+METHODS: dict[str, type["TextModule"]] = {}
+"""Every method, by the name that its checkpoints carry."""
+
+
+class TextModule(pl.LightningModule):
+    """A network over tokens: a `TaskModule`, or one that is trained on text without labels.
+
+    It knows no vocabulary until it is joined to a corpus or restored from a checkpoint, which
+    carries its tokenizer; `configure_model` then builds the layers.
+    """
+
+    default_epochs: int = 20
+    """After how many epochs the command line ends a fit whose length nobody has limited."""
+
+    def __init_subclass__(cls, *, method: bool = False, **settings: Any) -> None:
+        """Note a method under its name.
+
+        Args:
+            method: whether it is one, and no base of some.
+            settings: of other base classes.
+        """
+        super().__init_subclass__(**settings)
+        if method:
+            METHODS[cls.__name__] = cls
+
+    def __init__(
+        self,
+        *,
+        optimizer: OptimizerCallable = torch.optim.AdamW,
+        lr_scheduler: LRSchedulerCallable | None = None,
+        warmup: float = 0.0,
+        decay: Decay = "none",
+    ) -> None:
+        """Keep the settings.
+
+        Args:
+            optimizer: optimiser of all trainable parameters.
+            lr_scheduler: scheduler stepped once an epoch, in place of `warmup` and `decay`.
+            warmup: share of all steps over which the learning rate rises from zero, or, above 1,
+                their number.
+            decay: shape of its way back to zero after that.
+        """
+        super().__init__()
+        self.tokenizer: Tokenizer | None = None
+        self.optimizer, self.lr_scheduler = optimizer, lr_scheduler
+        self.warmup, self.decay = warmup, decay
+        self.stored_groups: list[int] | None = None
+        """Of the optimiser in the checkpoint that a run goes on from, see `exempt_vectors`."""
+        learning_rate_factor(0, warmup=warmup, decay=decay)  # a wrong setting is found now
+        check_optimizer(optimizer, lr_scheduler)
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> Self:
+        """Build it from what a checkpoint holds of its arguments."""
+        return cls(**settings)
+
+    def unused(self) -> dict[str, str]:
+        """Settings that have no effect as the others are: by name, and beside what."""
+        return dict.fromkeys(("warmup", "decay"), "lr_scheduler") if self.lr_scheduler else {}
+
+    # Text
+
+    def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
+        """The tokenizer that this method wants for a corpus."""
+        # Part of the contract that only a method can fill in; the base class is never built.
+        msg = f"got {type(self).__name__} without build_tokenizer(), expected it of every method"
+        raise NotImplementedError(msg)
+
+    def attach_tokenizer(self, tokenizer: Tokenizer) -> None:
+        """Fix the vocabulary; before `configure_model`, once.
+
+        Raises:
+            ValueError: another vocabulary than the one attached before.
+        """
+        if self.tokenizer is None:
+            self.tokenizer = tokenizer
+        elif tokenizer is not self.tokenizer and tokenizer.state() != self.tokenizer.state():
+            msg = (
+                f"got another vocabulary ({tokenizer.vocab_size} ids) than the model has "
+                f"({self.tokenizer.vocab_size} ids), expected the same: its weights belong to it"
+            )
+            raise ValueError(msg)
+
+    def require_tokenizer(self) -> Tokenizer:
+        """The tokenizer; raises RuntimeError if there is none yet."""
+        if self.tokenizer is None:
+            msg = (
+                "got a model without vocabulary, expected it to be joined to a corpus or restored "
+                "from a checkpoint before it is used"
+            )
+            raise RuntimeError(msg)
+        return self.tokenizer
+
+    def restore_text(self, checkpoint: dict[str, Any]) -> None:
+        """Attach what a checkpoint (as `read_checkpoint` returns it) was trained with.
+
+        Raises:
+            ValueError: it has no such content, or other than the model has already.
+        """
+        self.attach_tokenizer(tokenizer_from_state(checkpoint_content(checkpoint)["tokenizer"]))
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint[CHECKPOINT_KEY] = {
+            "format": CHECKPOINT_FORMAT,
+            "method": type(self).__name__,
+            "tokenizer": self.require_tokenizer().state(),
+            "class_names": [],
+            "pairs": False,
+        }
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self.restore_text(checkpoint)
+        for state in checkpoint.get("optimizer_states", []):
+            self.stored_groups = group_sizes(state["param_groups"])
+
+    # Training
+
+    def parameter_groups(self) -> list[nn.Parameter] | list[dict[str, Any]]:
+        """What the optimiser is given: the trainable parameters, or groups of them.
+
+        A group's `lr_factor` multiplies its learning rate. Which of them decay is decided later.
+        """
+        return [p for p in self.parameters() if p.requires_grad]
+
+    def configure_optimizers(self) -> OptimizerLRScheduler:
+        optimizer = self.optimizer(self.parameter_groups())
+        for group in optimizer.param_groups:
+            group["lr"] = group["lr"] * group.pop("lr_factor", 1.0)
+        exempt_vectors(optimizer, self.stored_groups)
+        if self.lr_scheduler is not None:
+            scheduler = self.lr_scheduler(optimizer)
+            if isinstance(scheduler, ReduceLROnPlateau):
+                # LightningCLI's own class names what it watches; torch's does not.
+                monitor = getattr(scheduler, "monitor", "val/loss")
+                return {
+                    "optimizer": optimizer,
+                    "lr_scheduler": {"scheduler": scheduler, "monitor": monitor},
+                }
+            return [optimizer], [scheduler]
+        if self.warmup == 0 and self.decay == "none":
+            return optimizer
+        total = self.total_steps()
+        if 0 < total < self.warmup:
+            log.warning(
+                "got a warm-up of %d steps in a run of %d, so that the learning rate never reaches "
+                "its value; give a share of the steps, such as --model.warmup 0.1",
+                self.warmup,
+                total,
+            )
+        factor = learning_rate_factor(total, warmup=self.warmup, decay=self.decay)
+        schedule = LambdaLR(optimizer, factor)
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": {"scheduler": schedule, "interval": "step"},
+        }
+
+    def total_steps(self) -> int:
+        """Optimiser steps of the whole run, 0 where the run has no end."""
+        steps = self.trainer.estimated_stepping_batches
+        return int(steps) if steps != float("inf") else 0
+
+    def logs_this_step(self) -> bool:
+        """Whether the trainer writes metrics at this step; others need not be computed."""
+        # 0 turns logging off.
+        every: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined] # set by a connector
+        return every > 0 and (self.trainer.global_step + 1) % every == 0
+
+    def log_step(self, shown: dict[str, Tensor], weight: float, *, size: int) -> None:
+        """Log training metrics of a step: means over all processes where they are written.
+
+        At other steps the values are this process's own: asking the others would slow all down.
+
+        Args:
+            shown: by name, means over this process's samples.
+            weight: of this process's means in those over all, see `batch_weight`.
+            size: samples in the batch.
+        """
+        if self.logs_this_step():
+            shown = global_means(self.trainer, shown, weight)
+        for name, value in shown.items():
+            self.log(name, value, batch_size=size, prog_bar=name == "train/loss")
+
+    def accumulate(
+        self,
+        means: SampleMeans,
+        values: dict[str, Tensor],
+        batch_idx: int,
+        scores: Scores | None = None,
+        answered: tuple[Tensor, Tensor] | None = None,
+    ) -> None:
+        """Add what is found of a batch of an evaluation, unless it only stands in for one.
+
+        Args:
+            means: of the split.
+            values: of samples or words.
+            batch_idx: which batch.
+            scores: of the split.
+            answered: predictions and labels, for `scores`.
+        """
+        if batch_weight(self.trainer, batch_idx) > 0:
+            means.update(values)
+            if scores is not None and answered is not None:
+                scores.update(*answered)
+
+    def log_means(self, stage: str, means: dict[str, Tensor]) -> None:
+        """Log the metrics of a split."""
+        for name, mean in means.items():
+            self.log(f"{stage}/{name}", mean, prog_bar=name in ("accuracy", "spearman", "f1"))
+
+
+def check_optimizer(optimizer: OptimizerCallable, lr_scheduler: LRSchedulerCallable | None) -> None:
+    """Raise ValueError for settings that an optimiser or its scheduler refuses.
+
+    torch looks at them when they are built, which would be once the corpus has been read.
+    """
+    what = "optimizer"
+    try:
+        built = optimizer([nn.Parameter(torch.zeros(1, 1))])
+        what = "lr_scheduler"
+        if lr_scheduler is not None:
+            lr_scheduler(built)
+    except ValueError as error:
+        msg = f"got --model.{what} that torch refuses ({error}), expected settings in its ranges"
+        raise ValueError(msg) from error
+
+
+def checkpoint_content(checkpoint: dict[str, Any]) -> dict[str, Any]:
+    """What a checkpoint has of ours; raises ValueError if it has nothing."""
+    content: dict[str, Any] | None = checkpoint.get(CHECKPOINT_KEY)
+    if content is None:
+        msg = "got a checkpoint without vocabulary and classes, expected one of this project"
+        raise ValueError(msg)
+    return content

@@ -1,0 +1,83 @@
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.cli import main as module
+from app.cli.main import entry
+from app.training.interrupt import Stopped
+from lit_modules import CheckpointError
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (ValueError("got a,\n  expected b"), 1, "error: got a, expected b\n"),
+        (CheckpointError("got c"), 1, "error: got c\n"),
+        (FileNotFoundError("got d"), 1, "error: got d\n"),
+        (KeyError("e"), 1, "error: KeyError: 'e' (--debug shows where)\n"),
+        (ValueError(), 1, "error: ValueError:  (--debug shows where)\n"),
+        (SystemExit(2), 2, ""),
+        (SystemExit(None), 0, ""),
+        (SystemExit("text"), 1, "text\n"),
+        (Stopped(signal.SIGINT), 130, "stopped by Ctrl-C: no checkpoint was written for it\n"),
+        (Stopped(signal.SIGTERM), 143, "stopped by SIGTERM: no checkpoint was written for it\n"),
+        (None, 0, ""),
+    ],
+)
+def test_exit_status(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: BaseException | None,
+    status: int,
+    message: str,
+) -> None:
+    def fake(_: object) -> None:
+        if error is not None:
+            raise error
+
+    monkeypatch.setattr(module, "main", fake)
+    assert entry(["fit"]) == status
+    assert capsys.readouterr().err == message
+
+
+def test_what_a_constructor_says(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fake(_: object) -> None:
+        text = "Does not validate against any of the Union subtypes ..."
+        raise ValueError(text) from ValueError("got depth=-1")
+
+    monkeypatch.setattr(module, "main", fake)
+    assert entry(["fit"]) == 1
+    assert capsys.readouterr().err == "error: got depth=-1\n"
+
+
+def test_version(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEADFAST_REVISION", "abc123")
+    assert entry(["--version"]) == 0
+    assert re.fullmatch(r"steadfast \S+ \(git abc123\)\n", capsys.readouterr().out)
+
+
+def test_resources_need_no_torch() -> None:
+    program = (
+        "import sys; from app.cli.main import entry; status = entry(['resources', '--help']); "
+        "print(status, [name for name in ('torch', 'pytorch_lightning') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[4],
+    )
+    assert "usage: " in done.stdout
+    assert done.stdout.endswith("0 []\n")
+
+
+def test_wrong_resources(capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry(["resources", "nonsense"]) != 0
+    assert "nonsense" in capsys.readouterr().err

@@ -1,0 +1,93 @@
+"""What jsonargparse says, in one line."""
+
+import pytest
+
+from app.cli.parser import plain
+
+NESTED = """Parser key "model":
+  Does not validate against any of the Union subtypes
+  Subtypes: [<class 'lit_modules.shared.text_module.TextModule'>, <class 'NoneType'>]
+  Errors:
+    - Problem with given class_path 'lit_modules.AdversarialTraining':
+        Parser key "adversary":
+          Does not validate against any of the Union subtypes
+          Subtypes: [<class 'lit_modules.adversaries.adversary.Adversary'>, <class 'NoneType'>]
+          Errors:
+            - Problem with given class_path 'lit_modules.adversaries.FreeLB':
+                {found}
+            - Expected a <class 'NoneType'>
+          Given value type: <class 'jsonargparse._util.NestedArg'>
+          Given value: NestedArg(key='foo', val='1')
+    - Expected a <class 'NoneType'>
+  Given value type: <class 'jsonargparse._util.NestedArg'>
+  Given value: NestedArg(key='adversary.foo', val='1')"""
+UNION = """Parser key "{key}":
+  Does not validate against any of the Union subtypes
+  Subtypes: [...]
+  Errors:
+    - {first}
+    - {second}
+  Given value type: <class 'str'>
+  Given value: {value}"""
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (
+            NESTED.format(found="Option 'foo' is not accepted"),
+            "got --model.adversary.foo, which FreeLB does not have; --model.adversary.help FreeLB "
+            "lists its settings",
+        ),
+        (
+            NESTED.format(
+                found='Parser key "norm":\n  '
+                "Expected a typing.Literal['l2', 'linf']. Got value: l3"
+            ),
+            "got --model.adversary.norm l3, expected one of l2, linf",
+        ),
+        (
+            NESTED.format(
+                found="Parser key \"tau\":\n  Expected a <class 'float'>. Got value: nan"
+            ),
+            "got --model.adversary.tau nan, expected a number",
+        ),
+        (
+            UNION.format(
+                key="trainer.devices",
+                first="Expected a <class 'int'>",
+                second="Expected a typing.Literal['auto']",
+                value="x y",
+            ),
+            "got --trainer.devices x y, expected a whole number or one of auto",
+        ),
+        (
+            UNION.format(
+                key="run",
+                first="Not of type RunName: does not match regular expression ^a$",
+                second="Expected a <class 'NoneType'>",
+                value="../x",
+            ),
+            "got --run ../x, expected RunName (letters, digits and . _ @ + = -, a letter or a "
+            "digit first)",
+        ),
+        (
+            UNION.format(
+                key="run",
+                first="Not of type RunName: does not match regular expression ^a$",
+                second="Expected a <class 'NoneType'>",
+                value="",
+            ),
+            "got --run '', expected RunName (letters, digits and . _ @ + = -, a letter or a "
+            "digit first)",
+        ),
+        (
+            'Parser key "minutes":\n  Not of type Some: -1 does not conform to restriction v>=0',
+            "got --minutes -1, expected Some (v>=0)",
+        ),
+        ("unrecognized arguments: --no.such=1", "unrecognized arguments: --no.such=1"),
+        ("Parser key \"config\":\n  File does not exist: 'a'", None),
+    ],
+)
+def test_plain(message: str, expected: str | None) -> None:
+    assert plain(message) == (expected or " ".join(message.split()))

@@ -1,0 +1,150 @@
+import warnings
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from matplotlib.collections import LineCollection
+from matplotlib.patches import Rectangle
+
+from app.figures.charts import (
+    COLOURS,
+    Bars,
+    Series,
+    error_bars,
+    grouped_bars,
+    pixels,
+    save,
+)
+
+LAYERS = [1, 2, 3]
+LINE = Series(name="bert", x=LAYERS, mean=[0.9, 0.8, 0.7], std=[0.1, 0.2, 0.1])
+
+
+def test_a_png(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "a.png"
+    figure = error_bars([LINE], path, x_label="layer", y_label="cosine", title="t")
+    content = path.read_bytes()
+    assert content.startswith(b"\x89PNG")
+    assert b"matplotlib" not in content.lower()
+    assert pixels(figure).shape == (600, 960, 4)
+    # The same figure, drawn anew.
+    error_bars([LINE], path, x_label="layer", y_label="cosine", title="t")
+    assert path.read_bytes() == content
+    assert [one.name for one in path.parent.iterdir()] == ["a.png"]
+
+
+def test_lines_are_told_apart() -> None:
+    every = [Series(name=str(i), x=LAYERS, mean=[i, i, i]) for i in range(len(COLOURS))]
+    (axes,) = error_bars(every).axes
+    looks = {(one.get_color(), one.get_marker(), one.get_linestyle()) for one in axes.get_lines()}
+    assert len(looks) == len(COLOURS)
+    assert len({one.get_marker() for one in axes.get_lines()}) == len(COLOURS)
+    # Beside each other, and each near its point.
+    starts = [float(one.get_xdata()[0]) for one in axes.get_lines()]  # type: ignore[index,arg-type] # its arrays
+    assert starts == sorted(set(starts))
+    assert all(abs(start - 1) <= 0.25 for start in starts)
+    assert axes.get_xticks().tolist() == LAYERS
+
+
+def test_what_heights_compare_with() -> None:
+    lines = [replace(LINE, name=name, reference=[0.5, 0.6, 0.7]) for name in "ab"]
+    (axes,) = error_bars(lines, reference="by chance").axes
+    legend = axes.get_legend()
+    assert legend is not None
+    # In the colours of its lines, and named once.
+    assert [text.get_text() for text in legend.get_texts()] == ["by chance", "a", "b"]
+    drawn = [one for one in axes.get_lines() if list(one.get_ydata()) == [0.5, 0.6, 0.7]]  # type: ignore[arg-type] # its arrays
+    assert [one.get_color() for one in drawn] == list(COLOURS[:2])
+
+
+@pytest.mark.parametrize("name", ["_a", "$x_", "模型", "a\x1b[31m", "\u202eabc", "100%_\\"])
+def test_any_name_is_drawn(tmp_path: Path, name: str) -> None:
+    line = Series(name=name, x=[1], mean=[0.5])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figure = error_bars([line], tmp_path / "a.png", title=name)
+        pixels(figure)
+    legend = figure.axes[0].get_legend()
+    assert legend is not None
+    assert len(legend.get_texts()) == 1
+
+
+@pytest.mark.parametrize("count", [12, 40])
+def test_there_is_no_half_layer(count: int) -> None:
+    layers = list(range(1, count + 1))
+    (axes,) = error_bars([Series(name="", x=layers, mean=[0.5] * count)]).axes
+    assert all(float(tick).is_integer() for tick in axes.get_xticks())
+    assert axes.get_legend() is None
+
+
+@pytest.mark.parametrize(
+    ("series", "message"),
+    [
+        ([], "got no series"),
+        ([Series(name="a", x=[], mean=[])], "'a' with 0 x and 0 values for them"),
+        ([Series(name="a", x=[1], mean=[1, 2])], "1 x and 2 values"),
+        ([Series(name="a", x=[1], mean=[1], reference=[1, 2])], "1 x and 1, 2 values"),
+        ([Series(name="a", x=[1], mean=[1], std=[])], "1 x and 1, 0 values"),
+    ],
+)
+def test_nothing_to_draw(series: list[Series], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        error_bars(series)
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="could not write"):
+        save(error_bars([LINE]), tmp_path / "folder")
+
+
+TWO = ["128", "256"]
+BARS = Bars(name="a", height=[2.0, 3.0], low=[1.5, 3.0], high=[2.25, 4.0])
+
+
+def test_groups_of_bars(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    every = [replace(BARS, name=str(i)) for i in range(len(COLOURS))]
+    figure = grouped_bars(TWO, every, path, x_label="tokens", y_label="ratio", line=1.0)
+    content = path.read_bytes()
+    assert content.startswith(b"\x89PNG")
+    grouped_bars(TWO, every, path, x_label="tokens", y_label="ratio", line=1.0)
+    assert path.read_bytes() == content
+    (axes,) = figure.axes
+    bars = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+    looks = {(bar.get_facecolor(), bar.get_hatch()) for bar in bars}
+    assert len(looks) == len({bar.get_hatch() for bar in bars}) == len(COLOURS)
+    # Side by side around the middle of their group, from zero up.
+    places = sorted((bar.get_x(), bar.get_x() + bar.get_width()) for bar in bars)
+    assert all(end <= start + 1e-9 for (_, end), (start, _) in pairwise(places))
+    assert places[0][0] == pytest.approx(-0.4)
+    assert axes.get_ylim()[0] == 0
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == TWO
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        one.name for one in every
+    ]
+
+
+def test_whiskers_reach_from_low_to_high() -> None:
+    (axes,) = grouped_bars(TWO, [BARS]).axes
+    (whiskers,) = (one for one in axes.collections if isinstance(one, LineCollection))
+    ends = [sorted(y for _, y in segment.tolist()) for segment in whiskers.get_segments()]
+    assert ends == [[1.5, 2.25], [3.0, 4.0]]
+    (axes,) = grouped_bars(TWO, [Bars(name="_a", height=[1.0, 2.0])]).axes
+    assert not axes.collections
+
+
+@pytest.mark.parametrize(
+    ("groups", "series", "message"),
+    [
+        ([], [BARS], "0 groups and 1 bars"),
+        (TWO, [], "2 groups and 0 bars"),
+        (["128"], [BARS], "'a' with 2, 2, 2 values for 1 groups"),
+        (TWO, [replace(BARS, high=[1.0])], "'a' with 2, 2, 1 values for 2 groups"),
+        (TWO, [replace(BARS, high=None)], "both low and high or neither"),
+    ],
+)
+def test_no_bars_to_draw(groups: list[str], series: list[Bars], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        grouped_bars(groups, series)

@@ -1,0 +1,275 @@
+"""What may stand in the place of a word."""
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attacks.composition import Compat, Group
+from attacks.constraints import EditDistance, PartOfSpeech, WordSimilarity
+from attacks.document import Document
+from attacks.resources.tagger import Tagger
+from attacks.resources.tags import END, START, UNIVERSAL, Place, features, normalise
+from tests.unit.attacks.lexicon import (
+    KNOWN,
+    TAGS,
+    WEIGHTS,
+    small_tagger,
+    small_vectors,
+    write_tagger,
+    zipped,
+)
+from text import Text
+
+
+def group(text: Text, index: int, *words: str, original: Text | None = None) -> Group:
+    document = Document.of(text)
+    return Group(
+        document if original is None else Document.of(original),
+        document,
+        document.replace_by(index, words),
+    )
+
+
+# The tagger
+
+
+def naive(weights: dict[str, dict[str, float]], words: list[str]) -> list[str]:
+    """Word by word, in the order of the original, with its way of deciding ties."""
+    context = [*START, *map(normalise, words), *END]
+    near, far = START
+    tags = []
+    for i, word in enumerate(words):
+        tag = KNOWN.get(word)
+        if tag is None:
+            place = Place((context[i], context[i + 1]), word, (context[i + 3], context[i + 4]))
+            scores = dict.fromkeys(TAGS, 0.0)
+            for feature in features((far, near), place):
+                for label, weight in weights.get(feature, {}).items():
+                    scores[label] += weight
+            tag = max(TAGS, key=lambda label: (scores[label], label))
+        tags.append(tag)
+        far, near = near, tag
+    return [UNIVERSAL[tag] for tag in tags]
+
+
+WORDS = st.lists(
+    st.sampled_from("the a to run running good big play film wood x-ray 1999 7up Paris -".split()),
+    max_size=6,
+)
+
+
+@given(words=WORDS)
+def test_tags_of_a_text(words: list[str]) -> None:
+    assert small_tagger().tag(words) == naive(WEIGHTS, words)
+
+
+@given(before=WORDS, tried=WORDS.filter(bool), after=WORDS)
+def test_words_tried_in_a_place(before: list[str], tried: list[str], after: list[str]) -> None:
+    tagger = small_tagger()
+    found = [tagger.universal[i] for i in tagger.attempt(before, tried, after)]
+    assert found == [naive(WEIGHTS, [*before, word, *after])[len(before)] for word in tried]
+
+
+@given(
+    before=WORDS,
+    tried=WORDS.filter(bool),
+    after=WORDS,
+    seed=st.integers(0, 2**16),
+)
+def test_ties_and_rounding_as_in_the_original(
+    before: list[str], tried: list[str], after: list[str], seed: int
+) -> None:
+    # A tenth cannot be written exactly: sums depend on their order, and many are nearly equal.
+    generator = np.random.default_rng(seed)
+    weights = {
+        feature: {tag: float(generator.integers(-2, 3)) / 10 for tag in TAGS}
+        for feature in (
+            *("bias", "i suffix ing", "i pref1 r", "i word good", "i word film", "i-1 tag NN"),
+            *("i-2 tag NN", "i tag+i-2 tag NN NN", "i-1 word film", "i+1 word film"),
+            *("i+1 suffix ilm", "i+2 word film", "i-1 suffix ood", "i-2 word good"),
+            *("i-1 tag+i word NN film", "i-1 tag+i word VB good", "i+2 word good"),
+        )
+    }
+    tagger = Tagger(weights, KNOWN, TAGS)
+    assert tagger.tag([*before, *after]) == naive(weights, [*before, *after])
+    found = [tagger.universal[i] for i in tagger.attempt(before, tried, after)]
+    assert found == [naive(weights, [*before, word, *after])[len(before)] for word in tried]
+
+
+def test_many_words_are_met(tmp_path: Path) -> None:
+    tagger = Tagger.read(zipped(write_tagger(tmp_path)))
+    words = [f"word{i}ing" for i in range(3000)]
+    assert set(tagger.attempt(["the"], words, [])) == {tagger.universal.index("VERB")}
+
+
+def test_a_tagger_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="could not read"):
+        Tagger.read(tmp_path)
+    folder = write_tagger(tmp_path)
+    (folder / f"{folder.name}.tagdict.json").write_text("[1, 2]")
+    with pytest.raises(ValueError, match="got no tagger in it"):
+        Tagger.read(folder)
+
+
+@pytest.mark.data
+def test_tags_as_nltk_gives_them(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nltk = pytest.importorskip("nltk")
+    monkeypatch.setattr(nltk.data, "path", [str(data_dir / "nltk")])
+    monkeypatch.setattr(nltk.tag.mapping, "_UNIVERSAL_DATA", "taggers/universal_tagset")
+    theirs = nltk.tag.PerceptronTagger()
+    ours = Tagger.read(data_dir / "nltk/taggers/averaged_perceptron_tagger_eng.zip")
+
+    def tags(words: list[str]) -> list[str]:
+        fine = [tag for _, tag in theirs.tag(words)]
+        return [nltk.tag.map_tag("en-ptb", "universal", tag) for tag in fine]
+
+    for tag in theirs.classes:
+        assert UNIVERSAL.get(tag, "X") == nltk.tag.map_tag("en-ptb", "universal", tag)
+    lines = (data_dir / "sst2_sentences" / "test.tsv").read_text().splitlines()[1:200]
+    texts = [line.split("\t")[0].split() for line in lines]
+    for i, words in enumerate(texts):
+        assert ours.tag(words) == tags(words)
+        place = i % len(words)
+        before, after = words[max(0, place - 4) : place], words[place + 1 : place + 4]
+        tried = texts[i - 1]
+        found = [ours.universal[tag] for tag in ours.attempt(before, tried, after)]
+        assert found == [tags([*before, word, *after])[len(before)] for word in tried]
+
+
+# Part of speech
+
+
+def test_the_same_part_of_speech() -> None:
+    # "running" is a verb, "wood" a noun here, "good" and "big" are adjectives.
+    one = group("the good story", 1, "big", "running", "wood")
+    assert PartOfSpeech(small_tagger()).keep([one]) == [[True, False, False]]
+
+
+def test_verbs_and_nouns() -> None:
+    one = group("we like wood", 2, "running", "good")
+    assert PartOfSpeech(small_tagger()).keep([one]) == [[True, False]]
+    strict = PartOfSpeech(small_tagger(), allow_verb_noun_swap=False)
+    assert strict.keep([one]) == [[False, False]]
+
+
+def test_several_groups_and_places() -> None:
+    document = Document.of("good wood")
+    mixed = Group(
+        document, document, [*document.replace_by(0, ["big", "the"]), document.replace(1, "big")]
+    )
+    found = PartOfSpeech(small_tagger()).keep([mixed, group("wood", 0, "running")])
+    assert found == [[True, False, False], [True]]
+
+
+def test_more_than_a_word_is_none() -> None:
+    one = group("the good film", 1, "very big", ",", "big")
+    assert PartOfSpeech(small_tagger()).keep([one]) == [[False, False, True]]
+    assert WordSimilarity(small_vectors(), -1).keep([one]) == [[False, False, True]]
+
+
+def test_the_reference_compares_word_by_word() -> None:
+    # "big" with "good", "wood" with "film"; nothing with a comma; and nothing beyond the end.
+    one = group("the good film", 1, "big wood", ",", "big good", "big wood wood")
+    assert PartOfSpeech(small_tagger(), compat="textattack").keep([one]) == [
+        [True, True, False, False]
+    ]
+
+
+def test_surroundings_end_with_the_text_of_a_pair() -> None:
+    # Behind "to" everything is a verb; but that is the end of the other text.
+    one = group(("we want to", "play good"), 3, "wood")
+    verbs = PartOfSpeech(small_tagger(), allow_verb_noun_swap=False)
+    assert verbs.keep([one]) == [[True]]
+    joined = group("we want to play good", 3, "wood")
+    assert verbs.keep([joined]) == [[True]]
+    tagger = small_tagger()
+    assert tagger.universal[tagger.attempt(["to"], ["play"], [])[0]] == "VERB"
+    assert tagger.universal[tagger.attempt([], ["play"], [])[0]] == "NOUN"
+
+
+def test_the_reference_reads_where_a_word_stands_first() -> None:
+    # "big" is an adjective; "run" behind "to" a verb, and without it a noun.
+    text = "run fast to run"
+    strict: dict[Compat, list[list[bool]]] = {}
+    modes: tuple[Compat, ...] = ("none", "textattack")
+    for compat in modes:
+        constraint = PartOfSpeech(small_tagger(), allow_verb_noun_swap=False, compat=compat)
+        strict[compat] = constraint.keep([group(text, 3, "wood", "play")])
+    tagger = small_tagger()
+    assert tagger.tag(text.split())[::3] == ["NOUN", "VERB"]
+    assert strict["none"] == [[True, True]]
+    assert strict["textattack"] == [[False, False]]
+
+
+def test_the_reference_looks_at_the_original() -> None:
+    changed = group("to good film", 1, "running", original="the running film")
+    constraint = PartOfSpeech(small_tagger(), compat="textattack")
+    assert constraint.keep([changed]) == [[True]]
+    assert PartOfSpeech(small_tagger()).keep([changed]) == [[False]]
+
+
+# Similarity of words
+
+
+def test_a_minimum_cosine() -> None:
+    one = group("a GOOD film", 1, "fine", "Great", "bad", "unheard")
+    assert WordSimilarity(small_vectors(), 0.95).keep([one]) == [[True, False, False, True]]
+    assert WordSimilarity(small_vectors(), 0.9).keep([one]) == [[True, True, False, True]]
+    unheard = group("unheard of", 0, "bad")
+    assert WordSimilarity(small_vectors(), 0.9).keep([unheard]) == [[True]]
+
+
+def test_exactly_the_minimum() -> None:
+    import torch
+
+    vectors = small_vectors()
+    good, fine = (torch.from_numpy(vectors.matrix[i]) for i in (0, 1))
+    cosine = float(torch.nn.functional.cosine_similarity(good, fine, dim=0))
+    one = group("good", 0, "fine")
+    assert WordSimilarity(vectors, cosine).keep([one]) == [[True]]
+    assert WordSimilarity(vectors, np.nextafter(cosine, 2)).keep([one]) == [[False]]
+
+
+def test_words_of_the_reference() -> None:
+    # Words are compared with those of the original in the same position.
+    one = group("so good", 0, "fine film", ",", "fine good u.s", original="good film")
+    assert WordSimilarity(small_vectors(), 0.9, compat="textattack").keep([one]) == [
+        [True, True, False]
+    ]
+
+
+def test_without_vectors_nothing_is_measured(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        constraint = WordSimilarity(None, 0.5)
+    assert "is not tested" in caplog.text
+    assert constraint.keep([group("good", 0, "bad", "fine film")]) == [[True, False]]
+
+
+def test_a_minimum_that_is_no_cosine() -> None:
+    with pytest.raises(ValueError, match=r"got minimum=1\.5, expected a cosine"):
+        WordSimilarity(None, 1.5)
+
+
+# Edit distance
+
+
+def test_characters_that_differ() -> None:
+    near = group("a good film", 1, "god", "fine", "g")
+    assert EditDistance(1).keep([near]) == [[True, False, False]]
+    assert EditDistance(3).keep([near, near]) == [[True, False, True]] * 2
+
+
+def test_distance_from_the_original() -> None:
+    drifted = group("a gxxd film", 1, "gxxx", original="a good film")
+    assert EditDistance(2).keep([drifted]) == [[False]]
+    assert EditDistance(3).keep([drifted]) == [[True]]
+    assert EditDistance(0).keep([group(("ab", "c"), 1, "d")]) == [[False]]
+
+
+def test_distances_are_not_negative() -> None:
+    with pytest.raises(ValueError, match="got maximum=-1"):
+        EditDistance(-1)
