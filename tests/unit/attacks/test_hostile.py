@@ -277,14 +277,13 @@ def module() -> TaskModule:
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-@pytest.mark.parametrize("name", NAMED)
-def test_named_texts(name: str, search: str, module: TaskModule) -> None:
+def test_named_texts(search: str, module: TaskModule) -> None:
     white_box = search == "gradient"
     budget = 40
     for victim in (BagVictim(), module):
         attacked(
             victim,
-            [NAMED[name], "a good film"],
+            [*NAMED.values(), "a good film"],
             search=SEARCHES[search],
             budget=budget,
             white_box=white_box,
@@ -301,6 +300,7 @@ def count(texts: Sequence[Text]) -> Any:
     return np.stack([-scores, scores], axis=1)
 
 
+@pytest.mark.long
 def test_ten_thousand_words() -> None:
     outcome = attacks.attack(
         count, [(long_text(10_000), 1), ("", 0)], recipe=attack(), progress=False
@@ -314,6 +314,7 @@ def test_ten_thousand_words() -> None:
     assert other.outcome == "failed"
 
 
+@pytest.mark.long
 def test_a_word_of_many_letters() -> None:
     outcome = attacks.attack(
         count, [("good" * 2500, 1)], recipe=attack(), limits=Limits(query_budget=9), progress=False

@@ -134,6 +134,7 @@ def test_what_is_missing(
 # A corpus
 
 
+@pytest.mark.long
 def test_an_epoch_from_some_batches(tmp_path: Path) -> None:
     folder = tmp_path / "sst2"
     folder.mkdir()

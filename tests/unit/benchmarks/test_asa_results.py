@@ -83,6 +83,7 @@ def cells(text: str, title: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in part.splitlines()[2:]]
 
 
+@pytest.mark.long
 def test_from_runs_to_tables(
     tmp_path: Path,
     data: Path,

@@ -133,6 +133,7 @@ def test_what_is_the_same_is_not_significant() -> None:
     assert not single.significant
 
 
+@pytest.mark.long
 def test_chance_is_seldom_called_significant_and_a_great_difference_always() -> None:
     rounds = 100
     by_chance = sum(

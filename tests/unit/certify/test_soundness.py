@@ -36,7 +36,11 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "depth", "trained"), CASES)
+@pytest.mark.parametrize(
+    ("name", "depth", "trained"),
+    # In one layer quickly: other options are in `test_longer_weights_shrink_the_radius`.
+    [case if case[1] == 1 else pytest.param(*case, marks=pytest.mark.long) for case in CASES],
+)
 def test_attacks_inside_the_radius_fail(name: str, depth: int, trained: int) -> None:
     toy, batch = classifier(depth, **OPTIONS[name]), tokens(LENGTHS, seed=depth)
     train(toy, batch, torch.arange(len(LENGTHS)) % 3, steps=trained)
@@ -82,7 +86,14 @@ def lightning_module(name: str) -> tuple[CertifiedClassifier, list[Text]]:
     return module, texts
 
 
-@pytest.mark.parametrize("name", ["single", "pairs", "bag"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("single", marks=pytest.mark.long),
+        pytest.param("pairs", marks=pytest.mark.long),
+        "bag",
+    ],
+)
 def test_attacks_on_modules_fail_inside_the_radius(name: str) -> None:
     """The modules that users train, with their own embeddings and segment ids, in float64."""
     module, texts = lightning_module(name)
@@ -118,14 +129,14 @@ def test_attacks_on_modules_fail_inside_the_radius(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "depth", "length"),
     [
-        ("plain", 1, 2),
-        ("plain", 2, 5),
+        pytest.param("plain", 1, 2, marks=pytest.mark.long),
+        pytest.param("plain", 2, 5, marks=pytest.mark.long),
         ("relu", 1, 5),
-        ("relu", 2, 2),
-        ("offsets-clip", 1, 2),
-        ("offsets-clip", 2, 5),
+        pytest.param("relu", 2, 2, marks=pytest.mark.long),
+        pytest.param("offsets-clip", 1, 2, marks=pytest.mark.long),
+        pytest.param("offsets-clip", 2, 5, marks=pytest.mark.long),
         ("everything", 1, 5),
-        ("everything", 2, 2),
+        pytest.param("everything", 2, 2, marks=pytest.mark.long),
     ],
 )
 def test_no_pair_moves_the_output_by_more_than_the_constant(
@@ -184,9 +195,9 @@ def test_tokens_stay_within_the_radius_that_is_followed(name: str) -> None:
 @pytest.mark.parametrize(
     ("heads", "offsets", "clip", "alpha_1", "reached"),
     [
-        (4, 0, None, 0.1, 0.9),  # sqrt(H)
-        (4, 2, 0.8, 0.1, 0.9),  # the clip
-        (4, 0, None, 10.0, 0.9),  # A
+        pytest.param(4, 0, None, 0.1, 0.9, marks=pytest.mark.long),  # sqrt(H)
+        pytest.param(4, 2, 0.8, 0.1, 0.9, marks=pytest.mark.long),  # the clip
+        pytest.param(4, 0, None, 10.0, 0.9, marks=pytest.mark.long),  # A
         (4, 2, None, 10.0, 0.8),  # sqrt(A^2 + p)
     ],
 )

@@ -51,7 +51,7 @@ def hub(repositories: Mapping[str, Mapping[str, bytes]]) -> Iterator[tuple[str, 
         do_HEAD = do_GET
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever)
+    thread = Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}", requests

@@ -174,18 +174,22 @@ def test_a_label_is_a_name_or_an_index(tmp_path: Path, label: str) -> None:
         ("SST2", "fit", {"train": 67_349, "validation": 872}),
         ("SST2", "test", {"test": 1821}),
         ("YelpPolarity", "fit", {"train": 4260, "validation": 224}),
-        ("AGNews", "fit", {"train": 32_967, "validation": 1735}),
+        pytest.param(
+            "AGNews", "fit", {"train": 32_967, "validation": 1735}, marks=pytest.mark.long
+        ),
         ("AGNews", "test", {"test": 7600}),
-        ("SNLI", "validate", {"validation": 9842}),
-        ("SNLI", "test", {"test": 9824}),
+        pytest.param("SNLI", "validate", {"validation": 9842}, marks=pytest.mark.long),
+        pytest.param("SNLI", "test", {"test": 9824}, marks=pytest.mark.long),
         ("QNLI", "test", {"test": 5463}),
         ("ANLI", "validate", {"validation": 3198}),
         ("RTE", "fit", {"train": 2490, "validation": 277}),
         ("MRPC", "fit", {"train": 3668, "validation": 408}),
         ("MRPC", "test", {"test": 1725}),
-        ("DREAM", "fit", {"train": 6116, "validation": 2040}),
+        pytest.param("DREAM", "fit", {"train": 6116, "validation": 2040}, marks=pytest.mark.long),
         ("DREAM", "test", {"test": 2041}),
-        ("HellaSwag", "fit", {"train": 8042, "validation": 2000}),
+        pytest.param(
+            "HellaSwag", "fit", {"train": 8042, "validation": 2000}, marks=pytest.mark.long
+        ),
     ],
 )
 def test_real_files(data_dir: Path, name: str, stage: str, sizes: dict[Split, int]) -> None:
@@ -223,6 +227,7 @@ def test_real_tags(data_dir: Path) -> None:
     assert (counts["O"], counts["B-person"], counts["I-creative-work"]) == (21_654, 429, 218)
 
 
+@pytest.mark.long
 @pytest.mark.data
 def test_real_lengths_need_little_padding(data_dir: Path) -> None:
     module = datamodules.SST2(data_dir=str(data_dir))

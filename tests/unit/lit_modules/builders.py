@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import pytorch_lightning as pl
 import torch
 from torch.utils.data import DataLoader
@@ -72,6 +73,16 @@ METHODS: dict[str, Build] = {
 """Every method, with every option at least once."""
 FEW = [METHODS[name] for name in ("olsa, all options, 3 layers", "transformer", "mean")]
 """For what takes several fits."""
+
+# The quick ones are of each encoder, and one has an adversary.
+_QUICK = ("olsa", "olsa, all options, 3 layers", "transformer", "mean", "transformer, smart")
+EVERY_METHOD = pytest.mark.parametrize(
+    "build",
+    [
+        pytest.param(build, id=name, marks=() if name in _QUICK else pytest.mark.long)
+        for name, build in METHODS.items()
+    ],
+)
 
 
 def attached(build: Build, *, pairs: bool = False, classes: int = 3, seed: int = 0) -> TaskModule:

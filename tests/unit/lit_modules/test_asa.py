@@ -62,7 +62,9 @@ def fitted(module: FineTuning, **settings: Any) -> dict[str, Tensor]:
     return {k: v.clone() for k, v in module.state_dict().items() if k.startswith("network")}
 
 
-@pytest.mark.parametrize("architecture", [None, DEBERTA], ids=["bert", "deberta"])
+@pytest.mark.parametrize(
+    "architecture", [None, pytest.param(DEBERTA, marks=pytest.mark.long)], ids=["bert", "deberta"]
+)
 @pytest.mark.parametrize("task", TASKS)
 def test_masks_that_keep_all_are_plain_training_bit_for_bit(
     task: TaskName, architecture: dict[str, Any] | None
@@ -146,6 +148,7 @@ def test_the_sign_on_both_sides() -> None:
     assert bool((of_penalty["masking.adversary.offset"] < 0).all())
 
 
+@pytest.mark.long
 def test_the_adversary_learns_to_move_the_prediction() -> None:
     """Trained alone, it finds masks that change the prediction more than random ones do."""
     module = attentive(made(ASA, initial_keep=0.8, rate=0.0, tau=0.0)).train()
@@ -168,6 +171,7 @@ def test_the_adversary_learns_to_move_the_prediction() -> None:
     assert moved() > 1.5 * before
 
 
+@pytest.mark.long
 def test_the_lower_tau_the_more_is_masked() -> None:
     """The divergence of so small an encoder is far below that of a trained one."""
 
@@ -252,7 +256,14 @@ def test_inference_is_the_plain_encoder() -> None:
 
 
 @pytest.mark.parametrize("masking", ["adversarial", "bernoulli", "magnitude", "none"])
-@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "64-true"])
+@pytest.mark.parametrize(
+    "precision",
+    [
+        pytest.param("32-true", marks=pytest.mark.long),
+        "bf16-mixed",
+        pytest.param("64-true", marks=pytest.mark.long),
+    ],
+)
 def test_every_precision(masking: str, precision: Any) -> None:
     module = made(ASA, masking=masking, share=0.2)
     before = {k: v.clone() for k, v in module.state_dict().items()}

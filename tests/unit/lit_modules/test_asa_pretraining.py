@@ -308,6 +308,7 @@ def keep_dropout(module: ASAPretraining) -> ASAPretraining:
 # Training
 
 
+@pytest.mark.long
 @every
 def test_the_loss_falls(text: RunningText, kind: str) -> None:
     module = made(kind=kind)
@@ -321,7 +322,9 @@ def test_the_loss_falls(text: RunningText, kind: str) -> None:
     assert all("token_type" in name or "LayerNorm" in name or "rel_" in name for name in still)
 
 
-@pytest.mark.parametrize("precision", ["bf16-mixed", "64-true"])
+@pytest.mark.parametrize(
+    "precision", ["bf16-mixed", pytest.param("64-true", marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize("masking", ["adversarial", "bernoulli", "magnitude", "scheduled", "none"])
 def test_every_precision(text: RunningText, masking: str, precision: Any) -> None:
     schedule = [0.1, 0.4] if masking == "scheduled" else None

@@ -112,7 +112,7 @@ def fit(module: MaskedLM, data: RunningText, **settings: Any) -> pl.Trainer:
     return run
 
 
-@pytest.mark.parametrize("unitary", ["none", "qr"])
+@pytest.mark.parametrize("unitary", ["none", pytest.param("qr", marks=pytest.mark.long)])
 def test_the_loss_falls(text: RunningText, unitary: str) -> None:
     module = model(unitary=unitary)
     before = trainer().validate(module, datamodule=text, verbose=False)[0]["val/loss"]

@@ -109,6 +109,7 @@ def test_from_a_folder_of_a_classifier_with_named_classes(tmp_path: Path) -> Non
     assert torch.equal(again.predict_texts(SINGLE), module.eval().predict_texts(SINGLE))
 
 
+@pytest.mark.long
 @pytest.mark.pretrained
 def test_from_the_packaged_encoder(minilm: str, tmp_path: Path) -> None:
     module = UniBERT(backbone=minilm, max_length=20, unitary="none")

@@ -115,6 +115,7 @@ def test_padding_changes_nothing(folder: Path) -> None:
         assert torch.allclose(value, padded[name][: len(value)], atol=1e-5), name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("settings", [{}, {"unitary": "qr"}, {"unitary_gradual_steps": 20}])
 def test_learns_to_imitate(folder: Path, settings: dict[str, Any]) -> None:
     begun, module = model(folder, **settings), model(folder, **settings)

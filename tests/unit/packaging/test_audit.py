@@ -58,7 +58,7 @@ def database(answer: Answer) -> Iterator[tuple[str, list[str]]]:
             self.wfile.write(body)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}/v1/query", asked
@@ -73,6 +73,7 @@ def knows_the_canary(name: str, version: str) -> dict[str, Any]:
     return weak("pyyaml", "2020-1", "5.4") if (name, version) == ("pyyaml", "5.3") else {}
 
 
+@pytest.mark.long
 def test_no_weakness(capfd: pytest.CaptureFixture[str]) -> None:
     with database(knows_the_canary) as (url, asked):
         assert main(["--osv_url", url]) == 0
@@ -111,6 +112,7 @@ def test_what_was_accepted_has_its_reason() -> None:
         assert len(entry.reason) > 20
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("content", [{}, {"vulns": []}])
 def test_a_mirror_that_knows_nothing_is_no_database(
     content: dict[str, Any], capfd: pytest.CaptureFixture[str]
@@ -130,12 +132,14 @@ def test_a_database_that_cannot_be_reached(capfd: pytest.CaptureFixture[str]) ->
     assert "hidden" not in out + err
 
 
+@pytest.mark.long
 def test_a_database_that_never_answers_is_given_up(capfd: pytest.CaptureFixture[str]) -> None:
     with database(lambda *_: None) as (url, _):
         assert main(["--osv_url", url, "--canary_seconds", "2"]) == 0
     assert "no answer within 2 s" in capfd.readouterr().out
 
 
+@pytest.mark.long
 def test_one_that_stops_answering_is_given_up_too(capfd: pytest.CaptureFixture[str]) -> None:
     def answer(name: str, version: str) -> dict[str, Any] | None:
         return knows_the_canary(name, version) or None

@@ -55,6 +55,7 @@ def test_frequent_words_are_whole() -> None:
     assert tokenizer.vocab_size < 200  # there is no more to learn
 
 
+@pytest.mark.long
 def test_the_same_ids_in_every_process() -> None:
     # The library alone gives other ids in each process.
     program = (

@@ -45,6 +45,7 @@ def test_changed_words(before: str, after: str, changed: tuple[list[str], list[s
     assert tuple([one.text for one in side if one.changed] for side in pieces) == changed
 
 
+@pytest.mark.long
 @given(st.text(), st.text())
 def test_nothing_of_a_text_is_lost(before: str, after: str) -> None:
     pieces = compare(before, after)

@@ -123,13 +123,26 @@ def test_two_models_side_by_side() -> None:
     assert not alone.legends
 
 
-@pytest.mark.parametrize("token", ["_a", "$x_", "模型", "\x1b[31m", "100%_\\"])
+@pytest.mark.parametrize(
+    "token",
+    [
+        "$x_",
+        *(pytest.param(s, marks=pytest.mark.long) for s in ("_a", "模型", "\x1b[31m", "100%_\\")),
+    ],
+)
 def test_any_token_is_drawn(tmp_path: Path, token: str) -> None:
     figure = draw([made([token, "b"])], BOTH, tmp_path / "a.png", text=token * 40)
     assert pixels(figure).shape[2] == 4
 
 
-@pytest.mark.parametrize("count", [TOKENS, TOKENS + 1, 90])
+@pytest.mark.parametrize(
+    "count",
+    [
+        pytest.param(TOKENS, marks=pytest.mark.long),
+        TOKENS + 1,
+        pytest.param(90, marks=pytest.mark.long),
+    ],
+)
 def test_a_long_text_is_cut(count: int) -> None:
     figure = draw([made(["word"] * count)], BOTH[:1], text="word " * count)
     assert len(figure.axes[0].get_xticks()) == TOKENS
@@ -199,7 +212,12 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["--ckpt_path=a.ckpt", "--out=b.png", "--against=t.ckpt"], ValueError, "another token"),
         (["--ckpt_path=a.ckpt", "--out=b.png", "--against=x.ckpt"], ValueError, "which is no file"),
         (["--ckpt_path=a.ckpt", "--out=b.png", "--text= "], ValueError, "without a single word"),
-        (["--ckpt_path=a.ckpt", "--out=folder.png"], OSError, "could not write folder.png"),
+        pytest.param(
+            ["--ckpt_path=a.ckpt", "--out=folder.png"],
+            OSError,
+            "could not write folder.png",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_what_cannot_be(
@@ -215,6 +233,7 @@ def test_what_cannot_be(
     assert not Path("b.png").exists()
 
 
+@pytest.mark.long
 def test_texts_of_another_length(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(models)
     arguments = ["--ckpt_path=a.ckpt", "--against=s.ckpt", "--out=a.png"]

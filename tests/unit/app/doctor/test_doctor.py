@@ -111,7 +111,11 @@ def wrong() -> None:
             ["works", "here: the process was ended by SIGKILL"],
         ),
         (lambda: os._exit(3), ["works", "here: the process was ended with status 3"]),
-        (lambda: time.sleep(600), ["works", "here: no answer within 2 s"]),
+        pytest.param(
+            lambda: time.sleep(600),
+            ["works", "here: no answer within 2 s"],
+            marks=pytest.mark.long,
+        ),
     ],
     ids=["exception", "signal", "status", "silence"],
 )
@@ -430,7 +434,7 @@ def answering(status: int) -> Iterator[str]:
             self.end_headers()
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"

@@ -45,6 +45,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> HashStore:
     return shared
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("store")
 def test_all_wait_for_the_slowest_as_long_as_it_works() -> None:
     meetings = [Meeting(trainer(rank, 3), patience=1.0) for rank in range(3)]

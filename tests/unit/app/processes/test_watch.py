@@ -68,6 +68,7 @@ def test_the_main_thread_has_time_to_end_by_itself(statuses: list[int]) -> None:
     assert statuses == []
 
 
+@pytest.mark.long
 def test_a_process_that_hangs_ends_when_the_one_that_started_it_is_killed(tmp_path: Path) -> None:
     """As in a collective of NCCL: the main thread never comes back."""
     (tmp_path / "rank.py").write_text(

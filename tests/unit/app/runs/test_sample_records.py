@@ -103,6 +103,7 @@ def test_merged_once_and_sorted(tmp_path: Path, world: int) -> None:
     assert [p.name for p in path.parent.iterdir()] == ["out.jsonl"]
 
 
+@pytest.mark.long
 @given(
     worlds=st.lists(st.integers(1, 4), min_size=1, max_size=4),
     cuts=st.lists(st.integers(0, 3), min_size=4, max_size=4),

@@ -278,6 +278,7 @@ def test_real_resources(data_dir: Path) -> None:
         assert found.stop_words("english") == set(stream.read().decode().split())
 
 
+@pytest.mark.long
 @pytest.mark.data
 def test_real_vectors(data_dir: Path) -> None:
     path = data_dir / "glove" / "glove.6B.50d.top10k.txt.gz"

@@ -104,6 +104,7 @@ def test_resumed_is_uninterrupted(
     assert run(tmp_path, corpus(), str(folder / f"{checkpoint}.ckpt")) == seen[done:]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("checkpoint", "done"), [("step=11", 11), ("epoch=0", 8)])
 def test_resumed_is_uninterrupted_with_workers(
     tmp_path: Path, whole: tuple[Path, Seen], checkpoint: str, done: int
@@ -170,7 +171,7 @@ def test_processes_of_a_trainer_share_the_batches() -> None:
     assert joined == [sorted(batch) for batch in alone]
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("num_workers", [0, pytest.param(2, marks=pytest.mark.long)])
 def test_predictions_come_once_for_every_sample(tmp_path: Path, num_workers: int) -> None:
     # Lightning builds the loader anew for prediction, around the same sampler.
     data = corpus(num_workers)

@@ -15,7 +15,7 @@ import torch
 import lit_modules
 from lit_modules import OLSA, CheckpointError, TaskModule, check_fits, check_method, read_checkpoint
 from tests.unit.lit_modules.builders import (
-    METHODS,
+    EVERY_METHOD,
     PAIRS,
     SINGLE,
     Build,
@@ -48,7 +48,7 @@ def same(module: TaskModule, path: Path, *, pairs: bool = False) -> None:
     assert torch.equal(again.predict_texts(texts), expected)
 
 
-@pytest.mark.parametrize("build", METHODS.values(), ids=METHODS.keys())
+@EVERY_METHOD
 def test_every_method_comes_back(build: Build, tmp_path: Path) -> None:
     path = tmp_path / "a.ckpt"
     module = trained(build, path)
@@ -77,6 +77,7 @@ def test_backbone_comes_back_without_its_folder(
     same(module, path)
 
 
+@pytest.mark.long
 @pytest.mark.pretrained
 def test_real_backbone_comes_back(minilm: str, tmp_path: Path) -> None:
     path = tmp_path / "a.ckpt"

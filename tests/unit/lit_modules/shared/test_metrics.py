@@ -12,6 +12,7 @@ from certify import certify
 from layers import LipschitzClassifier
 from lit_modules import TaskModule
 from tests.unit.lit_modules.builders import (
+    EVERY_METHOD,
     METHODS,
     SINGLE,
     Build,
@@ -25,7 +26,7 @@ from tests.unit.lit_modules.builders import (
 from text import Batch
 
 
-@pytest.mark.parametrize("build", METHODS.values(), ids=METHODS.keys())
+@EVERY_METHOD
 def test_weighted_over_uneven_batches(build: Build) -> None:
     module = attached(build)
     module.test_attack = PGD(epsilon=0.5, steps=3)

@@ -4,7 +4,15 @@ import pytest
 import torch
 
 from lit_modules import TaskModule
-from tests.unit.lit_modules.builders import METHODS, PAIRS, SINGLE, Build, attached, olsa
+from tests.unit.lit_modules.builders import (
+    EVERY_METHOD,
+    METHODS,
+    PAIRS,
+    SINGLE,
+    Build,
+    attached,
+    olsa,
+)
 from text import Batch
 
 
@@ -42,7 +50,7 @@ def check_vectors(module: TaskModule) -> None:
 
 
 @pytest.mark.parametrize("pairs", [False, True])
-@pytest.mark.parametrize("build", METHODS.values(), ids=METHODS.keys())
+@EVERY_METHOD
 def test_every_method(build: Build, pairs: bool) -> None:
     module = attached(build, pairs=pairs)
     check(module, pairs=pairs)

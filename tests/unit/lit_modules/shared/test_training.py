@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from attacks import PGD
 from lit_modules import TaskModule
 from tests.unit.lit_modules.builders import (
+    EVERY_METHOD,
     FEW,
     METHODS,
     PAIRS,
@@ -23,6 +24,16 @@ from tests.unit.lit_modules.builders import (
     olsa,
     plain,
     trainer,
+)
+
+# Most other tests fit in 32-true.
+PRECISIONS = pytest.mark.parametrize(
+    "precision",
+    [
+        pytest.param("32-true", marks=pytest.mark.long),
+        pytest.param("64-true", marks=pytest.mark.long),
+        "bf16-mixed",
+    ],
 )
 
 
@@ -81,15 +92,15 @@ def test_backbone_gets_none(bert: str) -> None:
     assert all(p.grad is not None for p in module.network.parameters())
 
 
-@pytest.mark.parametrize("precision", ["32-true", "64-true", "bf16-mixed"])
-@pytest.mark.parametrize("build", METHODS.values(), ids=METHODS.keys())
+@PRECISIONS
+@EVERY_METHOD
 def test_every_precision(build: Build, precision: str) -> None:
     metrics = fit(attached(build), precision=precision)
     assert all(math.isfinite(value) for value in metrics.values()), metrics
     assert {"train/loss", "val/loss", "test/accuracy", "test/pgd_accuracy"} <= metrics.keys()
 
 
-@pytest.mark.parametrize("precision", ["32-true", "64-true", "bf16-mixed"])
+@PRECISIONS
 def test_backbone_in_every_precision(bert: str, precision: str) -> None:
     module = attached(olsa(backbone=bert, max_length=30, cache_backbone=True))
     assert all(math.isfinite(value) for value in fit(module, precision=precision).values())

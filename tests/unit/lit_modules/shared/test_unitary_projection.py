@@ -1,8 +1,6 @@
-"""Unitary after every step, in what is saved, in every process, and after a restart."""
+"""Unitary after every step, in what is saved, and after a restart."""
 
 import copy
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +9,14 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import Checkpoint, EMAWeightAveraging, ModelCheckpoint
 from pytorch_lightning.strategies import FSDPStrategy
-from torch import Tensor
 
 from app.runs.run_directory import RunDirectory
 from app.training.checkpoint_callbacks import BestCheckpoint, LastCheckpoint
 from layers import unitary_residual, unitary_weights
 from lit_modules import TaskModule
 from lit_modules.shared.unitary_projection import UnitaryProjection
-from tests.integration.several import ROOT
 from tests.unit.lit_modules.builders import SINGLE, attached, loader, trainer
-from tests.unit.lit_modules.shared.unitary_models import unibert
+from tests.unit.lit_modules.shared.unitary_models import residual, unibert
 from text import Text
 
 TINY = 1e-5
@@ -49,13 +45,6 @@ def fit(
     return run
 
 
-def residual(weights: dict[str, Tensor]) -> float:
-    """Of the attention weights among them."""
-    found = [w for name, w in weights.items() if ".attention." in name and w.ndim == 2]
-    assert len(found) == 8
-    return float(unitary_residual(found).max())
-
-
 def same(one: TaskModule, other: TaskModule) -> bool:
     pairs = zip(one.state_dict().values(), other.state_dict().values(), strict=True)
     return all(torch.equal(a, b) for a, b in pairs)
@@ -76,6 +65,7 @@ class Watch(pl.Callback):
         self.steps.append(trainer.global_step)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("unitary", ["qr", "polar"])
 def test_unitary_after_a_hundred_steps(unitary: str) -> None:
     module = model(unitary=unitary)
@@ -206,15 +196,18 @@ def test_saved_weights_are_projected(tmp_path: Path) -> None:
         assert residual(torch.load(path, weights_only=True)["state_dict"]) < TINY, path
 
 
-@pytest.mark.parametrize("step", [5, 6])
+@pytest.mark.parametrize("step", [5, pytest.param(6, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "settings",
     [
         {},
-        {"unitary": "polar"},
-        {"unitary_every": 3},
+        pytest.param({"unitary": "polar"}, marks=pytest.mark.long),
+        pytest.param({"unitary_every": 3}, marks=pytest.mark.long),
         {"unitary_gradual_steps": 9},
-        {"optimizer": lambda parameters: torch.optim.AdamW(parameters, lr=0.05)},
+        pytest.param(
+            {"optimizer": lambda parameters: torch.optim.AdamW(parameters, lr=0.05)},
+            marks=pytest.mark.long,
+        ),
     ],
     ids=["qr", "polar", "every third", "gradual", "large steps"],
 )
@@ -333,31 +326,3 @@ def test_the_callback_is_copied_with_its_module() -> None:
     fit(copied, max_steps=2)
     assert residual(copied.state_dict()) < TINY
     assert not same(module, copied)
-
-
-@pytest.mark.usefixtures("one_thread")
-def test_two_processes_have_equal_weights(tmp_path: Path) -> None:
-    """Bit for bit: each process projects its own copy, and no copies are compared later."""
-    for processes in ("1", "2"):
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "tests.unit.lit_modules.shared.unitary_ranks"),
-                *(str(tmp_path), processes),
-            ],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-    found = {path.stem: torch.load(path, weights_only=True) for path in tmp_path.glob("*.pt")}
-    assert len(found) == 2 + 4
-
-    def equal(one: str, other: str) -> bool:
-        return all(torch.equal(found[one][name], found[other][name]) for name in found[one])
-
-    assert equal("own-2-0", "own-2-1")
-    assert equal("same-2-0", "same-2-1")
-    assert equal("same-1-0", "same-2-0")
-    assert not equal("own-1-0", "own-2-0")
-    assert max(residual(weights) for weights in found.values()) < TINY

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from torch import Tensor
+
+from layers import unitary_residual
 from lit_modules import UniBERT
 from tests.unit.lit_modules.builders import Build
 
@@ -19,3 +22,10 @@ def unibert(**settings: Any) -> Build:
     return lambda: UniBERT(
         **{"architecture": ARCHITECTURE, "vocab_size": 80, "max_length": 30, **settings}
     )
+
+
+def residual(weights: dict[str, Tensor]) -> float:
+    """Of the attention weights among them."""
+    found = [w for name, w in weights.items() if ".attention." in name and w.ndim == 2]
+    assert len(found) == 8
+    return float(unitary_residual(found).max())

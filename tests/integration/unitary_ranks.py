@@ -1,8 +1,8 @@
 """Fits a small UniBERT with one process or two, and keeps the weights of each.
 
-Run as `python -m tests.unit.lit_modules.shared.unitary_ranks FOLDER PROCESSES`. In the fit `same`
-all processes see the same batches, so that the mean of their gradients is the gradient of one of
-them, bit for bit; in the fit `own` each sees its own.
+Run as `python -m tests.integration.unitary_ranks FOLDER PROCESSES`. In the fit `same` all
+processes see the same batches, so that the mean of their gradients is the gradient of one of them,
+bit for bit; in the fit `own` each sees its own.
 """
 
 import sys

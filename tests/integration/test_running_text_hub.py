@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.unit.datamodules.hub_server import hub
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import json, sys
 import datamodules

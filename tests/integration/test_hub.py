@@ -14,7 +14,7 @@ import pytest
 
 from tests.unit.datamodules.hub_server import hub
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import json, sys
 import datamodules
