@@ -1,6 +1,5 @@
 """What all corpora are to those who train on them, with labels or without."""
 
-import os
 from abc import ABC
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -9,6 +8,7 @@ import pytorch_lightning as pl
 
 from datamodules.batching.loaders import resume_point
 from text import Text, Tokenizer, check_range
+from text.run_seed import run_seed
 
 
 class Corpus(pl.LightningDataModule, ABC):
@@ -64,7 +64,7 @@ class Corpus(pl.LightningDataModule, ABC):
         raise NotImplementedError
 
     def _seed(self) -> int:
-        return int(os.environ.get("PL_GLOBAL_SEED", "0")) if self.seed is None else self.seed
+        return run_seed() if self.seed is None else self.seed
 
     def _processes(self) -> tuple[int, int]:
         """How many processes train, and which of them this is."""

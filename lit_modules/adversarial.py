@@ -3,7 +3,6 @@
 Sources and measurements are in docs/methods/adversarial.md.
 """
 
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
@@ -25,6 +24,7 @@ from lit_modules.shared.schedule import Decay
 from lit_modules.shared.task_module import TaskModule, labels_of
 from lit_modules.shared.text_module import CHECKPOINT_KEY, METHODS, checkpoint_content
 from text import Batch, TaskName, Text, Tokenizer
+from text.run_seed import run_seed
 
 
 class AdversarialTraining(TaskModule, method=True):
@@ -337,7 +337,7 @@ class AdversarialTraining(TaskModule, method=True):
     @property
     def run_seed(self) -> int:
         """The seed of the run."""
-        return int(os.environ.get("PL_GLOBAL_SEED", "0"))
+        return run_seed()
 
     def on_fit_start(self) -> None:
         self.adversary.start(self)

@@ -102,9 +102,9 @@ def _at_once(argv: list[str]) -> int | None:
         return 0
     if argv[:1] == ["doctor"]:
         # A broken installation is what it is for.
-        from app import doctor
+        from app.doctor import doctor_command
 
-        return doctor.run(argv[1:])
+        return doctor_command.run(argv[1:])
     if argv[:1] == ["resources"]:
         return _plain(argv)
     if argv[:1] in (["diagnose"], ["attention"]):

@@ -1,5 +1,1 @@
-"""`doctor` checks whether this machine can run the program, and says what to do where it cannot."""
-
-from app.doctor.doctor_command import run
-
-__all__ = ["run"]
+"""`doctor` checks whether this machine can run the program, and says how to repair it."""

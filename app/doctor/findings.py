@@ -1,12 +1,11 @@
-"""Findings of `doctor`, shown without secrets and harmless to a terminal."""
+"""Findings of `doctor`, printed without secrets and control characters."""
 
 import json
 import os
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from app.cli.terminal import harmless
 
@@ -16,15 +15,10 @@ _CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")
 _SECRET_NAMES = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(^|_)KEY", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Finding:
-    """The outcome of one check.
+class Finding(NamedTuple):
+    """The outcome of one check: its name, its status, what was found, and what to do about it.
 
-    Attributes:
-        name: what was checked.
-        status: `warning`: training works, but not everything; `FAILED`: something will not.
-        found: what was found.
-        advice: what to do, unless all is well.
+    `warning`: training works, but something is missing or slow. `FAILED`: something does not work.
     """
 
     name: str
@@ -34,11 +28,9 @@ class Finding:
 
 
 def judge(name: str, found: str, *problems: tuple[object, Status, str]) -> Finding:
-    """Return `ok`, or the first problem that is there: (is it there, its status, advice)."""
-    for there, status, advice in problems:
-        if there:
-            return Finding(name, status, found, advice)
-    return Finding(name, "ok", found)
+    """Return the first problem that is true, of (condition, status, advice); else `ok`."""
+    first = next((problem[1:] for problem in problems if problem[0]), ("ok", ""))
+    return Finding(name, first[0], found, first[1])
 
 
 def masked(text: str, environment: Mapping[str, str] = os.environ) -> str:
@@ -50,26 +42,25 @@ def masked(text: str, environment: Mapping[str, str] = os.environ) -> str:
 
 
 def printable(finding: Finding) -> Finding:
-    """Mask the texts of a finding and make them harmless."""
-    texts = (harmless(masked(" ".join(t.split()))) for t in (finding.found, finding.advice))
-    return Finding(finding.name, finding.status, *texts)
+    """Mask secrets and control characters in the texts of a finding."""
+    found, advice = (harmless(masked(" ".join(text.split()))) for text in finding[2:])
+    return finding._replace(found=found, advice=advice)
 
 
 def as_json(findings: Sequence[Finding]) -> str:
     """Write findings for programs."""
     ok = all(finding.status != "FAILED" for finding in findings)
-    return json.dumps({"ok": ok, "checks": [asdict(finding) for finding in findings]}, indent=2)
+    return json.dumps({"ok": ok, "checks": [one._asdict() for one in findings]}, indent=2)
 
 
 def as_table(findings: Sequence[Finding], width: int) -> str:
-    """Write findings for people, advice below what was found, in lines of at most `width`."""
+    """Write findings for people, in lines of at most `width`; the advice stands below each."""
     column, lines = max(len(finding.name) for finding in findings), []
-    for finding in findings:
-        begin = f"{finding.status:<7}  {finding.name:<{column}}  "
+    for name, status, found, advice in findings:
+        begin = f"{status:<7}  {name:<{column}}  "
         room = max(width - len(begin), 30)
-        text = textwrap.wrap(finding.found, room)
-        if finding.advice:
-            text += textwrap.wrap(f"-> {finding.advice}", room, subsequent_indent="   ")
+        text = textwrap.wrap(found, room)
+        text += textwrap.wrap(f"-> {advice}", room, subsequent_indent="   ") if advice else []
         lines.append(begin + f"\n{' ' * len(begin)}".join(text))
     every = [finding.status for finding in findings]
     counts = ", ".join(f"{every.count(status)} {status}" for status in ("ok", "warning", "FAILED"))

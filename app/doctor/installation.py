@@ -1,4 +1,4 @@
-"""Compares what is installed with what the project asks for."""
+"""Compares the installed versions with those that the project asks for."""
 
 import platform
 import sys
@@ -13,7 +13,7 @@ from app.runs.version import line
 ROOT = Path(__file__).parents[2]
 MALICIOUS = {("lightning", "2.6.2"), ("lightning", "2.6.3")}
 """Uploads with a program that steals credentials (GHSA-w37p-236h-pfx3)."""
-AGAIN = "install what the lock says: `make clean`, then `make install`; or build the image anew"
+AGAIN = "install the locked versions: `make clean`, then `make install`; or build the image anew"
 
 
 def required(root: Path = ROOT) -> tuple[str, list[str]]:
@@ -27,7 +27,7 @@ def required(root: Path = ROOT) -> tuple[str, list[str]]:
 
 
 def installed(name: str) -> str | None:
-    """Return the version of a library without loading it; None if it is not there."""
+    """Return the version of a library without loading it; None if it is not installed."""
     try:
         return metadata.version(name)
     except (ImportError, KeyError, TypeError):  # a half deleted library has no version
@@ -42,27 +42,24 @@ def check_versions(root: Path = ROOT) -> Iterator[Finding]:
         from packaging.specifiers import SpecifierSet
 
         python, listed = required(root)
-        requirements = [Requirement(text) for text in listed]
-        bounds = SpecifierSet(python)
+        requirements, bounds = [Requirement(text) for text in listed], SpecifierSet(python)
     except (ImportError, OSError, KeyError, ValueError) as error:
-        found = f"cannot find out what the program needs: {type(error).__name__}: {error}"
+        found = f"cannot read the requirements: {type(error).__name__}: {error}"
         yield Finding("program", "FAILED", found, AGAIN)
         return
     yield Finding("program", "ok", f"{line()}, in {root}")
     has = platform.python_version()
-    advice = f"use a Python {python}: make PYTHON=python3.12 clean install"
-    yield judge(
-        "Python",
+    found, advice = (
         f"{has} ({python} allowed), {sys.executable}",
-        (not bounds.contains(has, True), "FAILED", advice),
+        "make PYTHON=python3.12 clean install",
     )
+    yield judge("Python", found, (not bounds.contains(has, True), "FAILED", advice))
     needed = [one for one in requirements if one.marker is None or one.marker.evaluate()]
     versions = {one.name: installed(one.name) for one in needed}
     wrong = [
         f"{one.name} {version or 'is not installed'} ({one.specifier or 'any'} allowed)"
         for one in needed
-        if not (version := versions[one.name])
-        or not one.specifier.contains(version, prereleases=True)
+        if not (version := versions[one.name]) or not one.specifier.contains(version, True)
     ]
     wrong += [f"{n} {v} is a malicious upload" for n, v in MALICIOUS if installed(n) == v]
     every = ", ".join(f"{name} {version}" for name, version in versions.items())

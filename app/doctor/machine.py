@@ -1,4 +1,4 @@
-"""Checks processors, memory and disks, as a container's limits leave them."""
+"""Checks processors, memory and disks, within the limits of the container."""
 
 import fcntl
 import math
@@ -16,14 +16,17 @@ from app.doctor.findings import Finding, Status, judge
 RUNS = "runs directory"
 LITTLE = 2 * 2**30
 _DOCKER_SHM = 64 * 2**20
+_CPU = (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us"))
 _MEMORY = (
     ("memory.max", "memory.current", "inactive_file"),
     ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
+"""Files of control groups, of version 2 and of version 1."""
+_CACHES = ("HF_HOME", "TORCH_HOME", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 
 
 def size(count: float) -> str:
-    """Write a number of bytes for people."""
+    """Write a number of bytes with its unit."""
     power = min(int(math.log2(max(count, 1))) // 10, 4)
     amount = count / 1024**power
     digits = 0 if amount >= 100 or power < 2 else 1
@@ -33,10 +36,10 @@ def size(count: float) -> str:
 def control_groups(
     root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
 ) -> list[Path]:
-    """List the folders that hold limits for this process; those of its own group come first.
+    """List the folders that hold limits for this process, its own group first.
 
     Version 2 has one tree, version 1 one for each kind of limit. In a container the path is often
-    that of the host, of which the container sees only the end: hence the roots, too.
+    that of the host, which is not visible inside: hence the roots, too.
     """
     found: list[Path] = []
     for line in _text(own).splitlines():
@@ -54,27 +57,35 @@ def _text(path: Path) -> str:
 
 
 def _numbers(group: Path, *names: str) -> list[int]:
-    """Read the numbers of some files; there are none where they set no limit (`max`)."""
+    """Read the numbers of some files; `max` (no limit) gives an empty list."""
     words = [word for name in names for word in _text(group / name).split()]
     return [] if "max" in words else [int(word) for word in words]
 
 
 def cpu_limit(groups: list[Path]) -> float | None:
-    """Return how many processors the groups allow, if they limit it."""
-    old = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
-    found = [_numbers(group, *names) for group in groups for names in (("cpu.max",), old)]
+    """Return how many processors the groups allow; None without a limit."""
+    found = [_numbers(group, *names) for group, names in product(groups, _CPU)]
     return min((pair[0] / pair[1] for pair in found if pair and pair[0] > 0), default=None)
 
 
 def memory_limit(groups: list[Path]) -> tuple[int, int] | None:
-    """Return the smallest limit of memory that the groups set, and what is used of it."""
+    """Return the smallest limit of memory, and how much of it is used [bytes]."""
     limits = []
     for group, (limit, usage, cache) in product(groups, _MEMORY):
-        # Memory that caches files is given back when it is asked for.
+        # The system frees memory that caches files when a program needs it.
         cached = re.findall(rf"^{cache} (\d+)", _text(group / "memory.stat"), re.MULTILINE)
         used = sum(_numbers(group, usage)) - sum(map(int, cached))
         limits += [(most, max(used, 0)) for most in _numbers(group, limit) if most < 2**60]
     return min(limits, default=None)
+
+
+def crowded(is_it: object, cores: float) -> tuple[object, Status, str]:
+    """Return the problem of more threads than processors, for `judge`."""
+    return (
+        is_it,
+        "warning",
+        f"more threads than processors are slow: set OMP_NUM_THREADS={cores:.0f}",
+    )
 
 
 def cores(groups: list[Path]) -> float:
@@ -84,27 +95,17 @@ def cores(groups: list[Path]) -> float:
 
 
 def check_machine(runs_dir: Path) -> Iterator[Finding]:
-    """Check all but the GPUs."""
-    groups = control_groups()
-    yield check_cores(groups)
-    yield check_memory(groups)
-    yield check_shared_memory()
-    advice = (
-        "make room, correct the owner or the permissions (containers: the user of the container "
-        "must own the folder), or choose another --runs_dir"
-    )
+    """Check everything but the GPUs."""
+    groups, home = control_groups(), os.environ.get("HOME") or "/"
+    yield from (check_cores(groups), check_memory(groups), check_shared_memory())
+    advice = "make room, make this user the folder's owner, or choose another --runs_dir"
     yield check_folder(RUNS, runs_dir, "FAILED", advice)
-    cache = os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME") or "/", ".cache")
-    for name in ("HF_HOME", "TORCH_HOME", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
-        place = os.environ.get(name) or (Path(cache, "huggingface") if name == "HF_HOME" else "")
-        advice = (
-            f"what is fetched or compiled cannot be kept: set {name} to a folder that can be "
-            "written (a volume, in a container)"
-        )
-        if place:
+    hub = Path(os.environ.get("XDG_CACHE_HOME") or Path(home, ".cache"), "huggingface")
+    for name, default in zip(_CACHES, (hub, None, None, None), strict=True):
+        advice = f"set {name} to a writable folder (in a container: a volume); it holds the cache"
+        if place := os.environ.get(name) or default:
             yield check_folder("caches", Path(place), "warning", advice)
-    advice = "set TMPDIR to a folder that can be written"
-    yield check_folder("temporary files", None, "FAILED", advice)
+    yield check_folder("temporary files", None, "FAILED", "set TMPDIR to a writable folder")
 
 
 def check_cores(groups: list[Path]) -> Finding:
@@ -113,12 +114,8 @@ def check_cores(groups: list[Path]) -> Finding:
     found = f"{cores(groups):g} of {every} usable"
     found += f" (limited to {limit:g} by the control group)" if limit else ""
     found += f", OMP_NUM_THREADS={threads}" if threads else ""
-    advice = (
-        "torch will start a thread for each processor that it sees, and they will wait for each "
-        f"other: set OMP_NUM_THREADS={max(int(limit or 1), 1)}"
-    )
-    crowded = limit and every and limit < every / 2 and not threads
-    return judge("processors", found, (crowded, "warning", advice))
+    many = limit and every and limit < every / 2 and not threads
+    return judge("processors", found, crowded(many, max(int(limit or 1), 1)))
 
 
 def check_memory(groups: list[Path], meminfo: Path = Path("/proc/meminfo")) -> Finding:
@@ -128,11 +125,11 @@ def check_memory(groups: list[Path], meminfo: Path = Path("/proc/meminfo")) -> F
     if limited := memory_limit(groups):
         left.append((max(limited[0] - limited[1], 0), limited[0]))
     if not left:
-        return judge("memory", "this system does not tell")
+        return judge("memory", "unknown on this system")
     available, total = min(left)
     found = f"{size(available)} of {size(total)} available"
     found += f" (the control group's limit is {size(limited[0])})" if limited else ""
-    advice = "small models on small corpora will do; else stop other programs or raise the limit"
+    advice = "enough for small models; for more, stop other programs or raise the limit"
     return judge("memory", found, (available < LITTLE, "warning", advice))
 
 
@@ -141,24 +138,17 @@ def check_shared_memory(path: Path = Path("/dev/shm")) -> Finding:
     if not path.exists():
         return judge("shared memory", f"no {path} on this system")
     total, _, free = shutil.disk_usage(path)
-    advice = (
-        "enough for --data.num_workers 0, the default; workers and several GPUs need more: "
-        "docker run --shm-size 2g, shm_size in a Compose file"
-    )
+    advice = "data workers and several GPUs need more: docker run --shm-size 2g (Compose: shm_size)"
     found = f"{size(total)} in {path}, {size(free)} free"
     return judge("shared memory", found, (min(total, free) <= _DOCKER_SHM, "warning", advice))
 
 
 def check_folder(name: str, folder: Path | None, status: Status, advice: str) -> Finding:
-    """Check that files can be written into a folder, or where it would be made.
+    """Check that files can be written into a folder (None: that of temporary files), or its parent.
 
-    Args:
-        name: of the finding.
-        folder: the folder; if None, that of temporary files.
-        status: of the finding if nothing can be written.
-        advice: what to do then.
+    `status` and `advice` are those of a folder that cannot be written.
     """
-    text, locks = b"written by `doctor`", True
+    text, locks = b"written by `doctor`", False
     try:
         folder = folder or Path(tempfile.gettempdir())
         place = next(place for place in (folder, *folder.absolute().parents) if place.exists())
@@ -168,19 +158,17 @@ def check_folder(name: str, folder: Path | None, status: Status, advice: str) ->
             if Path(file.name).read_bytes() != text:
                 msg = "the file system returns other bytes than it was given"
                 raise OSError(msg)
-            try:
+            with suppress(OSError):
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                locks = False
+                locks = True
         free = shutil.disk_usage(place).free
     except OSError as error:
-        into = f"into {folder}: " if folder else ""
-        return Finding(
-            name, status, f"nothing can be written {into}{error.strerror or error}", advice
-        )
+        into = f" into {folder}" if folder else ""
+        found = f"nothing can be written{into}: {error.strerror or error}"
+        return Finding(name, status, found, advice)
     runs = name == RUNS
-    full = "a checkpoint has the size of its model, three times with the optimiser: make room"
-    unlocked = "this file system has no locks: two processes in one run will not be noticed"
+    full = "make room: a checkpoint with its optimiser is three times as large as the model"
+    unlocked = "this file system has no locks: never use one run from two processes"
     return judge(
         name,
         f"{folder} can be written, {size(free)} free",

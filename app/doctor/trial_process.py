@@ -1,10 +1,9 @@
-"""Tries things out in another process, since a broken library may end the process that loads it."""
+"""Runs checks in another process, since a broken library may end the process that loads it."""
 
 import os
 import signal
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from multiprocessing import Pipe
 from multiprocessing.context import ForkProcess
 from pathlib import Path
@@ -12,14 +11,14 @@ from pathlib import Path
 from app.doctor.findings import Finding
 
 Trial = Iterator[Finding]
-"""First the finding if the trial fails, to which the reason is added; then what it finds."""
+"""First the finding if the trial fails (the reason is added to it); then the real findings."""
 
 
 class TrialProcess(ForkProcess):
-    """Starts a process at once, which tries things out one after the other, and ends with ours.
+    """Runs trials one after the other in a process that starts at once and ends with ours.
 
     Args:
-        trials: what is tried out.
+        trials: the trials.
         seconds: how long the process may be silent.
     """
 
@@ -27,11 +26,11 @@ class TrialProcess(ForkProcess):
         super().__init__(daemon=True)
         self._trials, self._seconds = trials, seconds
         self._found, self._send = Pipe(duplex=False)
-        self.start()  # a fork: nothing that it could harm is loaded yet
+        self.start()  # a fork is safe here: no library with threads is loaded yet
         self._send.close()
 
     def findings(self) -> Iterator[Finding]:
-        """Wait for what is found; where the process ends too early, the last trial has failed."""
+        """Yield the findings; if the process ends too early, its last trial has failed."""
         failure, end = Finding("doctor", "FAILED", ""), ""
         with suppress(EOFError):
             while self._found.poll(self._seconds):
@@ -47,10 +46,10 @@ class TrialProcess(ForkProcess):
             by = f"by {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
             end = f"the process was ended {by}"
         if end:
-            yield replace(failure, found=failure.found + end)
+            yield failure._replace(found=failure.found + end)
 
     def run(self) -> None:
-        """Run the trials; this is what happens in the other process."""
+        """Run the trials, in the other process."""
         with Path(os.devnull).open("r+b") as nowhere:
             for stream in range(3):  # libraries print while they are loaded
                 os.dup2(nowhere.fileno(), stream)
@@ -60,8 +59,8 @@ class TrialProcess(ForkProcess):
             try:
                 for finding in trial:
                     self._send.send((True, finding))
-            except Exception as error:  # of any kind: it is the finding
+            except Exception as error:  # every kind is a finding
                 reason = " ".join(str(error).split())[:500] or "no reason given"
                 found = f"{failure.found}{type(error).__name__}: {reason}"
-                self._send.send((True, replace(failure, found=found)))
-        os._exit(0)  # libraries that fail while Python ends are no trial
+                self._send.send((True, failure._replace(found=found)))
+        os._exit(0)  # errors of libraries while Python ends are no finding

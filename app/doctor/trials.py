@@ -8,7 +8,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from datetime import timedelta
-from importlib import metadata
+from importlib import import_module
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,87 +19,81 @@ from app.doctor.trial_process import Trial
 
 
 def of_torch() -> Iterator[Trial]:
-    """List the trials of torch; nothing else needs to be tried where it cannot be loaded."""
+    """List the trials of torch; only the first one where torch cannot be loaded."""
     yield torch_works()
-    if "torch" in sys.modules:
-        yield gloo()
-        yield gpus()
-        import torch
-
+    if torch := sys.modules.get("torch"):
+        yield from (gloo(), gpus())
         if torch.cuda.is_available():
-            yield from map(gpu, range(torch.cuda.device_count()))
-            yield nccl()
+            yield from (*map(gpu, range(torch.cuda.device_count())), nccl())
 
 
 def of_program(data_dir: Path | None, encoder: Path | None) -> Iterator[Trial]:
-    """List the trials of the program, those of a folder if it is given."""
-    yield loading()
-    yield tensorboard()
-    if data_dir:
-        yield data(data_dir)
-    if encoder:
-        yield backbone(encoder)
+    """List the trials of the program, and those of the folders that are given."""
+    yield loads("loading", "app.cli.robust_cli")  # which imports the whole program
+    yield loads("TensorBoard", "tensorboard.program", "torch.utils.tensorboard")
+    yield from [data(data_dir)] if data_dir else []
+    yield from [backbone(encoder)] if encoder else []
+
+
+def loads(name: str, *modules: str) -> Trial:
+    """Load modules."""
+    yield Finding(name, "FAILED", "", AGAIN)
+    yield judge(name, f"{' and '.join(import_module(one).__name__ for one in modules)} work")
 
 
 def torch_works() -> Trial:
     """Load torch and calculate."""
-    advice = f"torch cannot be used, and nothing works without it: {AGAIN}"
-    yield Finding("torch", "FAILED", "", advice)
+    yield Finding("torch", "FAILED", "", f"nothing works without torch: {AGAIN}")
     import torch
 
     _calculate("cpu")
     threads, cores = torch.get_num_threads(), machine.cores(machine.control_groups())
     build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU"
     found = f"{torch.__version__}, built for {build}, {threads} thread(s)"
-    advice = f"more threads than processors wait for each other: OMP_NUM_THREADS={cores:.0f}"
-    yield judge("torch", found, (threads > max(cores, 1), "warning", advice))
+    yield judge("torch", found, machine.crowded(threads > max(cores, 1), cores))
+
+
+def _expect(expected: float, number: float) -> None:
+    if number != expected:
+        msg = f"the calculation gives {number}, expected {expected}"
+        raise ArithmeticError(msg)
 
 
 def _calculate(device: str) -> None:
     import torch
 
     ones = torch.ones(64, 64, device=device)
-    if (number := float((ones @ ones).sum())) != 64**3:
-        msg = f"a product of matrices gives {number}, expected {64**3}"
-        raise ArithmeticError(msg)
+    _expect(64**3, float((ones @ ones).sum()))
 
 
-def _add(backend: str, device: str, port: int = 0, rank: int = 0, world: int = 1) -> None:
-    """Let processes add their numbers."""
+def _add(backend: str, device: str, world: int) -> None:
+    """Let 1 or 2 processes find each other and add their numbers."""
     import torch
     from torch import distributed
-    from torch.distributed import TCPStore  # type: ignore[attr-defined] # no __all__
 
-    limit = timedelta(seconds=30)
-    store = TCPStore("127.0.0.1", port, world, rank == 0, limit)
-    distributed.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=limit)
-    number = torch.ones(1, device=device) * (rank + 1)
-    distributed.all_reduce(number)
-    if float(number) != sum(range(1, world + 1)):
-        msg = f"the sum of {world} processes is {float(number)}"
-        raise ArithmeticError(msg)
-    distributed.destroy_process_group()
-
-
-def gloo() -> Trial:
-    """Let two processes find each other and add two numbers."""
-    advice = (
-        "only training on several processes needs it: let the machine's own name be known (in "
-        "/etc/hosts), or name the interface: GLOO_SOCKET_IFNAME=lo on one machine"
-    )
-    yield Finding("gloo", "warning", "", advice)
     with socket.create_server(("127.0.0.1", 0)) as chosen:
-        port = chosen.getsockname()[1]
-    # Elsewhere a fork after torch has been loaded is not safe: one process, which meets itself.
-    child = os.fork() if sys.platform == "linux" else None
-    world = 1 if child is None else 2
+        address = f"tcp://127.0.0.1:{chosen.getsockname()[1]}"
+    child = os.fork() if world == 2 else None
     try:
-        _add("gloo", "cpu", port, int(child == 0), world)
+        limit, rank = timedelta(seconds=30), int(child == 0)
+        distributed.init_process_group(backend, address, limit, world, rank)
+        distributed.all_reduce(number := torch.ones(1, device=device))
+        _expect(world, float(number))
+        distributed.destroy_process_group()
     finally:
         if child == 0:
             os._exit(0)
         if child:
             os.waitpid(child, 0)
+
+
+def gloo() -> Trial:
+    """Let processes on the CPU work together."""
+    advice = "only training in several processes needs it: add the machine's own name to "
+    advice += "/etc/hosts, or set GLOO_SOCKET_IFNAME=lo (on one machine)"
+    yield Finding("gloo", "warning", "", advice)
+    # On other systems a fork is not safe after torch has been loaded.
+    _add("gloo", "cpu", world := 2 if sys.platform == "linux" else 1)
     yield judge("gloo", f"{world} process(es) have added their numbers")
 
 
@@ -115,40 +109,38 @@ def driver() -> list[str]:
 
 def gpus() -> Trial:
     """List the GPUs, and say why torch cannot use those that the driver lists."""
-    advice = "see what `nvidia-smi` says; --trainer.accelerator cpu trains without"
+    advice = "read `nvidia-smi`; --trainer.accelerator cpu trains without a GPU"
     yield Finding("GPUs", "FAILED", "", advice)
     import torch
 
     cuda, visible, drivers = torch.version.cuda, os.environ.get("CUDA_VISIBLE_DEVICES"), driver()
+    usable = torch.cuda.device_count() if torch.cuda.is_available() else 0
     version, more = (drivers or ["of unknown version"])[0], f"{len(drivers)} in the machine"
-    if torch.cuda.is_available():
-        hidden = len(drivers) > (count := torch.cuda.device_count())
-        found = f"{count} usable, CUDA {cuda}, driver {version}" + (f", {more}" if hidden else "")
-        others = "see what `nvidia-smi` says of the others"
-        if visible is not None:
-            others = f"CUDA_VISIBLE_DEVICES={visible} leaves the others out"
-        yield judge("GPUs", found, (hidden, "warning", others))
-        return
-    if not drivers:
-        yield judge("GPUs", "none: training is on the CPU")
-        return
-    reason = "torch gives no reason"
-    try:
-        torch.cuda.init()  # type: ignore[no-untyped-call] # theirs
-    except Exception as error:  # the reason is all that is wanted
-        reason = str(error)
-    build = "this torch is built for the CPU: make clean; make VARIANT=cuda install"
-    unset = "CUDA_VISIBLE_DEVICES hides them: unset it, unless that is meant"
-    newer = (
-        f"a newer driver for CUDA {cuda}; in containers, the NVIDIA container toolkit and `docker "
-        "compose up` with docker-compose.override.yml, or start the container anew where the GPUs "
-        "were there before"
-    )
+    hidden = len(drivers) > usable > 0
+    found = f"{usable} usable, CUDA {cuda}, driver {version}" + (f", {more}" if hidden else "")
+    if not usable:
+        found = "none: training is on the CPU"
+    if drivers and not usable:
+        try:
+            torch.cuda.init()  # type: ignore[no-untyped-call] # theirs
+            reason: object = "torch gives no reason"
+        except Exception as error:  # only the reason matters
+            reason = error
+        found = f"{more} (driver {version}), none that torch can use: {reason}"
+    newer = f"install a newer driver, for CUDA {cuda}; in a container: the NVIDIA container "
+    newer += "toolkit and docker-compose.override.yml, or a restart if the GPUs were there before"
     yield judge(
         "GPUs",
-        f"{more} (driver {version}), none that torch can use: {reason}",
-        (not cuda, "warning", build),
-        (visible in ("", "-1", "NoDevFiles"), "warning", unset),
+        found,
+        (hidden and visible is None, "warning", "read `nvidia-smi` about the others"),
+        (hidden, "warning", f"CUDA_VISIBLE_DEVICES={visible} leaves the others out"),
+        (usable or not drivers, "ok", ""),
+        (not cuda, "warning", "torch is built for the CPU: make clean; make VARIANT=cuda install"),
+        (
+            visible in ("", "-1", "NoDevFiles"),
+            "warning",
+            "CUDA_VISIBLE_DEVICES hides them: unset it",
+        ),
         (True, "FAILED", newer),
     )
 
@@ -159,10 +151,8 @@ def gpu(index: int) -> Trial:
 
     major, minor = torch.cuda.get_device_capability(index)
     card = f"{torch.cuda.get_device_name(index)}, compute capability {major}.{minor}"
-    advice = (
-        "this card does not work with this torch: leave it out (CUDA_VISIBLE_DEVICES), restart the "
-        "machine if `nvidia-smi` shows errors, or install a torch for cards of this kind"
-    )
+    advice = "this torch cannot use this card: leave it out (CUDA_VISIBLE_DEVICES), restart the "
+    advice += "machine if `nvidia-smi` shows errors, or install a torch for this card"
     yield Finding(f"GPU {index}", "FAILED", f"{card}: ", advice)
     free, total = torch.cuda.mem_get_info(index)
     _calculate(f"cuda:{index}")
@@ -177,26 +167,9 @@ def nccl() -> Trial:
 
     advice = "several GPUs need it: NCCL_DEBUG=INFO shows more, --trainer.devices 1 avoids it"
     yield Finding("NCCL", "FAILED" if torch.cuda.device_count() > 1 else "warning", "", advice)
-    _add("nccl", "cuda:0")
+    _add("nccl", "cuda:0", 1)
     version = ".".join(map(str, torch.cuda.nccl.version()))  # type: ignore[no-untyped-call] # theirs
     yield judge("NCCL", f"{version}, a group on the first GPU works")
-
-
-def loading() -> Trial:
-    """Load all of the program."""
-    yield Finding("loading", "FAILED", "", AGAIN)
-    import app.cli.robust_cli  # noqa: F401 (everything stands behind it)
-
-    yield judge("loading", "all of the program can be loaded")
-
-
-def tensorboard() -> Trial:
-    """Load what writes event files, and what `tensorboard` reads them with."""
-    yield Finding("TensorBoard", "FAILED", "", AGAIN)
-    import tensorboard.program  # noqa: F401
-    from torch.utils.tensorboard import SummaryWriter  # noqa: F401
-
-    yield judge("TensorBoard", f"{metadata.version('tensorboard')} can be loaded")
 
 
 def data(folder: Path) -> Trial:
@@ -208,7 +181,7 @@ def data(folder: Path) -> Trial:
     others = {path.name for path in folder.iterdir() if path.is_dir()}
     texts, broken, fetched, absent = [], [], [], []
     for kind in CORPORA.values():
-        # Text of one's own and built-in text have no folder there.
+        # A user's own files and built-in text have no folder there.
         if not issubclass(kind, TextDataModule) or issubclass(kind, UserFiles | Reviews):
             continue
         if kind.corpus not in others:
@@ -239,12 +212,11 @@ def data(folder: Path) -> Trial:
     found += f"; not used: {', '.join(sorted(others)[:8])}" if others else ""
     found += ", ..." if len(others) > 8 else ""
     layout = "expected DIR/<corpus>/<split>.<jsonl|tsv|csv|parquet>[.gz], as in docs/data.md"
-    correct = "correct or remove these files; docs/data.md says what is expected"
     yield judge(
         "data directory",
         "; ".join([found, *broken]),
         (not texts, "warning", layout),
-        (broken, "FAILED", correct),
+        (broken, "FAILED", "correct or remove these files, as in docs/data.md"),
         (absent, "warning", "; ".join(absent)),
     )
 
@@ -253,8 +225,6 @@ def backbone(folder: Path) -> Trial:
     """Load a pretrained encoder and its tokenizer, and encode a text with both."""
     advice = "expected a folder with config.json, model.safetensors and tokenizer.json"
     yield Finding("backbone", "FAILED", f"{folder}: ", advice)
-    import torch
-
     from layers.frozen_backbone import FrozenBackbone
     from text import collate
     from text.pretrained_tokenizer import PretrainedTokenizer
@@ -263,7 +233,7 @@ def backbone(folder: Path) -> Trial:
     tokenizer = PretrainedTokenizer.from_pretrained(str(folder.absolute()), max_length=32)
     encoder.check_fits(tokenizer.vocab_size, tokenizer.max_length)
     batch = collate(tokenizer.encode(["does it work?"]), pad_id=tokenizer.pad_id, pairs=False)
-    if not bool(torch.isfinite(encoder(batch.input_ids, batch.mask)).all()):
+    if not bool(encoder(batch.input_ids, batch.mask).isfinite().all()):
         msg = "its vectors are not finite"
         raise ArithmeticError(msg)
     layers = encoder.config.get("num_hidden_layers")
@@ -272,11 +242,11 @@ def backbone(folder: Path) -> Trial:
 
 
 def hub(seconds: float = 4.0) -> Trial:
-    """Ask the hub once, as its client would; it is not needed where corpora are files."""
+    """Ask the hub once, as its client would; corpora in files do not need it."""
     advice = (
         "give corpora as files (--data.data_dir, docs/data.md) and encoders as folders, or run "
-        "once where the hub can be reached, so that the local cache (HF_HOME) keeps them"
     )
+    advice += "once where the hub can be reached, so that the local cache (HF_HOME) keeps them"
     yield Finding("hub", "warning", "", advice)
     from huggingface_hub import constants
 
@@ -291,12 +261,11 @@ def hub(seconds: float = 4.0) -> Trial:
     try:
         urllib.request.build_opener().open(request, timeout=seconds).close()
     except urllib.error.HTTPError as error:
-        # What the hub says of its front page is no matter. Not so a gateway or a proxy.
-        problem = f"status {error.code}" if error.code >= 500 or error.code == 407 else ""
+        # An error of the hub's front page does not matter; one of a gateway or a proxy does.
+        problem = f": status {error.code}" if error.code >= 500 or error.code == 407 else ""
     except OSError as error:
-        problem = f"cannot be reached ({getattr(error, 'reason', None) or error})"
+        problem = f": cannot be reached ({getattr(error, 'reason', None) or error})"
     proxy = urllib.request.getproxies().get(target.scheme)
     if proxy and not urllib.request.proxy_bypass(target.hostname or ""):
         where += f" through {masked(proxy)}"
-    found = f"{where}: {problem}" if problem else f"{where} answers"
-    yield judge("hub", found, (problem, "warning", advice))
+    yield judge("hub", f"{where}{problem or ' answers'}", (problem, "warning", advice))

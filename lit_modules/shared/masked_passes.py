@@ -1,6 +1,5 @@
 """What training against masks of attention shares, whatever the encoder is trained for."""
 
-import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -13,6 +12,7 @@ from layers.shared_dropout import share_dropout
 from lit_modules.shared.attention_masking import AttentionMasking
 from lit_modules.shared.text_module import TextModule
 from text import Batch
+from text.run_seed import run_seed
 
 T = TypeVar("T")
 
@@ -93,7 +93,7 @@ class MaskedAttention(TextModule):
             batch: with or without labels.
             draw: False: without the adversary's noise.
         """
-        seed = int(os.environ.get("PL_GLOBAL_SEED", "0"))
+        seed = run_seed()
         seeds = sample_seeds(batch.sample_ids, seed=seed, epoch=self.current_epoch)
         seeds = row_seeds(seeds, batch.choices)
         return self.masking.masks(batch.mask, seeds, progress=self.progress, draw=draw)

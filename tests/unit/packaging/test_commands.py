@@ -16,7 +16,7 @@ from app.attention.attention_command import main as attention
 from app.cli.arguments import classes_first, with_recipe
 from app.cli.robust_cli import RobustCLI
 from app.diagnose.diagnose_command import main as diagnose
-from app.doctor import run as doctor
+from app.doctor.doctor_command import run as doctor
 from app.resources.resources_command import main as resources
 
 ROOT = Path(__file__).parents[3]
