@@ -1,0 +1,71 @@
+"""Settings as frozen dataclasses, and the plain values of them that checkpoints hold."""
+
+import inspect
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+CODE = ("optimizer", "lr_scheduler")
+"""Settings that no checkpoint holds: they are code."""
+
+
+def parameters(cls: type) -> dict[str, inspect.Parameter]:
+    """Returns the settings of a class by name, those that `**base` hands to its bases included."""
+    found: dict[str, inspect.Parameter] = {}
+    for one in cls.__mro__:
+        if "__init__" not in vars(one):
+            continue
+        own = list(inspect.signature(one.__init__).parameters.values())[1:]  # type: ignore[misc]
+        for parameter in own:
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+                found.setdefault(parameter.name, parameter)
+        if not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in own):
+            break
+    return found
+
+
+def plain(value: Any) -> Any:
+    """Returns settings as scalars, lists and dictionaries, without those that are code."""
+    if is_dataclass(value) and not isinstance(value, type):
+        value = {field.name: getattr(value, field.name) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {name: plain(one) for name, one in value.items() if name not in CODE}
+    return [plain(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def rebuilt(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the arguments of a class from what `plain` made of them.
+
+    Args:
+        cls: whose constructor, or whose fields, say which of them are dataclasses.
+        settings: plain values.
+
+    Raises:
+        TypeError: a setting that one of these dataclasses does not have.
+    """
+    if is_dataclass(cls):
+        types_of = typing.get_type_hints(cls)
+    else:
+        types_of = {name: one.annotation for name, one in parameters(cls).items()}
+    return {name: _typed(types_of.get(name), value) for name, value in settings.items()}
+
+
+def named(one: object, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the plain values from which an object can be built again."""
+    return {"name": type(one).__name__, "settings": dict(settings)}
+
+
+def within(group: str, names: Mapping[str, str]) -> dict[str, str]:
+    """Returns the same with the names of settings as they are inside a group."""
+    return {f"{group}.{name}": reason for name, reason in names.items()}
+
+
+def _typed(annotation: Any, value: Any) -> Any:
+    """Returns a value, or the dataclass that the annotation asks for in place of a mapping."""
+    if isinstance(annotation, types.UnionType):
+        annotation = next((one for one in typing.get_args(annotation) if is_dataclass(one)), None)
+    if isinstance(value, Mapping) and isinstance(annotation, type) and is_dataclass(annotation):
+        return annotation(**rebuilt(annotation, value))
+    return value
