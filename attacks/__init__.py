@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from attacks.composition import Attack
     from attacks.embeddings.fgsm import FGSM
-    from attacks.embeddings.pgd import PGD
+    from attacks.embeddings.pgd import PGD, PGDSettings
     from attacks.engine import Engine, Limits
     from attacks.interface import Outcome, attack
     from attacks.outcome import AttackRecord, Sample
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "FGSM": "embeddings.fgsm",
     "PGD": "embeddings.pgd",
+    "PGDSettings": "embeddings.pgd",
     "Attack": "composition",
     "AttackRecord": "outcome",
     "CallableVictim": "victims.kinds",
@@ -42,6 +43,7 @@ __all__ = [
     "Limits",
     "ModuleVictim",
     "Outcome",
+    "PGDSettings",
     "Sample",
     "VictimError",
     "attack",

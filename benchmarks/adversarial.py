@@ -103,7 +103,7 @@ def run(row: Row, group: str, given: argparse.Namespace) -> None:
         call("fit", options)
     if "test" not in done:
         # An encoder takes its time for PGD.
-        call("test", [*common, "--pgd_epsilon", "0" if group == "minilm" else "1"])
+        call("test", [*common, "--pgd.epsilon", "0" if group == "minilm" else "1"])
     wanted = [name for name in RECIPES if name != "bae" or given.masked_lm]
     missing = [name for name in wanted if accuracy(given.runs_dir, row, name) is None]
     if missing:

@@ -169,7 +169,7 @@ class Folder:
         # Answers must not depend on what a sample shares its batch with.
         common += ["--trainer.precision", "32-true"]
         if "test" not in done:
-            call("test", [*common, "--pgd_epsilon", "0"])
+            call("test", [*common, "--pgd.epsilon", "0"])
         if not self.predictions(run).is_file():
             call("predict", common)
 

@@ -136,7 +136,7 @@ def run(row: Row, group: str, given: argparse.Namespace) -> None:
     if "fit" not in done:
         call("fit", [*row.options, *common])
     if "test" not in done:
-        call("test", [*common, "--pgd_epsilon", "0"])
+        call("test", [*common, "--pgd.epsilon", "0"])
     for score in given.score:
         missing = [
             recipe for recipe in RECIPES if metric(given.runs_dir, row, recipe, score) is None

@@ -147,7 +147,7 @@ end
 
 begin 'compose up train: results.json on the host'
 small='--model.depth 1 --model.width 32 --data.limit_train 256 --trainer.enable_progress_bar false
-    --trainer.limit_test_batches 1 --pgd_steps 2'
+    --trainer.limit_test_batches 1 --pgd.steps 2'
 RUN=whole ARGS="$small --trainer.max_epochs 2" compose 600 up --exit-code-from train train >>"$log" 2>&1 || fail 'status not 0'
 python3 - "$RUNS_DIR/whole/results.json" >>"$log" 2>&1 <<'PYTHON' || fail 'results.json'
 import json, sys

@@ -47,6 +47,7 @@ from app.training.learning_rates import LearningRates
 from app.training.nonfinite import FiniteLoss, OnNonFinite
 from app.training.random_state import RandomState
 from app.training.trainer import RobustTrainer
+from attacks import PGDSettings
 from lit_modules import FineTuning, MaskedLM, TextModule
 from text import check_range
 
@@ -183,6 +184,11 @@ class RobustCLI(LightningCLI):
 
     def before_instantiate_classes(self) -> None:
         """Find the run and decide what to do about it, before anything is built."""
+        try:
+            PGDSettings(**(self._get(self.config, "pgd") or {}))
+        except ValueError as error:
+            msg = str(error).replace("got ", "got --pgd.", 1)
+            raise ValueError(msg) from error
         self._dump_config()
         self.settings: dict[str, Any] = {key: self.config_dump[key] for key in COMMON}
         self.run_name_given = self._get(self.config, "run")

@@ -23,7 +23,7 @@ from app.training.checkpoint_callbacks import LastCheckpoint
 from app.training.evaluation import AttackWriter, CertifyEvaluator, PredictionWriter, check_radii
 from app.training.join import require_classification, require_classifier
 from app.training.session import digest, session
-from attacks import PGD, Outcome
+from attacks import PGD, Outcome, PGDSettings
 from datamodules import TextDataModule
 from layers.attention.bounds import Bound
 from lit_modules import TaskModule, TextModule
@@ -144,10 +144,7 @@ class RobustTrainer(pl.Trainer):
         datamodule: pl.LightningDataModule | None = None,
         weights_only: bool | None = None,
         *,
-        pgd_epsilon: float = 1.0,
-        pgd_steps: int = 20,
-        pgd_step_size: float | None = None,
-        pgd_restarts: int = 1,
+        pgd: PGDSettings = PGDSettings(),
     ) -> Any:
         """Measure a checkpoint on the test split, as it is and under l2-PGD.
 
@@ -158,17 +155,12 @@ class RobustTrainer(pl.Trainer):
             verbose: see Lightning.
             datamodule: the corpus.
             weights_only: see Lightning; checkpoints with code in them are never loaded.
-            pgd_epsilon: radius of the l2 ball around each embedded text in which the attack looks
-                for a misclassified point; 0 for no attack.
-            pgd_steps: gradient steps of the attack.
-            pgd_step_size: length of a step; 2.5 pgd_epsilon / pgd_steps if not given.
-            pgd_restarts: how often the attack is begun, first at the text and then at random
-                points.
+            pgd: settings of the attack.
         """
-        attack: PGD | None = _pgd(pgd_epsilon, pgd_steps, pgd_step_size, pgd_restarts)
+        attack: PGD | None = None
         # A perturbation of a text changes its class; the other tasks have none.
-        if pgd_epsilon == 0 or _task(datamodule) != "classification":
-            attack = None
+        if pgd.epsilon > 0 and _task(datamodule) == "classification":
+            attack = PGD(**asdict(pgd))
         if isinstance(model, TaskModule):
             model.test_attack = attack
         attacked = isinstance(model, TaskModule) and attack is not None
@@ -182,7 +174,7 @@ class RobustTrainer(pl.Trainer):
                 lambda path: super(RobustTrainer, self).test(
                     model, dataloaders, path, verbose, datamodule, True if path else weights_only
                 ),
-                settings={"test/pgd_epsilon": pgd_epsilon} if attacked else {},
+                settings={"test/pgd_epsilon": pgd.epsilon} if attacked else {},
                 about={"pgd": asdict(attack) if attacked and attack is not None else None},
             )
         if not attacked and self._files is not None and self.is_global_zero:
@@ -319,10 +311,7 @@ class RobustTrainer(pl.Trainer):
         datamodule: pl.LightningDataModule | None = None,
         ckpt_path: str | Path | None = None,
         *,
-        pgd_epsilon: float = 1.0,
-        pgd_steps: int = 20,
-        pgd_step_size: float | None = None,
-        pgd_restarts: int = 1,
+        pgd: PGDSettings = PGDSettings(),
         radii: list[float] = list(RADII),  # noqa: B006 (LightningCLI shows it; it is only read)
     ) -> None:
         """Fit a model, then test and certify its best checkpoint (an encoder: fit and test).
@@ -334,12 +323,7 @@ class RobustTrainer(pl.Trainer):
             datamodule: the corpus.
             ckpt_path: begin from the state in this checkpoint: weights, optimiser, position. A run
                 that was interrupted goes on from its `last.ckpt` without being told.
-            pgd_epsilon: radius of the l2 ball around each embedded text in which the attack looks
-                for a misclassified point; 0 for no attack.
-            pgd_steps: gradient steps of the attack.
-            pgd_step_size: length of a step; 2.5 pgd_epsilon / pgd_steps if not given.
-            pgd_restarts: how often the attack is begun, first at the text and then at random
-                points.
+            pgd: settings of the attack.
             radii: the R of the metrics `certify/accuracy@R`, the share of the texts that are
                 classified rightly with a radius of more than R.
         """
@@ -351,23 +335,13 @@ class RobustTrainer(pl.Trainer):
         # What would stop a later stage is found before the first one, which may take days.
         if "certify" in stages and isinstance(model, TaskModule) and model.no_certificate is None:
             self._require_full_precision()
-        if "test" in stages:
-            _pgd(pgd_epsilon, pgd_steps, pgd_step_size, pgd_restarts)
         if isinstance(datamodule, TextDataModule):
             datamodule.read_ahead = "test" in stages or "certify" in stages
         if "fit" in stages:
             self.fit(model, datamodule=datamodule, ckpt_path=ckpt_path)
         best = self._best()
         if "test" in stages:
-            self.test(
-                model,
-                datamodule=datamodule,
-                ckpt_path=best,
-                pgd_epsilon=pgd_epsilon,
-                pgd_steps=pgd_steps,
-                pgd_step_size=pgd_step_size,
-                pgd_restarts=pgd_restarts,
-            )
+            self.test(model, datamodule=datamodule, ckpt_path=best, pgd=pgd)
         if "certify" in stages and isinstance(model, TaskModule):
             self.certify(model, datamodule, best, radii=radii)
 
@@ -466,12 +440,3 @@ class RobustTrainer(pl.Trainer):
 def _task(datamodule: object) -> str:
     """What a corpus asks of its texts."""
     return datamodule.task if isinstance(datamodule, TextDataModule) else "classification"
-
-
-def _pgd(epsilon: float, steps: int, step_size: float | None, restarts: int) -> PGD:
-    """Build the attack of a test; an error names the setting of the command line."""
-    try:
-        return PGD(epsilon=epsilon, steps=steps, step_size=step_size, restarts=restarts)
-    except ValueError as error:
-        msg = str(error).replace("got ", "got --pgd_", 1)
-        raise ValueError(msg) from error

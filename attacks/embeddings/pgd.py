@@ -16,35 +16,45 @@ Norm = Literal["l2", "linf"]
 Loss = Literal["margin", "cross_entropy"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PGD:
-    """Projected gradient descent; the object only keeps settings.
-
-    The ball is one per sample, over all its real tokens together. Padding is never perturbed.
+@dataclass(frozen=True, kw_only=True)
+class PGDSettings:
+    """Settings that every PGD has.
 
     Attributes:
-        epsilon: radius of the ball, in units of the embedding space.
-        norm: `l2`: ||X' - X||_F <= epsilon, the norm of the OLSA paper's certificates; `linf`: no
-            coordinate of any token moves by more than epsilon.
+        epsilon: radius of the ball around each embedded text in which the attack looks for a
+            misclassified point; `test` takes the l2 norm, and 0 for no attack.
         steps: gradient steps of each restart.
-        step_size: length of a step in that norm; 2.5 epsilon / steps if None (Madry et al., 2018).
-        restarts: the first starts at the centre, the others uniformly inside the ball.
-        loss: `margin`: largest other logit minus the label's, which never saturates;
-            `cross_entropy`: as in the papers.
+        step_size: length of a step; 2.5 epsilon / steps if not given (Madry et al., 2018).
+        restarts: number of starts: the first at the text, the others uniformly inside the ball.
     """
 
     epsilon: float = 1.0
-    norm: Norm = "l2"
     steps: int = 20
     step_size: float | None = None
     restarts: int = 1
-    loss: Loss = "margin"
 
     def __post_init__(self) -> None:
         """Check the settings."""
         check_range({"epsilon": self.epsilon}, least=0)
         check_range({"steps": self.steps, "restarts": self.restarts}, least=1)
         check_range({"step_size": self.step_size}, above=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PGD(PGDSettings):
+    """Projected gradient descent; the object only keeps settings.
+
+    The ball is one per sample, over all its real tokens together. Padding is never perturbed.
+
+    Attributes:
+        norm: `l2`: ||X' - X||_F <= epsilon, the norm of the OLSA paper's certificates; `linf`: no
+            coordinate of any token moves by more than epsilon. Steps have their length in it.
+        loss: `margin`: largest other logit minus the label's, which never saturates;
+            `cross_entropy`: as in the papers.
+    """
+
+    norm: Norm = "l2"
+    loss: Loss = "margin"
 
     def __call__(
         self,

@@ -17,7 +17,7 @@ Ended = Callable[..., tuple[int, str]]
 
 SMALL = """
     train --config configs/default.yaml --model.depth 1 --model.width 32 --data.limit_train 256
-    --trainer.enable_progress_bar false --trainer.limit_test_batches 1 --pgd_steps 2
+    --trainer.enable_progress_bar false --trainer.limit_test_batches 1 --pgd.steps 2
 """.split()
 
 
@@ -163,7 +163,7 @@ def test_data_are_found_without_being_named(ended: Ended, runs: Path, tmp_path: 
         str(runs): {"bind": "/app/runs", "mode": "rw"},
         str(tmp_path / "data"): {"bind": "/app/data", "mode": "ro"},
     }
-    command = "train --config configs/olsa/sst2.yaml --model.gamma 1 --model.width 16 --pgd_steps 1"
+    command = "train --config configs/olsa/sst2.yaml --model.gamma 1 --model.width 16 --pgd.steps 1"
     status, printed = ended(
         *f"{command} --trainer.max_epochs 1 --run gamma".split(), volumes=volumes
     )

@@ -53,7 +53,7 @@ def command(ranks: int, epochs: int) -> list[str]:
         "--trainer.accumulate_grad_batches=2",
         "--trainer.log_every_n_steps=5",
         *([f"--trainer.devices={ranks}", "--trainer.strategy=ddp"] if ranks > 1 else []),
-        "--pgd_steps=20",
+        "--pgd.steps=20",
         # Three checkpoints a second.
         "--checkpoint_every_n_minutes=0.005",
     ]

@@ -50,6 +50,6 @@ SHORT = [
     "--trainer.log_every_n_steps=1",
 ]
 TINY = [*TRANSFORMER, *REVIEWS, "--data.batch_size=4", *SHORT]
-ATTACK = ["--pgd_steps=2"]
+ATTACK = ["--pgd.steps=2"]
 ALWAYS = "--checkpoint_every_n_minutes=0"
 """A checkpoint after each batch."""

@@ -23,7 +23,7 @@ QUIET = [
 TINY = [*QUIET, "--trainer.limit_val_batches=1", "--trainer.limit_test_batches=1"]
 OLSA = ["--model=OLSA", "--model.width=8", "--model.heads=2"]
 REVIEWS = ["--data=Reviews", "--data.limit_train=64", "--data.batch_size=16"]
-ATTACK = ["--pgd_steps=2"]
+ATTACK = ["--pgd.steps=2"]
 
 
 @dataclass(frozen=True)

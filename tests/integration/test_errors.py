@@ -129,7 +129,7 @@ def test_a_mistyped_run_or_checkpoint(trained: Path, steadfast: Steadfast) -> No
         "--run=absent": "got run 'absent', which is not in runs (there are: done); train it first",
         "--ckpt_path=absent.ckpt": "got checkpoint absent.ckpt, which is no file; expected one "
         "written by `fit` or `train`",
-        "--pgd_steps=2": "got neither --run nor --ckpt_path, expected one of them: `test` is about "
+        "--pgd.steps=2": "got neither --run nor --ckpt_path, expected one of them: `test` is about "
         "a trained model",
     }
     for argument, message in cases.items():

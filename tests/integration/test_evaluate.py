@@ -79,7 +79,7 @@ def test_an_unfinished_run_is_said_to_be(trained: Path, steadfast: Steadfast) ->
 
 
 def test_figures_of_two_protocols_are_not_mixed(trained: Path, steadfast: Steadfast) -> None:
-    assert steadfast("test", "--run=done", TINY, "--pgd_epsilon=0").status == 0
+    assert steadfast("test", "--run=done", TINY, "--pgd.epsilon=0").status == 0
     found = results("done")
     assert not {"test/pgd_accuracy", "test/pgd_epsilon"} & set(found["metrics"])
     assert found["about"]["test"]["pgd"] is None

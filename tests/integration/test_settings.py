@@ -42,7 +42,7 @@ COMMANDS = ("train", "fit", "validate", "test", "certify", "attack", "predict")
 
 def test_print_config_round_trip(here: Path, steadfast: Steadfast) -> None:
     arguments = [*OLSA, *REVIEWS, *TINY, "--trainer.max_epochs=3", "--model.gamma=1.5"]
-    first = steadfast("train", arguments, "--pgd_epsilon=0.5", "--print_config")
+    first = steadfast("train", arguments, "--pgd.epsilon=0.5", "--print_config")
     assert first.status == 0
     Path("c.yaml").write_text(first.out)
     second = steadfast("train", "--config=c.yaml", "--print_config")
@@ -107,7 +107,7 @@ def test_help(here: Path, steadfast: Steadfast, command: str) -> None:
     assert "--checkpoint.monitor" in text
     assert "--trainer.max_epochs" in text
     if command in ("train", "test"):
-        assert "radius of the l2 ball around each embedded text" in text
+        assert "radius of the ball around each embedded text" in text
     if command == "certify":
         assert "formula of the Lipschitz constant" in text
 

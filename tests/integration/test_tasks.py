@@ -96,7 +96,7 @@ EVERY += [("FineTuning", "tagging"), ("SMART", "regression"), ("SMART", "choice"
 @pytest.mark.parametrize(("method", "task"), EVERY)
 def test_train_test_predict(here: Path, steadfast: Steadfast, method: str, task: str) -> None:
     arguments = [*METHODS[method], *corpus(task), *QUIET, "--trainer.max_epochs=1", "--run=a"]
-    outcome = steadfast("train", arguments, "--pgd_steps=2", "--trainer.log_every_n_steps=1")
+    outcome = steadfast("train", arguments, "--pgd.steps=2", "--trainer.log_every_n_steps=1")
     assert outcome.status == 0, outcome.err
     metrics = results("a")["metrics"]
     for name in FIGURES[task]:

@@ -54,5 +54,5 @@ def test_hparams_hold_the_final_numbers(trained: Path, steadfast: Steadfast) -> 
     for tag, name in FINAL.items():
         assert last(tag) == pytest.approx(metrics[name])
     # Numbers that are measured later get there, too.
-    assert steadfast("test", "--run=done", TINY, ATTACK, "--pgd_epsilon=4").status == 0
+    assert steadfast("test", "--run=done", TINY, ATTACK, "--pgd.epsilon=4").status == 0
     assert last("hp/pgd_accuracy") == pytest.approx(results("done")["metrics"]["test/pgd_accuracy"])

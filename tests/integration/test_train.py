@@ -189,7 +189,7 @@ def test_a_run_gets_its_test_file_later(here: Path, steadfast: Steadfast) -> Non
     assert "data.test: 'test.tsv' in the run, 'other.tsv' given" in other.err
 
 
-@pytest.mark.parametrize("wrong", ["--pgd_steps=0", "--pgd_epsilon=-1"])
+@pytest.mark.parametrize("wrong", ["--pgd.steps=0", "--pgd.epsilon=-1"])
 def test_settings_of_the_test_are_looked_at_before_the_training(
     here: Path, steadfast: Steadfast, wrong: str
 ) -> None:
@@ -225,10 +225,10 @@ def test_a_dry_run_leaves_nothing(here: Path, steadfast: Steadfast) -> None:
 
 
 def test_no_attack_when_epsilon_is_zero(trained: Path, steadfast: Steadfast) -> None:
-    assert steadfast("test", "--run=done", TINY, "--pgd_epsilon=0.5", ATTACK).status == 0
+    assert steadfast("test", "--run=done", TINY, "--pgd.epsilon=0.5", ATTACK).status == 0
     assert results("done")["metrics"]["test/pgd_epsilon"] == 0.5
     Path("runs/done/results.json").unlink()
-    assert steadfast("test", "--run=done", TINY, "--pgd_epsilon=0").status == 0
+    assert steadfast("test", "--run=done", TINY, "--pgd.epsilon=0").status == 0
     assert "test/pgd_accuracy" not in results("done")["metrics"]
 
 

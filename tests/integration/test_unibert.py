@@ -33,7 +33,7 @@ TEXT = [
 UNITARY = "--model.unitary=qr"
 CLASSIFIER = ["--model=UniBERT", "--model.max_length=32"]
 FOLDER = "runs/pre/backbone"
-ATTACK = ["--pgd_steps=2"]
+ATTACK = ["--pgd.steps=2"]
 ONCE = "--trainer.max_epochs=1"
 
 
