@@ -14,7 +14,7 @@ import argparse
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.runs import call, results
+from benchmarks.program import call, results
 
 RECIPES = ("textfooler", "textbugger", "bae", "deepwordbug", "pwws", "a2t")
 ADVERSARIES = ("none", "fgsm", "pgd", "freelb", "smart", "virtual", "a2t", "textfooler")

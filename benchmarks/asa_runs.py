@@ -11,7 +11,7 @@ import yaml
 import lit_modules
 from app.runs import atomic
 from benchmarks.asa_scores import Metric
-from benchmarks.runs import call, results
+from benchmarks.program import call, results
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 METHODS = ("plain", "asa", "bernoulli", "scheduled", "magnitude", "freelb", "smart")

@@ -1,4 +1,4 @@
-"""Print the tables of Lipschitz bounds in docs/certificates.md.
+"""The tables of Lipschitz bounds in docs/certificates.md.
 
     python -m benchmarks.bounds_table
 
@@ -10,6 +10,7 @@ import math
 import torch
 from torch import Tensor
 
+from benchmarks.command import command, table
 from layers.attention.bounds import AttentionNorms, Bound, attention_bound
 
 RADIUS, HEADS = 4.0, 8
@@ -20,7 +21,7 @@ ALPHAS = (64.0, 16.0, 4.0, 2.0, 1.0, 0.25)
 def bounds(
     length: int, alpha_1: Tensor, *, bound: Bound = "sound", clip: float = 1.0, kappa: float = 1.0
 ) -> Tensor:
-    """The bound for each value of alpha_1."""
+    """Returns the bound for each value of alpha_1."""
     one = torch.ones_like(alpha_1)
     return attention_bound(
         alpha_1,
@@ -32,13 +33,9 @@ def bounds(
     )
 
 
-def grid() -> list[str]:
-    """Bound by length and temperature."""
-    lines = [
-        "| N | alpha_1 | tau | paper | sound | sound, ReLU | sound, value clip 1 |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    alphas = torch.tensor(ALPHAS, dtype=torch.float64)
+def grid() -> str:
+    """Returns the bound by length and temperature."""
+    alphas, rows = torch.tensor(ALPHAS, dtype=torch.float64), []
     for length in LENGTHS:
         columns = (
             bounds(length, alphas, bound="paper"),
@@ -47,24 +44,24 @@ def grid() -> list[str]:
             bounds(length, alphas, clip=1 / math.sqrt(HEADS)),
         )
         for alpha_1, *values in zip(ALPHAS, *(column.tolist() for column in columns), strict=True):
-            cells = [str(length), f"{alpha_1:g}", f"{RADIUS / alpha_1:g}"]
-            lines.append(f"| {' | '.join(cells + [f'{value:.3f}' for value in values])} |")
-    return lines
+            rows.append([length, f"{alpha_1:g}", f"{RADIUS / alpha_1:g}", *values])
+    head = ["N", "alpha_1", "tau", "paper", "sound", "sound, ReLU", "sound, value clip 1"]
+    return table(head, rows)
 
 
-def worst_ratios() -> list[str]:
-    """Where the paper's formula is at least the sound one, and so holds."""
-    lines = ["| N | largest sound / paper | at tau |", "|---|---|---|"]
-    alphas = RADIUS / torch.logspace(-5, 5, 20001, dtype=torch.float64)
+def worst_ratios() -> str:
+    """Returns where the paper's formula is at least the sound one, and so holds."""
+    alphas, rows = RADIUS / torch.logspace(-5, 5, 20001, dtype=torch.float64), []
     for length in (2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 128, 512):
         ratio, place = (bounds(length, alphas) / bounds(length, alphas, bound="paper")).max(dim=0)
-        lines.append(f"| {length} | {float(ratio):.5f} | {RADIUS / float(alphas[place]):.3g} |")
-    return lines
+        rows.append([length, f"{float(ratio):.5f}", f"{RADIUS / float(alphas[place]):.3g}"])
+    return table(["N", "largest sound / paper", "at tau"], rows)
 
 
 def main() -> None:
-    """Print both tables."""
-    print("\n".join([*grid(), "", *worst_ratios()]))
+    """Prints both tables."""
+    command(__doc__).parse_args()
+    print(f"{grid()}\n\n{worst_ratios()}")
 
 
 if __name__ == "__main__":

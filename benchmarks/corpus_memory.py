@@ -1,6 +1,6 @@
-"""Whether memory stays flat on a corpus of any size: peaks of packing and of one epoch.
+"""Peak memory of packing a corpus and of one epoch: it stays flat on a corpus of any size.
 
-    python -m benchmarks.corpus_memory [--gigabytes 1] [--length 128] [--batch 32] [--json FILE]
+    python -m benchmarks.corpus_memory [--gigabytes 1] [--length 128] [--batch 32] [--out FILE]
 
 Text is generated (words of a made-up language, as frequent as Zipf's law has it), once a tenth of
 the size and once all of it. A fresh process for each size and each mode packs it and goes through
@@ -10,21 +10,22 @@ of these nearly all are the packed blocks, and the kernel takes them back whenev
 needs the room, so that a corpus may be larger than memory. Their sum is what tools show as RSS.
 """
 
-import argparse
-import json
-import subprocess
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-MIB = 2**20
+from benchmarks.command import command, save, table
+from benchmarks.timing import in_fresh_process
+from datamodules import RunningText
+from text import train_word_piece
+
 MODES = ("mapped", "streaming")
 WORDS = 50_000
 VOCABULARY = 4000
@@ -33,7 +34,7 @@ LINE = 100
 
 
 def generate(path: Path, size: int, seed: int = 0) -> None:
-    """Write a text file of about this many bytes."""
+    """Writes a text file of about this many bytes."""
     random = np.random.default_rng(seed)
     letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
     words = ["".join(random.choice(letters, n)) for n in random.integers(2, 10, WORDS)]
@@ -48,7 +49,7 @@ def generate(path: Path, size: int, seed: int = 0) -> None:
 
 @contextmanager
 def watched() -> Iterator[dict[str, float]]:
-    """MiB at most of this process, own and of mapped files, between beginning and end."""
+    """Measures the MiB of this process at most, own and of mapped files."""
     peak = {"own": 0.0, "mapped": 0.0, "rss": 0.0}
     over = threading.Event()
 
@@ -74,12 +75,7 @@ def watched() -> Iterator[dict[str, float]]:
 
 
 def measure(mode: str, text: Path, length: int, batch: int) -> dict[str, Any]:
-    """Pack a file and go through it once, in this process."""
-    from itertools import islice
-
-    from datamodules import RunningText
-    from text import train_word_piece
-
+    """Packs a file and goes through it once, in this process."""
     corpus = RunningText(
         files=[str(text)],
         length=length,
@@ -91,7 +87,6 @@ def measure(mode: str, text: Path, length: int, batch: int) -> dict[str, Any]:
     corpus.setup("fit")
     few = islice(corpus.train_texts(), 10_000)
     corpus.tokenizer = train_word_piece(few, VOCABULARY, max_length=length)
-    stages: dict[str, dict[str, float]] = {}
     with watched() as before:
         pass
     begun = time.perf_counter()
@@ -108,42 +103,30 @@ def measure(mode: str, text: Path, length: int, batch: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure, print, write."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    """Measures and prints."""
+    parser = command(__doc__, "length", "out", batch=32)
     parser.add_argument("--gigabytes", type=float, default=1.0, help="of the larger text")
-    parser.add_argument("--length", type=int, default=128, help="tokens of a sequence")
-    parser.add_argument("--batch", type=int, default=32, help="sequences per batch")
-    parser.add_argument("--json", type=Path, help="where the numbers are written")
-    parser.add_argument("--of", nargs=2, metavar=("MODE", "FILE"), help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.of is not None:
-        mode, file = given.of
-        print(json.dumps(measure(mode, Path(file), given.length, given.batch)))
-        return
     found: dict[str, dict[str, Any]] = {mode: {} for mode in MODES}
-    sizes = [given.gigabytes / 10, given.gigabytes]
     with tempfile.TemporaryDirectory() as where:
-        for size in sizes:
+        for size in (given.gigabytes / 10, given.gigabytes):
             text = Path(where) / f"{size:g}.txt"
             generate(text, int(size * 1e9))
             for mode in MODES:
-                command = [sys.executable, "-m", "benchmarks.corpus_memory"]
-                options = ["--length", str(given.length), "--batch", str(given.batch)]
-                child = [*command, *options, "--of", mode, str(text)]
-                answer = subprocess.run(child, check=True, stdout=subprocess.PIPE, text=True)
-                found[mode][f"{size:g}"] = json.loads(answer.stdout)
-    print("| mode | text | tokens | stage | seconds | tokens/s | own MiB | mapped MiB |")
-    print("|---|---|---|---|---|---|---|---|")
+                result = in_fresh_process(measure, mode, text, given.length, given.batch)
+                found[mode][f"{size:g}"] = result
+    rows = []
     for mode, by_size in found.items():
         for name, result in by_size.items():
             tokens = result["tokens"]
             for stage, peak in result["peak"].items():
                 seconds = result["seconds"].get(stage, 0.0)
-                speed = f"{seconds:.1f} | {tokens / seconds:,.0f}" if seconds > 0.1 else "- | -"
-                memory = f"{peak['own']:.0f} | {peak['mapped']:.0f}"
-                print(f"| {mode} | {name} GB | {tokens:,} | {stage} | {speed} | {memory} |")
-    if given.json is not None:
-        given.json.write_text(json.dumps(found, indent=2) + "\n")
+                speed = [f"{seconds:.1f}", f"{tokens / seconds:,.0f}"] if seconds > 0.1 else "--"
+                memory = (f"{peak[kind]:.0f}" for kind in ("own", "mapped"))
+                rows.append([mode, f"{name} GB", f"{tokens:,}", stage, *speed, *memory])
+    head = ["mode", "text", "tokens", "stage", "seconds", "tokens/s", "own MiB", "mapped MiB"]
+    print(table(head, rows))
+    save(given.out, found)
 
 
 if __name__ == "__main__":

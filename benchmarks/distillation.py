@@ -1,4 +1,4 @@
-"""What is left of a public encoder whose attention weights are made unitary, and what comes back.
+"""How near a copy with unitary attention weights comes to a public encoder, by training or without.
 
     python -m benchmarks.distillation --backbone FOLDER --data_dir DIR [--files 'imdb/*.txt.gz']
         [--steps 100] [--ways qr polar gradual_qr gradual_polar]
@@ -11,18 +11,19 @@ thirds of the steps. Beside it the cosines between originals of different sequen
 have in common anyway. Same batches, same steps; a few minutes each on a CPU.
 """
 
-import argparse
-import json
 import tempfile
-import time
+from argparse import Namespace
+from functools import partial
 from itertools import combinations
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import pytorch_lightning as pl
 import torch
 from torch.nn import functional
 
+from benchmarks.command import command, heading, save, settings, table
+from benchmarks.program import quiet_trainer
+from benchmarks.timing import timed
 from datamodules import RunningText
 from layers import project_, unitary_weights
 from lit_modules.unitary_distillation import UnitaryDistillation
@@ -31,20 +32,8 @@ from text import Batch
 WAYS = ("none", "qr", "polar", "gradual_qr", "gradual_polar")
 
 
-class Row(NamedTuple):
-    """What was measured of one way."""
-
-    way: str
-    cosine_at_once: float
-    means_at_once: float
-    cosine: float
-    means: float
-    loss: float
-    seconds: float
-
-
-def corpus_of(given: argparse.Namespace, cache: str) -> RunningText:
-    """The text, packed."""
+def corpus_of(given: Namespace, cache: str) -> RunningText:
+    """Returns the packed text."""
     return RunningText(
         data_dir=given.data_dir,
         files=given.files,
@@ -57,8 +46,8 @@ def corpus_of(given: argparse.Namespace, cache: str) -> RunningText:
     )
 
 
-def model_of(given: argparse.Namespace, way: str, corpus: RunningText) -> UnitaryDistillation:
-    """The copy, as it is."""
+def model_of(given: Namespace, way: str, corpus: RunningText) -> UnitaryDistillation:
+    """Returns the untrained copy."""
     method: Literal["qr", "polar", "none"] = (
         "none" if way == "none" else "qr" if way.endswith("qr") else "polar"
     )
@@ -75,44 +64,33 @@ def model_of(given: argparse.Namespace, way: str, corpus: RunningText) -> Unitar
     return module
 
 
-def measure(given: argparse.Namespace, way: str, cache: str) -> Row:
-    """Project, and train."""
+def measure(given: Namespace, way: str, cache: str) -> dict[str, float]:
+    """Projects a copy, and trains another one."""
     pl.seed_everything(0, verbose=False)
     corpus = corpus_of(given, cache)
     corpus.setup("fit")
-    settings: dict[str, Any] = {
-        "accelerator": "cpu",
-        "logger": False,
-        "enable_checkpointing": False,
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
-        "use_distributed_sampler": False,
-        "limit_val_batches": given.val_batches,
-    }
+    trainer = partial(quiet_trainer, limit_val_batches=given.val_batches)
     once = model_of(given, way, corpus)
     if once.projection is not None:
         weights = list(unitary_weights(once, once.projection.patterns).values())
         project_(weights, once.projection.method)
-    before = pl.Trainer(**settings).validate(once, datamodule=corpus, verbose=False)[0]
+    before = trainer().validate(once, datamodule=corpus, verbose=False)[0]
     module = model_of(given, way, corpus)
-    start = time.perf_counter()
-    trainer = pl.Trainer(**settings, max_steps=given.steps, num_sanity_val_steps=0)
-    trainer.fit(module, datamodule=corpus)
-    seconds = time.perf_counter() - start
-    after = trainer.validate(module, datamodule=corpus, verbose=False)[0]
-    return Row(
-        way,
-        before["val/cosine"],
-        before["val/cosine_of_means"],
-        after["val/cosine"],
-        after["val/cosine_of_means"],
-        after["val/loss"],
-        seconds,
-    )
+    training = trainer(max_steps=given.steps, num_sanity_val_steps=0)
+    seconds = timed(lambda: training.fit(module, datamodule=corpus)).wall
+    after = training.validate(module, datamodule=corpus, verbose=False)[0]
+    return {
+        "cosine_at_once": before["val/cosine"],
+        "means_at_once": before["val/cosine_of_means"],
+        "cosine": after["val/cosine"],
+        "means": after["val/cosine_of_means"],
+        "loss": after["val/loss"],
+        "seconds": seconds,
+    }
 
 
 @torch.no_grad()
-def unrelated(given: argparse.Namespace, cache: str) -> float:
+def unrelated(given: Namespace, cache: str) -> float:
     """Mean cosine between the originals' means of different sequences."""
     corpus = corpus_of(given, cache)
     corpus.setup("fit")
@@ -127,47 +105,28 @@ def unrelated(given: argparse.Namespace, cache: str) -> float:
     return float(torch.stack(cosines).mean())
 
 
-def table(rows: list[Row]) -> str:
-    """Markdown."""
-    lines = [
-        "| way | cosine at once | of means | cosine, trained | of means | loss | seconds |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {r.way} | {r.cosine_at_once:.3f} | {r.means_at_once:.3f} | {r.cosine:.3f} "
-        f"| {r.means:.3f} | {r.loss:.3f} | {r.seconds:.0f} |"
-        for r in rows
-    ]
-    return "\n".join(lines)
-
-
 def main() -> None:
-    """Measure, print, write."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    """Measures and prints."""
+    parser = command(__doc__, "threads", "out", batch=8, length=64)
     parser.add_argument("--backbone", required=True, help="folder or hub name of the encoder")
-    parser.add_argument("--data_dir", required=True, help="where the files are")
+    parser.add_argument("--data_dir", required=True, help="data directory (docs/data.md)")
     parser.add_argument("--files", nargs="+", default=["imdb/unsup_12k.txt.gz"], help="patterns")
     parser.add_argument("--tokens", type=int, default=400_000, help="so many of them")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS[1:]))
     parser.add_argument("--steps", type=int, default=100, help="of training")
-    parser.add_argument("--batch", type=int, default=8, help="sequences")
-    parser.add_argument("--length", type=int, default=64, help="tokens of each")
     parser.add_argument("--lr", type=float, default=5e-4, help="largest learning rate")
     parser.add_argument("--val_batches", type=int, default=2, help="of 32 sequences")
-    parser.add_argument("--threads", type=int, default=1, help="threads of torch")
-    parser.add_argument("--json", type=Path, help="where the numbers are written")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     with tempfile.TemporaryDirectory() as cache:
         base = unrelated(given, cache)
-        rows = [measure(given, way, cache) for way in given.ways]
-    head = f"{given.steps} steps of {given.batch} x {given.length} tokens, lr {given.lr}"
-    print(f"{head}, {given.threads} thread(s), torch {torch.__version__}\n\n{table(rows)}")
+        found = {way: measure(given, way, cache) for way in given.ways}
+    about = settings(given, "steps", "batch", "length", "lr", "tokens", "threads")
+    head = ["way", "cosine at once", "of means", "cosine, trained", "of means", "loss", "seconds"]
+    rows = [[way, *list(one.values())[:-1], f"{one['seconds']:.0f}"] for way, one in found.items()]
+    print(f"{heading(about)}\n\n{table(head, rows)}")
     print(f"\nMeans of different sequences have a cosine of {base:.3f}")
-    if given.json is not None:
-        settings = {k: v for k, v in vars(given).items() if k != "json"}
-        content = {"settings": settings, "unrelated": base, "rows": [r._asdict() for r in rows]}
-        given.json.write_text(json.dumps(content, indent=2) + "\n")
+    save(given.out, {"settings": about, "unrelated": base, "ways": found})
 
 
 if __name__ == "__main__":

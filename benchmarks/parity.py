@@ -11,14 +11,13 @@ last record is there; the victim's own time is in it. Seconds of the processor a
 process alone, also on a busy machine. Both were taken there on an idle one.
 """
 
-import argparse
 import json
 import math
 import re
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,8 @@ from attacks.outcome import AttackRecord, Sample
 from attacks.recipes import build
 from attacks.resources.catalogue import Resources
 from attacks.victims.kinds import CallableVictim
+from benchmarks.command import command, save
+from benchmarks.timing import Times, timed
 from text import Text
 
 GLOVE = "glove/glove.6B.50d.top10k.txt.gz"
@@ -55,7 +56,7 @@ class FixedVictim:
         self.bias: float = content["bias"]
 
     def __call__(self, texts: Sequence[Text]) -> list[list[float]]:
-        """Probabilities of the two classes."""
+        """Returns probabilities of the two classes."""
         weight = self.weights.get
         answers = []
         for text in texts:
@@ -92,11 +93,11 @@ class Parity:
 
     @property
     def enough(self) -> bool:
-        """Whether as much agrees as is asked."""
+        """True where as much agrees as is asked."""
         return all(self.agreement[name] >= ASKED[name] * self.samples for name in ASKED)
 
     def lines(self) -> list[str]:
-        """For people."""
+        """The figures in words."""
         shares = ", ".join(
             f"{name} {count}/{self.samples}" for name, count in self.agreement.items()
         )
@@ -109,7 +110,7 @@ class Parity:
 
 
 def composed(name: str, resources: Resources) -> Attack:
-    """The attack as it was recorded; TextFooler without its sentence encoder."""
+    """Returns the attack as it was recorded; TextFooler without its sentence encoder."""
     goal = make_goal(compat="textattack")
     if name == "textfooler":
         return build(name, resources, compat="textattack", goal=goal, similarity=0.0)
@@ -117,7 +118,7 @@ def composed(name: str, resources: Resources) -> Attack:
 
 
 def samples(path: Path, rows: Sequence[int]) -> list[Sample]:
-    """Some rows of a table of sentences and labels."""
+    """Returns some rows of a table of sentences and labels."""
     lines = path.read_text(encoding="utf-8").split("\n")[1:]
     pairs = [line.rsplit("\t", 1) for line in lines if line]
     return [Sample(sample_id=row, text=pairs[row][0], label=int(pairs[row][1])) for row in rows]
@@ -132,7 +133,7 @@ def compare(
     in_flight: int = 64,
     expected: Path | None = None,
 ) -> Parity:
-    """Run one attack and hold it against the recorded answers.
+    """Runs one attack and compares it with the recorded answers.
 
     Args:
         name: `pwws` or `textfooler`.
@@ -146,17 +147,15 @@ def compare(
     lines = (expected or peer / recorded).read_text(encoding="utf-8").splitlines()
     theirs = {line["row"]: line for line in map(json.loads, lines)}
     chosen = samples(data_dir / "sst2_sentences" / "test.tsv", list(theirs))
-    best, least, found = math.inf, math.inf, []
+    spent, found = list[Times](), list[AttackRecord]()
     for _ in range(repeats):
         resources = Resources(data_dir, vectors=data_dir / GLOVE)
         resources.neighbours().of("the", 50)
         attack = composed(name, resources)
         victim = CallableVictim(FixedVictim(peer / "victim.json"), outputs="probabilities")
         engine = Engine(attack, victim, limits=Limits(in_flight=in_flight))
-        wall, processor = time.perf_counter(), time.process_time()
-        found = list(engine.run(chosen))
-        best = min(best, time.perf_counter() - wall)
-        least = min(least, time.process_time() - processor)
+        found = []
+        spent.append(timed(partial(found.extend, engine.run(chosen))))
     agreement = dict.fromkeys(ASKED, 0)
     differences = []
     for record in sorted(found, key=lambda one: one.sample_id):
@@ -170,14 +169,14 @@ def compare(
         samples=len(chosen),
         agreement=agreement,
         differences=differences,
-        seconds=best,
-        processor=least,
+        seconds=min(one.wall for one in spent),
+        processor=min(one.processor for one in spent),
         reference_seconds=reference_seconds,
     )
 
 
 def answer(record: AttackRecord) -> dict[str, Any]:
-    """What is recorded of the reference."""
+    """Returns the parts of a record that are recorded of the reference."""
     succeeded = record.outcome == "succeeded"
     return {
         "outcome": record.outcome,
@@ -187,13 +186,11 @@ def answer(record: AttackRecord) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--data_dir", type=Path, required=True)
+    """Runs the command; returns 1 where less agrees than is asked."""
+    parser = command(__doc__, "out", repeats=3)
+    parser.add_argument("--data_dir", type=Path, required=True, help="data directory")
     parser.add_argument("--peer", type=Path, help="default: `peer` beside the data")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--in_flight", type=int, default=64)
-    parser.add_argument("--out", type=Path, help="write the figures here, as JSON")
+    parser.add_argument("--in_flight", type=int, default=64, help="samples attacked together")
     args = parser.parse_args(argv)
     peer = args.peer or args.data_dir.parent / "peer"
     found = [
@@ -202,8 +199,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     ]
     for parity in found:
         print("\n".join(parity.lines()))
-    if args.out:
-        args.out.write_text(json.dumps([asdict(parity) for parity in found], indent=1) + "\n")
+    save(args.out, [asdict(parity) for parity in found])
     return 0 if all(parity.enough for parity in found) else 1
 
 

@@ -10,7 +10,6 @@ is the pass that the certificate is about, in float64 (`Certifier.classify`). Th
 far the rounding of that pass may move the pooled vector: what a certificate allows for.
 """
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -20,26 +19,17 @@ import yaml
 import datamodules
 import lit_modules
 from attacks import PGD
+from benchmarks.command import command, table
+from benchmarks.program import built
 from certify import Certifier
 from certify.lipschitz import encoder_bound
 
 INSIDE = 0.999
 
 
-def corpus_of(run: Path, data_dir: str | None) -> datamodules.TextDataModule:
-    """The data module of a run."""
-    settings = yaml.safe_load((run / "config.yaml").read_text())["data"]
-    arguments = dict(settings.get("init_args") or {})
-    if data_dir is not None:
-        arguments["data_dir"] = data_dir
-    name = settings["class_path"].rsplit(".", 1)[-1]
-    corpus: datamodules.TextDataModule = getattr(datamodules, name)(**arguments)
-    return corpus
-
-
 def main() -> int:
-    """Run the attacks; 1 if a certificate was broken."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    """Runs the attacks; returns 1 if a certificate was broken."""
+    parser = command(__doc__)
     parser.add_argument("--run", type=Path, required=True, help="run directory")
     parser.add_argument("--data_dir", help="where the corpora lie, if not where the run had them")
     parser.add_argument("--restarts", type=int, default=2)
@@ -48,18 +38,20 @@ def main() -> int:
         "--beyond", type=float, nargs="*", default=[1.05, 1.1], help="multiples of the radius too"
     )
     parser.add_argument("--limit", type=int, help="attack only the first so many texts (all)")
-    arguments = parser.parse_args()
+    given = parser.parse_args()
 
-    model = lit_modules.load(arguments.run / "checkpoints" / "best.ckpt")
-    corpus = corpus_of(arguments.run, arguments.data_dir)
+    model = lit_modules.load(given.run / "checkpoints" / "best.ckpt")
+    part = yaml.safe_load((given.run / "config.yaml").read_text())["data"]
+    more = {} if given.data_dir is None else {"data_dir": given.data_dir}
+    corpus: datamodules.TextDataModule = built(datamodules, part, **more)
     corpus.prepare_data()
     corpus.setup("test")
     corpus.tokenizer = model.tokenizer
-    del corpus.examples("test")[arguments.limit :]
+    del corpus.examples("test")[given.limit :]
     certifier = Certifier(model)
     if certifier.network is None:
-        parser.error(f"got {arguments.run}, which has no certificates: {model.no_certificate}")
-    flips = dict.fromkeys([INSIDE, *arguments.beyond], 0)
+        parser.error(f"got {given.run}, which has no certificates: {model.no_certificate}")
+    flips = dict.fromkeys([INSIDE, *given.beyond], 0)
     samples, certified, longest = 0, 0, 0
     for batch in corpus.test_dataloader():
         certificates = certifier(batch)
@@ -69,7 +61,7 @@ def main() -> int:
             for factor in flips:
                 flipped = torch.zeros_like(certificates.prediction, dtype=torch.bool)
                 for loss in ("margin", "cross_entropy"):
-                    attack = PGD(steps=arguments.steps, restarts=arguments.restarts, loss=loss)
+                    attack = PGD(steps=given.steps, restarts=given.restarts, loss=loss)
                     _, found = attack(
                         certifier.classify,
                         x,
@@ -84,10 +76,9 @@ def main() -> int:
         certified += int((certificates.radius > 0).sum())
         longest = max(longest, int(batch.lengths.max()))
     print(f"{samples} texts, {certified} with a positive radius; predictions changed by PGD")
-    print(f"(margin and cross-entropy, {arguments.restarts} restarts, {arguments.steps} steps)")
-    print("\n| eps / certified radius | changed |\n|---|---|")
-    for factor, count in flips.items():
-        print(f"| {factor} | {count} ({100 * count / samples:.1f} %) |")
+    print(f"(margin and cross-entropy, {given.restarts} restarts, {given.steps} steps)")
+    rows = [[f"{k}", f"{count} ({100 * count / samples:.1f} %)"] for k, count in flips.items()]
+    print(f"\n{table(['eps / certified radius', 'changed'], rows)}")
     for length in (16, longest):
         lengths = torch.tensor([length], dtype=torch.float64)
         bound = encoder_bound(certifier.network, certifier.norms, lengths, bound="sound")

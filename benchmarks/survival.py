@@ -11,62 +11,36 @@ each. Where the time goes is measured by Lightning's profiler in one more epoch.
 the grammar of the embedded corpus.
 """
 
-import argparse
-import json
 import os
-import resource
-import statistics
-import subprocess
-import sys
 import tempfile
-import time
+from argparse import Namespace
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from statistics import median
+from typing import Any
 
-MIB = 2**20
+import torch
+
+from benchmarks.command import command, heading, save, settings, table
+from benchmarks.timing import Times, in_fresh_process, resident, rounds, timed
+
 KINDS = ("plain", "survives")
 PER_STEP = ("on_train_batch_start", "on_train_batch_end", "on_before_optimizer_step")
 VALIDATION = 500
 MINUTES = 5
 """Between two checkpoints, by default."""
 
+Epoch = tuple[Times, Any, Any]
+"""Time of `fit`, the module and its trainer."""
 
-class Size(NamedTuple):
-    """What is trained."""
-
-    texts: int
-    method: str
-    width: int
-    depth: int
-    batch: int
-
-    @property
-    def options(self) -> list[str]:
-        """The same as options of this command."""
-        return [part for name in self._fields for part in (f"--{name}", str(getattr(self, name)))]
+# Each kind imports what it needs by itself: their memory is compared.
 
 
-class Epoch(NamedTuple):
-    """One epoch.
-
-    Attributes:
-        seconds: of `fit`, from beginning to end.
-        cpu: the same of the processor, whatever else the machine does.
-        state: the weights.
-        trainer: that trained.
-    """
-
-    seconds: float
-    cpu: float
-    state: dict[str, Any]
-    trainer: Any
-
-
-def write_corpus(size: Size, where: Path) -> tuple[Path, Path]:
-    """Files to train and to validate on."""
+def write_corpus(size: Namespace, where: Path) -> dict[str, str]:
+    """Writes files to train and to validate on."""
     from datamodules.sources.reviews_grammar import generate
 
     rows = list(generate(0, size.texts + VALIDATION))
@@ -74,55 +48,45 @@ def write_corpus(size: Size, where: Path) -> tuple[Path, Path]:
     for name, part in parts.items():
         lines = ["text\tlabel", *(f"{text}\t{label}" for text, label in part)]
         (where / f"{name}.tsv").write_text("\n".join(lines) + "\n")
-    return where / "train.tsv", where / "validation.tsv"
+    return {name: str(where / f"{name}.tsv") for name in parts}
 
 
-def plain(size: Size, where: Path) -> Epoch:
-    """One epoch of Lightning's Trainer."""
+def plain(size: Namespace, where: Path) -> Epoch:
+    """Trains one epoch with Lightning's Trainer."""
     import pytorch_lightning as pl
     from pytorch_lightning.loggers import TensorBoardLogger
 
     import lit_modules
     from app.training.join import JoinCorpus
+    from benchmarks.program import quiet_trainer
     from datamodules import TextFiles
 
-    train, validation = write_corpus(size, where)
+    files = write_corpus(size, where)
     pl.seed_everything(0)
-    method: Any = getattr(lit_modules, size.method)
-    model = method(width=size.width, depth=size.depth)
-    corpus = TextFiles(train=str(train), validation=str(validation), batch_size=size.batch)
-    trainer = pl.Trainer(
-        accelerator="cpu",
+    model = getattr(lit_modules, size.method)(width=size.width, depth=size.depth)
+    corpus = TextFiles(train=files["train"], validation=files["validation"], batch_size=size.batch)
+    trainer = quiet_trainer(
         max_epochs=1,
         logger=TensorBoardLogger(where),
         callbacks=[JoinCorpus()],
         log_every_n_steps=10,
-        use_distributed_sampler=False,
         inference_mode=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
     )
-    seconds, cpu = time.perf_counter(), time.process_time()
-    trainer.fit(model, datamodule=corpus)
-    seconds, cpu = time.perf_counter() - seconds, time.process_time() - cpu
-    return Epoch(seconds, cpu, dict(model.state_dict()), trainer)
+    return timed(partial(trainer.fit, model, datamodule=corpus)), model, trainer
 
 
-def survives(size: Size, where: Path, *more: str) -> Epoch:
-    """One epoch of the command line's trainer."""
+def survives(size: Namespace, where: Path, *more: str) -> Epoch:
+    """Trains one epoch with the command line's trainer."""
     from app.cli.robust_cli import RobustCLI
     from app.training.trainer import RobustTrainer
 
-    train, validation = write_corpus(size, where)
     arguments = [
         "fit",
         f"--model={size.method}",
         f"--model.width={size.width}",
         f"--model.depth={size.depth}",
         "--data=TextFiles",
-        f"--data.train={train}",
-        f"--data.validation={validation}",
+        *(f"--data.{name}={path}" for name, path in write_corpus(size, where).items()),
         f"--data.batch_size={size.batch}",
         "--trainer.accelerator=cpu",
         "--trainer.max_epochs=1",
@@ -132,25 +96,22 @@ def survives(size: Size, where: Path, *more: str) -> Epoch:
         "--run=survives",
         *more,
     ]
-    with timed(RobustTrainer, "fit") as spent:
+    with calls_of(RobustTrainer, "fit") as spent:
         cli = RobustCLI(arguments)
     os.environ.pop("PL_GLOBAL_SEED", None)
-    ((seconds, cpu),) = spent
-    return Epoch(seconds, cpu, dict(cli.model.state_dict()), cli.trainer)
+    return spent[0], cli.model, cli.trainer
 
 
 @contextmanager
-def timed(owner: Any, name: str) -> Iterator[list[tuple[float, float]]]:
-    """Seconds, by the clock and of the processor, of each call of a method."""
-    real: Callable[..., Any] = getattr(owner, name)
-    spent: list[tuple[float, float]] = []
+def calls_of(owner: Any, name: str) -> Iterator[list[Times]]:
+    """Measures each call of a method."""
+    real = getattr(owner, name)
+    spent: list[Times] = []
 
     def method(*args: Any, **kwargs: Any) -> Any:
-        seconds, cpu = time.perf_counter(), time.process_time()
-        try:
-            return real(*args, **kwargs)
-        finally:
-            spent.append((time.perf_counter() - seconds, time.process_time() - cpu))
+        results: list[Any] = []
+        spent.append(timed(lambda: results.append(real(*args, **kwargs))))
+        return results[0]
 
     setattr(owner, name, method)
     try:
@@ -161,7 +122,7 @@ def timed(owner: Any, name: str) -> Iterator[list[tuple[float, float]]]:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A directory for one run, and nothing of what Lightning says."""
+    """Makes a directory for one run, and silences what Lightning prints."""
     with (
         tempfile.TemporaryDirectory() as where,
         Path(os.devnull).open("w") as nowhere,
@@ -171,48 +132,38 @@ def scratch() -> Iterator[Path]:
         yield Path(where)
 
 
-def once(kind: str, size: Size) -> Epoch:
-    """One epoch of one kind."""
+def once(kind: str, size: Namespace) -> tuple[Times, dict[str, Any]]:
+    """Returns the time of one epoch of one kind, and its weights."""
     with scratch() as where:
-        return plain(size, where) if kind == "plain" else survives(size, where)
+        times, module, _ = (plain if kind == "plain" else survives)(size, where)
+    return times, dict(module.state_dict())
 
 
-def times(size: Size, repeats: int) -> dict[str, tuple[list[float], list[float]]]:
-    """Seconds and processor seconds of each kind; they take turns, the first pays for start-up."""
-    import torch
+def peak(kind: str, size: Namespace) -> float:
+    """Returns the MiB that one epoch needs at most in this process."""
+    torch.set_num_threads(size.threads)
+    once(kind, size)
+    return resident()
 
-    seen: dict[str, tuple[list[float], list[float]]] = {kind: ([], []) for kind in KINDS}
-    states: list[dict[str, Any]] = []
-    for repeat in range(repeats + 1):
-        # Who comes first changes, so that no kind always finds the memory as the other left it.
-        for kind in KINDS if repeat % 2 else KINDS[::-1]:
-            epoch = once(kind, size)
-            states = [*states[-1:], epoch.state]
-            if repeat:
-                seen[kind][0].append(epoch.seconds)
-                seen[kind][1].append(epoch.cpu)
-    one, other = states
+
+def times(size: Namespace) -> dict[str, list[Times]]:
+    """Measures both kinds by turns.
+
+    Raises:
+        RuntimeError: they end with other weights.
+    """
+    # Who comes first changes, so that no kind always finds the memory as the other left it.
+    turns = range(size.repeats + 1)
+    seen = rounds(KINDS, lambda kind, _: once(kind, size), turns, alternate=True)
+    one, other = (seen[kind][-1][1] for kind in KINDS)
     if any(not torch.equal(one[name], other[name]) for name in one):
         msg = "got other weights with the survival machinery than without, expected the same"
         raise RuntimeError(msg)
-    return seen
+    return {kind: [spent for spent, _ in each] for kind, each in seen.items()}
 
 
-def peak(kind: str, size: Size) -> float:
-    """MiB at most resident in a fresh process."""
-    command = [sys.executable, "-m", "benchmarks.survival", "--peak_of", kind, *size.options]
-    found = subprocess.run(command, check=True, capture_output=True, text=True)
-    return float(found.stdout)
-
-
-def resident() -> float:
-    """MiB at most resident so far in this process; macOS counts in bytes, Linux in KiB."""
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return (used if sys.platform == "darwin" else used * 1024) / MIB
-
-
-def parts(size: Size) -> tuple[dict[str, float], dict[str, float], list[float]]:
-    """Where the time goes.
+def parts(size: Namespace) -> tuple[dict[str, float], dict[str, float], list[float]]:
+    """Measures where the time goes.
 
     Returns:
         Milliseconds per step of each callback; milliseconds of an epoch that each spends in all
@@ -220,8 +171,8 @@ def parts(size: Size) -> tuple[dict[str, float], dict[str, float], list[float]]:
     """
     from app.training.checkpoint_callbacks import AtomicCheckpointIO
 
-    with timed(AtomicCheckpointIO, "save_checkpoint") as saved, scratch() as where:
-        trainer = survives(size, where, "--trainer.profiler=simple").trainer
+    with calls_of(AtomicCheckpointIO, "save_checkpoint") as saved, scratch() as where:
+        trainer = survives(size, where, "--trainer.profiler=simple")[2]
     per_step: dict[str, float] = defaultdict(float)
     whole: dict[str, float] = defaultdict(float)
     for action, durations in trainer.profiler.recorded_durations.items():
@@ -232,55 +183,41 @@ def parts(size: Size) -> tuple[dict[str, float], dict[str, float], list[float]]:
         whole[name] += 1e3 * sum(durations)
         if hook in PER_STEP:
             per_step[name] += 1e3 * sum(durations) / trainer.global_step
-    return per_step, whole, [1e3 * seconds for seconds, _ in saved]
+    return per_step, whole, [1e3 * one.wall for one in saved]
 
 
 def main() -> None:
-    """Measure, print, write."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    """Measures and prints."""
+    parser = command(__doc__, "threads", "out", batch=64, repeats=7)
     parser.add_argument("--texts", type=int, default=20_000, help="of the epoch")
     parser.add_argument("--method", choices=["OLSA", "TextClassifier"], default="OLSA")
     parser.add_argument("--width", type=int, default=128, help="token width")
     parser.add_argument("--depth", type=int, default=2, help="layers")
-    parser.add_argument("--batch", type=int, default=64, help="texts per batch")
-    parser.add_argument("--repeats", type=int, default=7, help="timed epochs of each kind")
-    parser.add_argument("--threads", type=int, default=1, help="threads of torch")
-    parser.add_argument("--json", type=Path, help="where the numbers are written")
-    parser.add_argument("--peak_of", choices=KINDS, help=argparse.SUPPRESS)
     given = parser.parse_args()
+    torch.set_num_threads(given.threads)
     os.environ["OMP_NUM_THREADS"] = str(given.threads)
-    size = Size(given.texts, given.method, given.width, given.depth, given.batch)
-    if given.peak_of is not None:
-        once(given.peak_of, size)
-        print(resident())
-        return
-    memory = {kind: peak(kind, size) for kind in KINDS}
-    seen = times(size, given.repeats)
-    per_step, whole, saved = parts(size)
-    seconds, cpu = ([statistics.median(seen[kind][i]) for kind in KINDS] for i in (0, 1))
-    import torch
-
-    print(f"{size}, {given.threads} thread(s), torch {torch.__version__}, CPU\n")
-    print("| one epoch | plain | survives | ratio |\n|---|---|---|---|")
-    rows = {"seconds": seconds, "processor seconds": cpu, "peak MiB": list(memory.values())}
-    for name, (base, ours) in rows.items():
-        print(f"| {name} | {base:.2f} | {ours:.2f} | {ours / base:.3f} |")
-    print(f"\n{len(saved)} checkpoints, {statistics.median(saved):.1f} ms each: ", end="")
-    print(f"{statistics.median(saved) / (600 * MINUTES):.4f} % of {MINUTES} minutes\n")
-    print("| callback | ms per step | ms in the epoch |\n|---|---|---|")
-    for name in sorted(whole, key=lambda name: -whole[name]):
-        print(f"| {name} | {per_step[name]:.3f} | {whole[name]:.1f} |")
-    if given.json is not None:
-        content = {
-            "size": size._asdict(),
-            "threads": given.threads,
-            "torch": torch.__version__,
-            "ratios": {name: ours / base for name, (base, ours) in rows.items()},
-            **{name: dict(zip(KINDS, values, strict=True)) for name, values in rows.items()},
-            "checkpoint_ms": saved,
-            "per_step_ms": per_step,
-        }
-        given.json.write_text(json.dumps(content, indent=2) + "\n")
+    memory = {kind: in_fresh_process(peak, kind, given) for kind in KINDS}
+    seen = times(given)
+    per_step, whole, saved = parts(given)
+    rows = {
+        "seconds": [median(one.wall for one in seen[kind]) for kind in KINDS],
+        "processor seconds": [median(one.processor for one in seen[kind]) for kind in KINDS],
+        "peak MiB": list(memory.values()),
+    }
+    about = settings(given, "texts", "method", "width", "depth", "batch", "threads")
+    cells = [[name, f"{a:.2f}", f"{b:.2f}", b / a] for name, (a, b) in rows.items()]
+    print(f"{heading(about)}\n\n{table(['one epoch', *KINDS, 'ratio'], cells)}")
+    print(f"\n{len(saved)} checkpoints, {median(saved):.1f} ms each: ", end="")
+    print(f"{median(saved) / (600 * MINUTES):.4f} % of {MINUTES} minutes\n")
+    cells = [
+        [name, per_step[name], f"{spent:.1f}"]
+        for name, spent in sorted(whole.items(), key=lambda item: -item[1])
+    ]
+    print(table(["callback", "ms per step", "ms in the epoch"], cells))
+    figures = {name: dict(zip(KINDS, values, strict=True)) for name, values in rows.items()}
+    ratios = {name: ours / base for name, (base, ours) in rows.items()}
+    content = {"settings": about, "ratios": ratios, **figures, "checkpoint_ms": saved}
+    save(given.out, {**content, "per_step_ms": per_step})
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from benchmarks.runs import call, results
+from benchmarks.program import call, results
 
 CONFIGS = Path("configs/unibert")
 RECIPES = ("pwws", "textbugger", "textfooler")

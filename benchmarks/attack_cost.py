@@ -1,6 +1,6 @@
 """How near the attacks run to the speed of the victim itself.
 
-    python -m benchmarks.attacks --data_dir DIR --resources DIR [--victim small|base]
+    python -m benchmarks.attack_cost --data_dir DIR --resources DIR [--victim small|base]
         [--samples 100] [--recipes pwws,deepwordbug] [--repeats 2]
         [--ckpt_path runs/NAME/checkpoints/best.ckpt]
         [--in_flight 1,8,64]
@@ -15,15 +15,14 @@ The victims: `small`, a Transformer of 4 layers and width 300; `base`, one of BE
 layers, width 768). They are trained for `--steps` steps, which is enough for answers that differ.
 """
 
-import argparse
-import resource
 import time
+from argparse import Namespace
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import pytorch_lightning as pl
 import torch
 
 import datamodules
@@ -36,17 +35,21 @@ from attacks.outcome import AttackRecord, Sample
 from attacks.recipes import build
 from attacks.resources.catalogue import Resources
 from attacks.victims.kinds import ModuleVictim
+from benchmarks.command import command, line, table
+from benchmarks.program import quiet_trainer
+from benchmarks.timing import resident, timed
 from text import Text
 
 SIZES = {"small": (4, 300, 6), "base": (12, 768, 12)}
 """Layers, width and heads."""
+COLUMNS = ("wall", "plain", "efficiency", "victim", "queries", "unique", "success")
 
 
 class Recorder:
-    """A victim that remembers what it was asked.
+    """A victim that remembers its queries.
 
     Args:
-        victim: what answers.
+        victim: the victim that answers.
     """
 
     def __init__(self, victim: ModuleVictim) -> None:
@@ -69,12 +72,12 @@ class Recorder:
         return weights
 
 
-def victim_of(arguments: argparse.Namespace, corpus: datamodules.SST2) -> lit_modules.TaskModule:
-    """The trained victim."""
-    if arguments.ckpt_path is not None:
-        return lit_modules.load(arguments.ckpt_path)
+def victim_of(given: Namespace, corpus: datamodules.SST2) -> lit_modules.TaskModule:
+    """Returns the trained victim."""
+    if given.ckpt_path is not None:
+        return lit_modules.load(given.ckpt_path)
     torch.manual_seed(0)
-    depth, width, heads = SIZES[arguments.victim]
+    depth, width, heads = SIZES[given.victim]
     module = lit_modules.TextClassifier(
         depth=depth,
         width=width,
@@ -84,22 +87,13 @@ def victim_of(arguments: argparse.Namespace, corpus: datamodules.SST2) -> lit_mo
     corpus.setup("fit")
     corpus.tokenizer = module.build_tokenizer(corpus.train_texts())
     module.attach(corpus.tokenizer, corpus.class_names)
-    trainer = pl.Trainer(
-        accelerator="cpu",
-        max_steps=arguments.steps,
-        limit_val_batches=0,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        use_distributed_sampler=False,
-    )
+    trainer = quiet_trainer(max_steps=given.steps, limit_val_batches=0)
     trainer.fit(module, datamodule=corpus)
     return module.eval()
 
 
 class Encoded:
-    """Remembers what the sentence encoders of an attack had to compute.
+    """Remembers the texts that the sentence encoders of an attack had to compute.
 
     Args:
         attack: the attack; its encoders are listened to from here on.
@@ -121,52 +115,39 @@ class Encoded:
         encoder._compute = listening
         self._computed.append((compute, texts))
 
-    def seconds(self) -> float:
-        """Of plain passes over each of these texts once."""
-        started = time.perf_counter()
+    def compute(self) -> None:
+        """Passes each of these texts once, without the attack."""
         for compute, texts in self._computed:
             if texts:
                 compute(list(texts))
-        return time.perf_counter() - started
 
 
 def measure(
-    name: str, victim: ModuleVictim, samples: Sequence[Sample], arguments: argparse.Namespace
-) -> dict[str, float]:
-    """One recipe: medians over the repetitions."""
-    rows: list[dict[str, float]] = []
-    for _ in range(arguments.repeats):
-        attack = build(name, Resources(arguments.resources))
+    name: str, victim: ModuleVictim, samples: Sequence[Sample], given: Namespace, flight: int
+) -> list[float]:
+    """Returns the medians of one recipe over the repetitions, in the order of `COLUMNS`."""
+    rows: list[tuple[float, ...]] = []
+    for _ in range(given.repeats):
+        attack = build(name, Resources(given.resources))
         encoded = Encoded(attack)
         recorder = Recorder(victim)
-        engine = Engine(attack, recorder, limits=Limits(in_flight=arguments.flight))
-        started = time.perf_counter()
-        records: list[AttackRecord] = list(engine.run(samples))
-        wall = time.perf_counter() - started
+        engine = Engine(attack, recorder, limits=Limits(in_flight=flight))
+        records: list[AttackRecord] = []
+        wall = timed(partial(records.extend, engine.run(samples))).wall
         texts = list(recorder.texts)
-        started = time.perf_counter()
-        victim.logits(texts)
-        plain = time.perf_counter() - started
-        plain += encoded.seconds()
+        plain = timed(partial(victim.logits, texts)).wall + timed(encoded.compute).wall
         attacked = [record for record in records if record.outcome != "skipped"]
-        rows.append(
-            {
-                "wall": wall,
-                "plain": plain,
-                "efficiency": plain / wall,
-                "victim": recorder.seconds / wall,
-                "queries": sum(record.queries for record in records),
-                "unique": len(texts),
-                "success": sum(r.outcome == "succeeded" for r in attacked) / max(len(attacked), 1),
-            }
-        )
-    return {key: median(row[key] for row in rows) for key in rows[0]}
+        won = sum(record.outcome == "succeeded" for record in attacked) / max(len(attacked), 1)
+        queries = sum(record.queries for record in records)
+        shares = (plain / wall, recorder.seconds / wall)
+        rows.append((wall, plain, *shares, queries, len(texts), won))
+    return [float(median(column)) for column in zip(*rows, strict=True)]
 
 
 def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data_dir", required=True, help="folder of corpora, with sst2_sentences")
+    """Measures and prints."""
+    parser = command(__doc__, repeats=2)
+    parser.add_argument("--data_dir", required=True, help="data directory, with sst2_sentences")
     parser.add_argument("--resources", help="folder of word vectors, WordNet and taggers")
     parser.add_argument("--victim", choices=sorted(SIZES), default="small")
     parser.add_argument("--ckpt_path", type=Path, help="attack this checkpoint instead")
@@ -175,37 +156,23 @@ def main() -> None:
     parser.add_argument("--batch_size", type=int, default=256)
     parser.add_argument("--recipes", default="pwws,deepwordbug,textfooler,textbugger")
     parser.add_argument("--in_flight", default="64", help="one number, or several to compare")
-    parser.add_argument("--repeats", type=int, default=2)
-    arguments = parser.parse_args()
+    given = parser.parse_args()
 
-    corpus = datamodules.SST2(data_dir=arguments.data_dir)
-    module = victim_of(arguments, corpus)
+    corpus = datamodules.SST2(data_dir=given.data_dir)
+    module = victim_of(given, corpus)
     corpus.setup("test")
-    examples = corpus.examples("test")[: arguments.samples]
-    samples = [
-        Sample(sample_id=sample_id, text=text, label=label)
-        for sample_id, text, label in labelled_texts(examples)
-    ]
-    victim = ModuleVictim(module, batch_size=arguments.batch_size)
+    texts = labelled_texts(corpus.examples("test")[: given.samples])
+    samples = [Sample(sample_id=i, text=text, label=label) for i, text, label in texts]
+    victim = ModuleVictim(module, batch_size=given.batch_size)
     victim.logits([sample.text for sample in samples])  # the first pass pays for everything
     weights = sum(parameter.numel() for parameter in module.parameters()) / 1e6
-    print(f"{weights:.1f} M weights, {len(samples)} samples, {torch.get_num_threads()} threads")
-    columns = ("wall", "plain", "efficiency", "victim", "queries", "unique", "success")
-    print(f"{'recipe':<14}{'in flight':>10}" + "".join(f"{c:>12}" for c in columns) + "   peak MiB")
-    for name in arguments.recipes.split(","):
-        for flight in arguments.in_flight.split(","):
-            arguments.flight = int(flight)
-            found = measure(name, victim, samples, arguments)
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-            print(
-                f"{name:<14}{flight:>10}"
-                + "".join(
-                    f"{found[c]:>12.0f}" if found[c] >= 1000 else f"{found[c]:>12.3f}"
-                    for c in columns
-                )
-                + f"{peak:>11}",
-                flush=True,
-            )
+    print(f"{weights:.1f} M weights, {len(samples)} samples, {torch.get_num_threads()} threads\n")
+    print(table(["recipe", "in flight", *COLUMNS, "peak MiB"], []))
+    for name in given.recipes.split(","):
+        for flight in given.in_flight.split(","):
+            found = measure(name, victim, samples, given, int(flight))
+            figures = (f"{one:.0f}" if one >= 1000 else one for one in found)
+            print(line([name, flight, *figures, f"{resident():.0f}"]), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,77 @@
+"""The command line of a benchmark: common options, Markdown tables, and results as JSON."""
+
+import json
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from app.runs import atomic
+
+COMMON: dict[str, dict[str, Any]] = {
+    "data_dir": {"type": Path, "help": "data directory (docs/data.md)"},
+    "runs_dir": {"type": Path, "default": Path("runs"), "help": "where runs are kept"},
+    "encoder": {"help": "folder or hub name of the pretrained encoder"},
+    "group": {"nargs": "+", "help": "tables; all by default"},
+    "only": {"nargs": "+", "help": "rows of the tables; all by default"},
+    "print": {"action": "store_true", "help": "print tables of finished runs only"},
+    "batch": {"type": int, "default": 16, "help": "texts of a step"},
+    "length": {"type": int, "default": 128, "help": "tokens of a text"},
+    "repeats": {"type": int, "default": 5, "help": "timed rounds"},
+    "threads": {"type": int, "default": 1, "help": "threads of torch"},
+    "device": {
+        "choices": ["cpu", "cuda"],
+        "default": "cuda" if torch.cuda.is_available() else "cpu",
+        "help": "where it is computed",
+    },
+    "out": {"type": Path, "help": "file for the figures, as JSON"},
+    "figure": {"type": Path, "help": "file for the picture, as PNG"},
+}
+"""Options that several benchmarks have."""
+
+
+def command(doc: str | None, *names: str, **defaults: Any) -> ArgumentParser:
+    """Returns a parser with common options.
+
+    Args:
+        doc: docstring of the benchmark, whose first line describes it.
+        names: of `COMMON`.
+        defaults: further names of `COMMON`, with defaults of this benchmark.
+    """
+    parser = ArgumentParser(description=(doc or "").partition("\n")[0])
+    for name in (*names, *defaults):
+        parser.add_argument(f"--{name}", **COMMON[name])
+    parser.set_defaults(**defaults)
+    return parser
+
+
+def settings(given: Namespace, *names: str) -> dict[str, Any]:
+    """Returns the named options, the version of torch and the device: what figures depend on."""
+    on_gpu = getattr(given, "device", "cpu") == "cuda"
+    where = torch.cuda.get_device_name() if on_gpu else "CPU"
+    values = {name: getattr(given, name) for name in names}
+    return {**values, "torch": torch.__version__, "where": where}
+
+
+def heading(found: Mapping[str, Any]) -> str:
+    """Returns settings as the line above a table."""
+    return ", ".join(f"{name} {value}" for name, value in found.items())
+
+
+def table(head: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """Returns a Markdown table; floats have three digits."""
+    return "\n".join([line(head), "|---" * len(head) + "|", *map(line, rows)])
+
+
+def line(cells: Iterable[object]) -> str:
+    """Returns a line of a Markdown table."""
+    shown = (f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in cells)
+    return f"| {' | '.join(shown)} |"
+
+
+def save(path: Path | None, content: object) -> None:
+    """Writes figures as JSON; without a path it does nothing."""
+    if path is not None:
+        atomic.write_text(path, json.dumps(content, indent=2) + "\n")

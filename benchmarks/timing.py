@@ -1,0 +1,101 @@
+"""Time and memory of pieces of work that are compared within one run."""
+
+import multiprocessing
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from statistics import median
+from typing import NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+
+A = TypeVar("A")
+K = TypeVar("K")
+R = TypeVar("R")
+MIB = 2**20
+
+
+class Times(NamedTuple):
+    """Time of one piece of work.
+
+    Attributes:
+        wall: seconds of the wall clock.
+        processor: seconds of the processor, of this process alone.
+        peak: MiB of the GPU in use at most; None on a CPU.
+    """
+
+    wall: float
+    processor: float
+    peak: float | None = None
+
+    @property
+    def compared(self) -> float:
+        """Seconds that ratios are made of: of the processor on a CPU, else of the wall clock."""
+        return self.processor if self.peak is None else self.wall
+
+
+def timed(work: Callable[[], object], device: str = "cpu") -> Times:
+    """Measures some work until the device has done it."""
+    on_gpu = device == "cuda"
+    if on_gpu:
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+    wall, processor = time.perf_counter(), time.process_time()
+    work()
+    if on_gpu:
+        torch.cuda.synchronize()
+    wall, processor = time.perf_counter() - wall, time.process_time() - processor
+    return Times(wall, processor, torch.cuda.max_memory_allocated() / MIB if on_gpu else None)
+
+
+def rounds(
+    ways: Sequence[K], once: Callable[[K, A], R], inputs: Iterable[A], *, alternate: bool = False
+) -> dict[K, list[R]]:
+    """Measures each way on each input in turn, so that all ways see the same machine.
+
+    Args:
+        ways: names of what is compared.
+        once: measures a way on an input.
+        inputs: one for each round; the first round pays for start-up and is left out.
+        alternate: every second round begins with the last way.
+
+    Returns:
+        The measurements of each way.
+    """
+    seen: dict[K, list[R]] = {way: [] for way in ways}
+    for number, one in enumerate(inputs):
+        for way in ways[:: -1 if alternate and number % 2 == 0 else 1]:
+            result = once(way, one)
+            if number:
+                seen[way].append(result)
+    return seen
+
+
+def forward_and_backward(
+    forward: Callable[[], Tensor], inputs: Sequence[Tensor], device: str = "cpu"
+) -> tuple[float, float]:
+    """Returns the seconds of a forward pass and of the gradients of its squared sum."""
+    kept: list[Tensor] = []
+    first = timed(lambda: kept.append(forward()), device)
+    second = timed(lambda: torch.autograd.grad(kept[0].square().sum(), inputs), device)
+    return first.wall, second.wall
+
+
+def medians(seconds: Sequence[tuple[float, ...]]) -> list[float]:
+    """Returns the median of each column, in milliseconds."""
+    return [1e3 * median(column) for column in zip(*seconds, strict=True)]
+
+
+def resident() -> float:
+    """Returns the MiB that this process had in memory at most; macOS counts bytes, Linux KiB."""
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return (used if sys.platform == "darwin" else used * 1024) / MIB
+
+
+def in_fresh_process(work: Callable[..., R], *args: object) -> R:
+    """Returns the result of some work in a new process: the peak of a process never sinks."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(work, *args).result()
