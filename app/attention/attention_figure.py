@@ -169,7 +169,7 @@ def _row(row: "Sequence[Axes]", columns: Sequence[_Column], view: View, *, side:
 
 
 def _change(axes: "Axes", column: _Column, view: View) -> None:
-    """What the adversary adds to each weight, from the least to the greatest change of all."""
+    """Draw what the adversary adds to each weight, on a scale of the greatest change."""
     added = column.change(view)
     most = float(added.abs().max())
     axes.imshow(added.numpy(), cmap="PuOr", vmin=-(most or 1.0), vmax=most or 1.0)

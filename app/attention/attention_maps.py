@@ -1,4 +1,4 @@
-"""What a trained model attends to in one text, with and without what masks its attention.
+"""Reads the attention of a trained model to one text, with and without masking.
 
 Source: Wu et al., "Adversarial Self-Attention for Language Understanding", 2023, Figures 1 and 6.
 """
@@ -110,7 +110,7 @@ class Attention:
 
 
 class Model:
-    """The classifier of a checkpoint, whose attention can be looked at.
+    """Runs the classifier of a checkpoint and returns its attention weights.
 
     Args:
         checkpoint: the file.
@@ -222,7 +222,7 @@ class Model:
 
 
 class Noted(Masks):
-    """Masks that are remembered.
+    """Remembers the masks of each layer.
 
     Args:
         masks: the ones to remember.
@@ -237,7 +237,7 @@ class Noted(Masks):
         """By layer: the same, and how often it is masked where masks are drawn."""
 
     def choose(self, layer: int, hidden: Tensor, probabilities: Probabilities) -> Tensor:
-        """What they say."""
+        """Return the masks of a layer, and remember them."""
         keep = self.masks(layer, hidden, probabilities)
         self.chosen.append(keep.detach())
         chance = 1 - keep.detach()

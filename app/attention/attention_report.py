@@ -1,4 +1,4 @@
-"""What `attention` has found, for people."""
+"""Writes the findings of `attention` as a table."""
 
 from collections.abc import Sequence
 
@@ -47,7 +47,7 @@ def _model(model: Attention, views: Sequence[View]) -> str:
 
 
 def _answers(model: Attention) -> list[str]:
-    """What the model answers, and a line for each class or word."""
+    """The model's prediction, then a line for each class or word."""
     plain, attacked = model.plain, model.attacked
     if attacked is None:
         lines = [f"prediction: {plain.prediction}"]

@@ -31,7 +31,7 @@ class Reading:
 
 
 def sample_of(classifier: TaskModule, text: str, pairs: Sequence[str]) -> Sample:
-    """What a model is asked.
+    """Make the input of a model from texts.
 
     Args:
         classifier: the model.
@@ -98,7 +98,7 @@ def read(classifier: TaskModule, sample: Sample) -> Reading:
 
 
 def _names(tokenizer: Tokenizer) -> dict[int, str]:
-    """What the tokens that stand for no text are called, as [CLS]."""
+    """The names of special tokens, for example [CLS]."""
     definition = json.loads(tokenizer.state().get("definition", "{}"))
     return {token["id"]: str(token["content"]) for token in definition.get("added_tokens", ())}
 
@@ -152,6 +152,6 @@ def _brief(characters: str) -> str:
 
 
 def same_tokenizer(first: Tokenizer, second: Tokenizer) -> bool:
-    """Whether both split texts alike and know the same words, however long a text may be."""
+    """True if both split texts alike and have the same words; the maximum length may differ."""
     states = [{**one.state(), "max_length": None} for one in (first, second)]
     return states[0] == states[1]

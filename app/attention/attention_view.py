@@ -1,4 +1,4 @@
-"""What of the attention of a model is shown: which layers and heads, and what moved most there."""
+"""Selects what the figure shows: layers and heads, and their greatest changes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from torch import Tensor
 from app.attention.attention_maps import Attention
 
 MEAN = "mean"
-"""What the mean over all heads is called."""
+"""Label of the mean over all heads."""
 UNMOVED = 0.005
 """Changes of attention weights below this are not worth a line."""
 _ROUNDING = 1e-6
@@ -76,7 +76,7 @@ def change(model: Attention, view: View) -> Tensor | None:
 
 @dataclass(frozen=True)
 class Diversion:
-    """What an adversary changed of the attention of one token to another.
+    """One change, by an adversary, of the attention of one token to another.
 
     Attributes:
         query: position of the token that attends.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Masking:
-    """How much an adversary masks on a task.
+    """The shares that an adversary masks on a task.
 
     Attributes:
         name: of the task or run, in the legend.

@@ -1,4 +1,4 @@
-"""The words of a command line, put in order before they are parsed."""
+"""Prepares the words of a command line for the parser."""
 
 import argparse
 import re
@@ -15,7 +15,7 @@ from lit_modules.adversaries import ADVERSARIES
 from lit_modules.checkpoints.reading import verify
 
 _NAME = re.compile(r"(?:(?:datamodules|lit_modules)\.(?:\w+\.)*)?([A-Za-z_]\w*)")
-"""A class of ours, with or without its module; other names with dots are somebody else's."""
+"""A class of this project, with or without its module; other dotted names are foreign classes."""
 TRAINING = ("train", "fit")
 COMMON = (
     "seed_everything",
@@ -31,7 +31,7 @@ COMMON = (
 
 
 def with_recipe(argv: Sequence[str]) -> list[str]:
-    """The command line with `--attack NAME` spelt out as `--attack.recipe NAME`."""
+    """Write `--attack NAME` as `--attack.recipe NAME`."""
     if "attack" not in argv:
         return list(argv)
     words = ["--attack.recipe" if word == "--attack" else word for word in argv]
@@ -44,7 +44,7 @@ def with_recipe(argv: Sequence[str]) -> list[str]:
 
 
 def classes_first(argv: Sequence[str]) -> list[str]:
-    """The command line with `--model NAME` and `--data NAME` before settings of that class.
+    """Move `--model NAME` and `--data NAME` before the settings of that class.
 
     The parser reads from left to right, and knows the settings of a class once it knows the class.
     """
@@ -64,7 +64,7 @@ def classes_first(argv: Sequence[str]) -> list[str]:
 
 
 def check_classes(argv: Sequence[str]) -> None:
-    """Say which classes there are, where one is named that is not there.
+    """Refuse unknown names of classes; the error lists the known ones.
 
     Raises:
         ValueError: a name is none of ours, or that of a base class, which others are made from.
@@ -87,7 +87,7 @@ def check_classes(argv: Sequence[str]) -> None:
 
 
 def check_configs(argv: Sequence[str]) -> None:
-    """Say what is wrong with a file that is given as settings, before the parser quotes all of it.
+    """Refuse a `--config` that is no settings file; the parser's own error would quote all of it.
 
     Raises:
         ValueError: `--config` names no file, or one that holds no settings.
@@ -116,7 +116,7 @@ def check_configs(argv: Sequence[str]) -> None:
 
 
 def with_stored_settings(argv: Sequence[str], commands: Container[str]) -> list[str]:
-    """The command line, with the settings of the run that it names below its own.
+    """Add the settings of the run that the command line names; its own settings take precedence.
 
     An evaluation takes model, data and seed from there, a training everything. Settings files stand
     for themselves: with `--config`, nothing is added.
@@ -163,7 +163,7 @@ def with_stored_settings(argv: Sequence[str], commands: Container[str]) -> list[
 
 
 def _says_all(options: Sequence[str]) -> bool:
-    """Whether the options of an evaluation need no run, or ask for something to be shown."""
+    """True if the options need no run: they name all settings, or only print something."""
     keys = {word.split("=")[0] for word in options}
     if keys & {"--config", "-c", "--help", "-h", "--print_config"}:
         return True
@@ -173,7 +173,7 @@ def _says_all(options: Sequence[str]) -> bool:
 
 
 def _check_named(command: str, runs: Path, name: str | None, ckpt_path: str | None) -> None:
-    """Say what is wrong with the run or checkpoint that an evaluation has no settings from."""
+    """Refuse a run or a checkpoint that gives an evaluation no settings."""
     if ckpt_path:
         verify(ckpt_path)
         msg = (

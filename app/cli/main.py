@@ -1,9 +1,8 @@
-"""Entry point: what a shell sees of the program."""
+"""Entry point: runs a command, and turns errors into one line and an exit status."""
 
 import errno
 import logging
 import os
-import re
 import signal
 import sys
 import threading
@@ -40,7 +39,7 @@ NOISE = (
 )
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
-"""What the system says where nothing can be written."""
+"""Error numbers of a disk that is full or read-only."""
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -96,7 +95,7 @@ def entry(args: Sequence[str] | None = None) -> int:
 
 
 def _at_once(argv: list[str]) -> int | None:
-    """Do what needs no heavy library; None if the command does."""
+    """Run a command that does not need LightningCLI; None for all others."""
     if argv == ["--version"]:
         print(line())
         return 0
@@ -132,7 +131,7 @@ def _load(*, debug: bool) -> int:
 
 
 def _plain(argv: list[str]) -> int:
-    """A command that is none of LightningCLI's; `resources` needs neither torch nor Lightning."""
+    """Run a command outside LightningCLI; `resources` needs neither torch nor Lightning."""
     try:
         with warnings.catch_warnings():
             if argv[0] == "resources":
@@ -184,19 +183,15 @@ def _status(error: SystemExit) -> int:
     return 1
 
 
-_WRAPPED = re.compile(
-    r"Does not validate against any of the Union subtypes Subtypes: .*? Errors: - "
-    r"(?P<inner>got .+?) - Expected a <class 'NoneType'> Given value type: "
-)
+_UNION = "Does not validate against any of the Union subtypes"
+"""jsonargparse puts this and all settings around the error of a constructor, once per nesting."""
 
 
 def _message(error: Exception) -> str:
-    """One line for what a user can mend, and the kind of error for what only we can."""
-    cause = error.__cause__
-    if isinstance(cause, Exception) and str(error).startswith("Does not validate against"):
-        # jsonargparse puts all settings around what the constructor of a model or corpus says.
-        error = cause
-    text = _unwrapped(" ".join(str(error).split()))
+    """One line for errors that a user can correct; for others also the type of the error."""
+    while isinstance(error.__cause__, Exception) and str(error).startswith(_UNION):
+        error = error.__cause__
+    text = " ".join(str(error).split())
     if type(error).__name__ == "DataError":
         # Bad rows stand on lines of their own.
         text = "\n".join(" ".join(line.split()) for line in str(error).splitlines())
@@ -223,15 +218,8 @@ def _message(error: Exception) -> str:
     return f"{type(error).__name__}: {text} (--debug shows where)"
 
 
-def _unwrapped(text: str) -> str:
-    """What the constructor of a nested class says, without what jsonargparse puts around it."""
-    while found := _WRAPPED.match(text):
-        text = found["inner"]
-    return text
-
-
 def _lost_worker(error: Exception) -> bool:
-    """Whether a loader's worker is gone: torch says so, or was just talking to it."""
+    """True if a data worker has died: torch says so, or was waiting for it."""
     if "DataLoader worker" in str(error):
         return True
     frames = traceback.extract_tb(error.__traceback__)

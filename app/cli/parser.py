@@ -20,21 +20,21 @@ _RESTRICTED = re.compile(
     r"does not match regular expression )?(?P<rule>.*)"
 )
 _RULES = {"RunName": "letters, digits and . _ @ + = -, a letter or a digit first"}
-"""Restrictions in words, where the type's own are a regular expression."""
+"""Rules in words, instead of a type's regular expression."""
 _PLAIN = {"float": "a number", "int": "a whole number", "bool": "true or false", "str": "a text"}
 _CALLABLE = re.compile(r"Type .+? expects a function or a callable class: (?=Parser key )")
-"""Stands before the setting of an optimiser that is wrong."""
+"""The beginning of jsonargparse's errors about settings of optimisers and schedulers."""
 _BUILT = re.compile(r"\. Got value: Namespace\(.*\)$")
 _NO_NUMBER = ("path but ", "dot import path string")
-"""What a tensor, which a number may stand for, could be as well."""
+"""Other forms of a tensor, where jsonargparse also takes a number: left out of messages."""
 _FRAME = ("Does not validate against", "Subtypes: ", "Errors:", "Given value type: ")
 
 
 class Parser(LightningArgumentParser):
-    """Says what is wrong in one line, without all settings of the command before it."""
+    """Reports an error in one line, without the usage of the command before it."""
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        """Say it, and end the program with status 2."""
+        """Print the message and end the program with status 2."""
         if not self.exit_on_error:
             super().error(message, ex)
         command = getattr(ex, "subcommand_parser", None) or self
@@ -44,7 +44,7 @@ class Parser(LightningArgumentParser):
 
 
 def check_numbers(config: Namespace) -> None:
-    """Refuse numbers that are none: no setting of ours, of a trainer or an optimiser takes one.
+    """Refuse infinite numbers and NaN, which no setting takes.
 
     Args:
         config: what has been parsed.
@@ -60,12 +60,12 @@ def check_numbers(config: Namespace) -> None:
 
 
 def shown(key: str) -> str:
-    """A setting as it is given on the command line, by where it stands in what has been parsed."""
+    """The name of a setting on the command line, from its key in the parsed settings."""
     return key.replace(".init_args.", ".").replace(".dict_kwargs.", ".")
 
 
 def plain(message: str) -> str:
-    """What jsonargparse says of a setting, without the types around it.
+    """Shorten an error of jsonargparse about a setting to one line.
 
     It goes down from a setting to the one inside of it that is wrong; at the end of that way stands
     what was expected, or that there is no such setting.
@@ -115,7 +115,7 @@ def plain(message: str) -> str:
 
 
 def _name(kind: str) -> str:
-    """A type, as a user would say it."""
+    """A type in plain words."""
     if kind.startswith("typing.Literal["):
         choices = kind.removeprefix("typing.Literal[").removesuffix("]").split(", ")
         return f"one of {', '.join(choice.strip(chr(39)) for choice in choices)}"

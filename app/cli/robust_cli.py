@@ -180,7 +180,7 @@ class RobustCLI(LightningCLI):
             self._parser(command).error(str(error))
 
     def _parse_ckpt_path(self) -> None:
-        """Nothing: the settings in a checkpoint never override those given here."""
+        """Do nothing: settings in a checkpoint never override the given ones."""
 
     def before_instantiate_classes(self) -> None:
         """Find the run and decide what to do about it, before anything is built."""

@@ -1,14 +1,14 @@
-"""Text that comes from files, made harmless for a terminal."""
+"""Escapes control characters in text from files, for a terminal."""
 
 import unicodedata
 
 _KEPT = "\n\t"
 _ACTIVE = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
-"""Unicode's categories of what is no sign of its own."""
+"""Unicode's categories of characters that are not visible."""
 
 
 def harmless(text: str) -> str:
-    r"""A text with everything written out (`\x1b`) that a terminal would act upon.
+    r"""Write out (`\x1b`) all characters of a text that a terminal would act upon.
 
     Names of files, columns and classes stand in messages, and may come from anywhere: control
     characters move the cursor, set the window's title or answer for the user; marks of direction

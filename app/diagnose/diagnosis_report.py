@@ -1,4 +1,4 @@
-"""What `diagnose` has measured: files, TensorBoard and a table for people."""
+"""Writes the results of `diagnose`: files, TensorBoard and a table."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from app.runs.version import versions
 
 
 def write(run: RunDirectory, recipe: str, found: Sequence[Diagnosis]) -> None:
-    """File what was measured in a run: JSON, PNG and TensorBoard.
+    """Write the results into a run: JSON, PNG and TensorBoard.
 
     What was measured under other attacks stays in the JSON file.
 
@@ -63,7 +63,7 @@ def write(run: RunDirectory, recipe: str, found: Sequence[Diagnosis]) -> None:
 
 
 def _before(path: Path) -> dict[str, Any]:
-    """What was measured before; nothing where that cannot be read."""
+    """The former results; empty if they cannot be read."""
     try:
         content = json.loads(path.read_text())
     except (OSError, ValueError):
@@ -85,7 +85,7 @@ def _series(one: Diagnosis) -> Series:
 
 
 def table(found: Sequence[Diagnosis]) -> str:
-    """What was measured, for people."""
+    """The results as a table."""
     lines = []
     for one in found:
         distances, texts = one.distances, one.texts

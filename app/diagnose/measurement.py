@@ -1,4 +1,4 @@
-"""What `diagnose` measures of a model (docs/diagnostics.md)."""
+"""Measures a model for `diagnose` (docs/diagnostics.md)."""
 
 import json
 import logging
@@ -34,14 +34,14 @@ from text import Text, collate, length_batches
 log = logging.getLogger(__name__)
 
 KINDS = ("all", "succeeded", "failed")
-"""What similarities are told apart by: how the attack ended."""
+"""The outcomes of attacks by which similarities are grouped."""
 _CHOICE = 5
 """Key of the permutation that draws records, apart from those of corpora and attacks."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Records:
-    """What an attack has made of a run's samples.
+    """The attacked samples of a run.
 
     Attributes:
         run: the run that was attacked.
@@ -70,7 +70,7 @@ class Records:
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnosis:
-    """What was measured of one model.
+    """The measurements of one model.
 
     Attributes:
         run: its name.
@@ -177,7 +177,7 @@ def _has_changed(record: AttackRecord) -> bool:
 
 
 def _about(files: AttackFiles) -> dict[str, Any]:
-    """What an attack was about; nothing where that cannot be read."""
+    """The settings of an attack; empty if they cannot be read."""
     try:
         about = json.loads(files.side.read_text())["about"]
     except (OSError, ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""What the robustness of a classifier rests on (UniBERT, sections 6.4 and 6.5).
+"""Margins and similarities behind a classifier's robustness (UniBERT, sections 6.4 and 6.5).
 
 How far its logits lie from a decision boundary, and how far an attack moves the activations of each
 layer.
@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 Pooling = Literal["first", "mean"]
-"""Which vector stands for a text: that of its first token, or the mean over its real tokens."""
+"""The vector of a text: that of its first token, or the mean over its real tokens."""
 
 
 def boundary_distances(logits: Tensor, labels: Tensor) -> Tensor:
@@ -164,7 +164,7 @@ def activation_similarity(
 
 
 class PairSimilarity:
-    """Mean cosine similarity of two different texts, per layer: what similarities compare with.
+    """Mean cosine similarity of two different texts, per layer: the baseline for similarities.
 
     Activations of all texts may have a large part in common, or collapse to one point a class; the
     similarity of a text before and after an attack is high then, whatever the attack does. Over all

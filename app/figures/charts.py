@@ -281,7 +281,7 @@ def _check_bars(groups: Sequence[str], series: Sequence[Bars]) -> None:
 
 
 def _whiskers(one: Bars) -> list[list[float]] | None:
-    """How far they reach down and up from the height of each bar."""
+    """Lengths of the error bars below and above the height of each bar."""
     if one.low is None or one.high is None:
         return None
     return [
@@ -313,7 +313,7 @@ def _step(series: Sequence[Series]) -> float:
 
 
 def _whole_ticks(axes: "Axes", series: Sequence[Series]) -> None:
-    """Whole numbers below the axis where all points lie at some: there is no layer 2.5."""
+    """Use whole numbers on an axis of whole numbers: there is no layer 2.5."""
     every = sorted({x for one in series for x in one.x})
     if not all(float(x).is_integer() for x in every):
         return

@@ -1,4 +1,4 @@
-"""What several processes of one run have to do together."""
+"""Operations of all processes of a run together."""
 
 import itertools
 import os
@@ -16,12 +16,12 @@ _meetings = itertools.count()
 
 
 def dry(trainer: pl.Trainer) -> bool:
-    """Whether this is Lightning's `fast_dev_run`, which leaves no trace."""
+    """True in Lightning's `fast_dev_run`, which writes no files."""
     return bool(getattr(trainer, "fast_dev_run", False))
 
 
 def first_process() -> bool:
-    """Whether this process speaks for the run, also before there is a trainer."""
+    """True on the first process of the run, also before there is a trainer."""
     return all(os.environ.get(rank, "0") == "0" for rank in _RANKS)
 
 
@@ -34,7 +34,7 @@ def gather(trainer: pl.Trainer, records: list[T]) -> list[T]:
 
 
 def gather_parts(trainer: pl.Trainer, part: T) -> list[T]:
-    """What each process gives, in the order of their ranks, on every process."""
+    """Gather the values of all processes on every process, in the order of ranks."""
     if trainer.world_size == 1:
         return [part]
     parts: list[Any] = [None] * trainer.world_size
@@ -47,7 +47,7 @@ class LostRankError(ConnectionError):
 
 
 class Meeting:
-    """Where processes that work for unequal times wait for each other.
+    """A barrier for processes that work for unequal times.
 
     Collectives of torch give up when one process is ahead of another for longer than the timeout of
     the process group, however busy the other is. Here, it may take as long as it goes on working.
@@ -82,7 +82,7 @@ class Meeting:
             self._store.add("progress", 1)
 
     def wait(self) -> None:
-        """Wait until all have come here.
+        """Wait until all processes have arrived.
 
         Raises:
             LostRankError: no other process has made progress for too long.

@@ -23,7 +23,7 @@ which may be the same. In a collective it would wait for the timeout of the proc
 _EVERY = 0.5
 _SETTLE = 3.0
 _TALK = re.compile(r"gloo|nccl|\bdist(backend|network|store)?error", re.IGNORECASE)
-"""What errors say that come of talking to other processes."""
+"""Words in errors of communication between processes."""
 
 
 class Watcher(threading.Thread):
@@ -55,7 +55,7 @@ class Watcher(threading.Thread):
         self.said = False
 
     def lost(self) -> str | None:
-        """Who is gone, if anyone is."""
+        """The process that has ended, if any."""
         if self._parent is not None and os.getppid() != self._parent:
             who = "the first process of the run" if self._parent == _launcher() else "torchrun"
             return f"{who} (process {self._parent}) is gone"
@@ -166,7 +166,7 @@ def _parent() -> int | None:
 
 
 def _settled(watcher: Watcher) -> str | None:
-    """Who is gone, if anyone is.
+    """The process that has ended, if any.
 
     Connections break a moment before their process has ended. And a process that was started by
     another gives that one the time to speak for all.

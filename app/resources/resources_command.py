@@ -19,7 +19,7 @@ _NLTK = (
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A file that can be had.
+    """A file to download.
 
     Attributes:
         what: what it is, in a few words.
@@ -92,7 +92,7 @@ SOURCES: dict[str, Source | Model] = {
     "masked-lm": Model(what="masked language model (bae, a2t-mlm)", repository=MASKED_LM),
 }
 USUAL = ("wordnet", "tagger", "neighbours")
-"""What is got when no names are given."""
+"""The resources that are downloaded when no names are given."""
 
 
 def main(argv: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""Files that are either wholly there or not at all."""
+"""Writes files whole or not at all."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def keep(path: Path, name: Path) -> None:
-    """Let what stands at `path`, if anything does, stand at `name` too, in the place of what did.
+    """Link `name` to the file at `path`, if there is one; a former `name` is replaced.
 
     At no moment is there neither of the two. Where the file system has no hard links, `path` itself
     is renamed.

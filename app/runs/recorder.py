@@ -60,7 +60,7 @@ class RunLogger(TensorBoardLogger):
 
     @property
     def experiment(self) -> Any:
-        """What opens its file when something is written.
+        """TensorBoard's writer, which opens its file on the first write.
 
         Lightning asks for it before it looks at data and model, which may be refused.
         """
@@ -135,7 +135,7 @@ class Recorder(pl.Callback):
         return int(self.run.config()["seed_everything"]) if self.run.begun else self.seed
 
     def measure(self, checkpoint: str | Path | None) -> None:
-        """Begin an evaluation: find out what it is about, and where its outcome is kept.
+        """Begin an evaluation: identify its weights and rows, and choose the place of its outcome.
 
         Args:
             checkpoint: what is evaluated; None for the weights as they are.
@@ -148,7 +148,7 @@ class Recorder(pl.Callback):
                 log.warning("%s", said)
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Set aside what is about other weights or rows than those that are evaluated now.
+        """Move away figures of other weights or rows than those evaluated now.
 
         Lightning calls this after the corpus is set up.
         """
@@ -182,13 +182,13 @@ class Recorder(pl.Callback):
                 logger.experiment.add_text("config", f"```yaml\n{yaml.safe_dump(self.config)}```")
 
     def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Let others train the run."""
+        """Release the lock of the run."""
         self.run.unlock()
 
     def on_exception(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
     ) -> None:
-        """Let others train the run."""
+        """Release the lock of the run."""
         self.run.unlock()
 
     def keep_config(self) -> None:
@@ -260,7 +260,7 @@ class Recorder(pl.Callback):
         return merged
 
     def _look_again(self) -> None:
-        """Set the outcome aside where a training has replaced the weights in the meantime."""
+        """Move the outcome away if a training has replaced the weights in the meantime."""
         if self.weights is None or self.files.path != self.run.path:
             return
         self.files = shelf(self.run, self.weights)

@@ -117,19 +117,19 @@ def after(
 
 
 def _prefixes(stage: str) -> tuple[str, ...]:
-    """What the names of a stage's metrics begin with."""
+    """The prefix of a stage's metric names."""
     if stage in ("fit", "validate"):
         return ("val/",)
     return (f"{stage}/", "attack/mean_") if stage.startswith("attack/") else (f"{stage}/",)
 
 
 def about_stages(results: Results | None) -> list[dict[str, Any]]:
-    """What the numbers of each stage are about; of those that older versions wrote nobody knows."""
+    """The weights and rows behind each stage's numbers; older versions did not record them."""
     return [] if results is None else list(results.get("about", {}).values())
 
 
 def only_fit(results: Results) -> Results:
-    """The same without what was measured of the weights."""
+    """The results without those of evaluations."""
     metrics = {} if "validate" in results["seconds"] else results["metrics"]
     parts: Results = {
         **results,

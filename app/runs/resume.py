@@ -1,4 +1,4 @@
-"""What to do about a run that is there already: go on, or refuse."""
+"""Decides about a run that exists already: resume it, or refuse."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -36,7 +36,7 @@ ADDITIONS = ("data.init_args.test",)
 
 @dataclass(frozen=True)
 class Plan:
-    """What a command does.
+    """The plan of a command.
 
     Attributes:
         stages: what is to be done, in order.
@@ -152,7 +152,7 @@ def evaluated(
 
 
 def check_belongs(run: RunDirectory, checkpoint: Path) -> None:
-    """Refuse to file under a run what is measured with the checkpoint of another.
+    """Refuse to write figures of another run's checkpoint into a run.
 
     A run that an evaluation has begun has no checkpoint of its own, and goes on with that one.
 
@@ -178,7 +178,7 @@ def _limit(value: int | None, unlimited: int | None, otherwise: float) -> float:
 
 
 def _longer(stored: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
-    """Whether more epochs or steps are asked for than the run was made with."""
+    """True if more epochs or steps are asked for than before."""
     epochs, steps = given.get("max_epochs"), given.get("max_steps", -1)
     more_epochs = epochs is not None and _limit(epochs, -1, float("inf")) > _limit(
         stored.get("max_epochs", LIGHTNING_EPOCHS), -1, LIGHTNING_EPOCHS
@@ -188,7 +188,7 @@ def _longer(stored: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
 
 
 def _more_patient(stored: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
-    """Whether a fit that has ended early would not have ended yet with the patience given now."""
+    """True if a fit that stopped early would have continued with the present patience."""
     before, now = (one.get("early_stopping", {}).get("patience") for one in (stored, given))
     return bool(before) and now is not None and (now == 0 or now > before)
 
@@ -225,7 +225,7 @@ def newest_state(run: RunDirectory) -> tuple[Path, int] | None:
 
 
 def _asks_for_more(run: RunDirectory, config: Mapping[str, Any]) -> bool:
-    """Whether a finished run is to be trained further."""
+    """True if a finished run is to be trained further."""
     stored = run.config()
     if _longer(stored.get("trainer", {}), config["trainer"]):
         return True
@@ -234,7 +234,7 @@ def _asks_for_more(run: RunDirectory, config: Mapping[str, Any]) -> bool:
 
 
 def _classifies(config: Mapping[str, Any]) -> bool:
-    """Whether the method classifies, so that there is something to certify."""
+    """True if the method classifies, so that it can be certified."""
     method = locate(str(config.get("model", {}).get("class_path", "")))
     if not isinstance(method, type) or not issubclass(method, TextModule):
         return True

@@ -1,4 +1,4 @@
-"""`runs/NAME/`: where everything that belongs to one run lies."""
+"""`runs/NAME/`: all files of one run."""
 
 import datetime
 import fcntl
@@ -26,11 +26,11 @@ MEASURED = (
     "layer_similarity.png",
     "attention.png",
 )
-"""What evaluations write of the weights that they measure, besides `results.json`."""
+"""Files of evaluations, besides `results.json`."""
 OTHERS = "others"
-"""Folder of a run with what is about other weights or rows; no run has it for its parent's name."""
+"""Folder, inside a run, of figures about other weights or rows; not a valid name of a run."""
 NAME_VARIABLE = "STEADFAST_RUN_NAME"
-"""Environment variable by which the first process tells the ones it starts the name of the run."""
+"""Environment variable that gives the name of the run to the other processes."""
 
 
 class RunDirectory:
@@ -110,7 +110,7 @@ class RunDirectory:
 
     @property
     def begun(self) -> bool:
-        """Whether there is such a run."""
+        """True if the run exists."""
         return self.config_path.is_file()
 
     def config(self) -> dict[str, Any]:
@@ -144,11 +144,11 @@ class RunDirectory:
         atomic.write_text(self.source_path, f"{digest}  {checkpoint.absolute()}\n")
 
     def apart(self, label: str) -> "RunDirectory":
-        """Where figures lie that are about other weights or rows than those of the run itself."""
+        """Folder of figures about other weights or rows than the run's own."""
         return RunDirectory(self.path / OTHERS / label)
 
     def measured(self) -> list[Path]:
-        """What evaluations have left here, `results.json` among it where it holds their figures."""
+        """The files of evaluations; also `results.json` if it holds their figures."""
         found = [path for pattern in MEASURED for path in sorted(self.path.glob(pattern))]
         results = self.results()
         stages = set() if results is None else set(results["seconds"]) - {"fit"}
@@ -190,7 +190,7 @@ class RunDirectory:
         return read_results(self.results_path)
 
     def finished(self, stage: Stage) -> bool:
-        """Whether a stage has ended."""
+        """True if a stage has ended."""
         found = self.results()
         return found is not None and stage in found["seconds"]
 
@@ -218,7 +218,7 @@ class RunDirectory:
         atomic.sweep(self.path, older_than=600)
 
     def unlock(self) -> None:
-        """Let others train the run."""
+        """Release the lock of the run."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None

@@ -18,7 +18,7 @@ from app.processes.distributed import Meeting, gather, gather_parts
 log = logging.getLogger(__name__)
 
 Record = dict[str, Any]
-"""What JSON can hold, with an integer `sample_id`."""
+"""A JSON object with an integer `sample_id`."""
 
 
 class Records:
@@ -54,7 +54,7 @@ class Records:
 
     @property
     def folder(self) -> Path | None:
-        """Where the parts lie."""
+        """Folder of the parts."""
         return None if self.path is None else self.path.with_suffix(".parts")
 
     def begin(
@@ -153,7 +153,7 @@ class Records:
         return merged
 
     def close(self) -> None:
-        """Let go of everything; what is written stays for the next sitting."""
+        """Close all files; the records stay for the next start."""
         if self._part is not None:
             with suppress(OSError):  # a full disk has been reported when it was found
                 self._part.close()
@@ -214,7 +214,7 @@ class Records:
     def _share(
         trainer: pl.Trainer, found: dict[int, Record]
     ) -> tuple[dict[int, Record], frozenset[int]]:
-        """Which of them this process answers for, being the first that sees them; and all ids."""
+        """The records that this process merges (the first to see them does), and all ids."""
         seen = gather_parts(trainer, sorted(found))
         before = {sample for part in seen[: trainer.global_rank] for sample in part}
         mine = {sample: record for sample, record in found.items() if sample not in before}
@@ -242,7 +242,7 @@ def _line(content: Mapping[str, Any]) -> bytes:
 
 
 def read_part(path: Path) -> tuple[Any, list[Record], int]:
-    """What one process has written: what it is about, its records, and their length in bytes.
+    """The part of one process: its description, its records, and their length in bytes.
 
     Reading ends at the first line that is not whole, as a kill or a full disk leaves it.
     """

@@ -1,4 +1,4 @@
-"""The table at the end."""
+"""The table that a command prints at its end."""
 
 from collections.abc import Mapping
 
@@ -45,7 +45,7 @@ def _certified(metrics: Mapping[str, float | None]) -> dict[str, str]:
 
 
 def notes(results: Results) -> str:
-    """What has to be known beside the figures: of which weights they are, and of what part.
+    """Notes on the figures: which weights, and which part of the data.
 
     Args:
         results: content of the `results.json`.
@@ -67,7 +67,7 @@ def notes(results: Results) -> str:
 
 
 def table(results: Results) -> str:
-    """What a run has measured, as aligned text.
+    """The results of a run as aligned text.
 
     Args:
         results: content of its `results.json`.

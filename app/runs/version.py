@@ -1,4 +1,4 @@
-"""Which program this is: its version, its git revision and the libraries below it."""
+"""The program's version, its git revision and the versions of its libraries."""
 
 import os
 import platform
@@ -41,7 +41,7 @@ def revision() -> str:
 
 
 def line() -> str:
-    """What `--version` prints."""
+    """The line that `--version` prints."""
     return f"steadfast {version()} (git {revision()})"
 
 

@@ -1,4 +1,4 @@
-"""Which weights a figure belongs to, and where in a run it is kept."""
+"""Finds the weights behind a figure, and the place of the figure in a run."""
 
 import logging
 from dataclasses import asdict, dataclass
@@ -41,7 +41,7 @@ class Weights:
 
     @property
     def label(self) -> str:
-        """Name of the folder that keeps what is measured of them apart."""
+        """Name of the folder for the figures of these weights."""
         return f"step-{self.step}-{self.stamp}"
 
     def __str__(self) -> str:
@@ -82,7 +82,7 @@ def shelf(run: RunDirectory, weights: Weights) -> RunDirectory:
 
 
 def keep_apart(run: RunDirectory, weights: Weights) -> None:
-    """Set aside what lies in a run and was measured of other weights than these."""
+    """Move away the figures of a run that belong to other weights."""
     about = results.about_stages(run.results())
     others = {a["checkpoint"]: a for a in about if a.get("checkpoint") not in (None, "none")}
     others.pop(weights.checkpoint, None)
@@ -91,7 +91,7 @@ def keep_apart(run: RunDirectory, weights: Weights) -> None:
 
 
 def about_to_be_replaced(run: RunDirectory, checkpoint: Path) -> None:
-    """Set aside what was measured of the chosen weights, where a file is about to replace them.
+    """Move away the figures of the chosen weights before a file replaces these weights.
 
     Args:
         run: whose checkpoint is written.

@@ -1,4 +1,4 @@
-"""What is kept of a fit: the best weights, and the state to go on from."""
+"""Keeps the checkpoints of a fit: the best weights, and the state to resume from."""
 
 import logging
 import os
@@ -27,12 +27,12 @@ from lit_modules.shared.tasks import TASKS
 log = logging.getLogger(__name__)
 
 AUTO = "auto"
-"""What is monitored unless something else is said: the figure of the task."""
+"""The default of `monitor`: the metric of the task."""
 
 
 @dataclass(frozen=True)
 class CheckpointSettings:
-    """Which weights are the best, and how often the state is saved.
+    """Settings of checkpoints.
 
     Args:
         monitor: logged validation metric by which `best.ckpt` is chosen, for example
@@ -191,12 +191,12 @@ class LastCheckpoint(Kept):
 
     @property
     def path(self) -> str:
-        """Where the checkpoint is put."""
+        """Path of the checkpoint."""
         return os.path.join(str(self.dirpath), "last.ckpt")  # noqa: PTH118 (Lightning keeps str)
 
     @property
     def written(self) -> bool:
-        """Whether there is one."""
+        """True if the checkpoint exists."""
         return Path(self.path).is_file()
 
     @property
@@ -206,7 +206,7 @@ class LastCheckpoint(Kept):
         return self._seconds_before + running
 
     def state_dict(self) -> dict[str, Any]:
-        """What Lightning keeps, and the time spent."""
+        """Lightning's state of the callback, and the time spent."""
         return {**super().state_dict(), "seconds": self.seconds}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -284,7 +284,7 @@ class LastCheckpoint(Kept):
 
     @staticmethod
     def _anyone(trainer: pl.Trainer, *decisions: bool) -> list[bool]:
-        """Whether any process says so: all must save and stop after the same batch."""
+        """True if it is true on any process: all must save and stop after the same batch."""
         if trainer.world_size == 1:
             return list(decisions)
         mine = torch.tensor(decisions, dtype=torch.int32, device=trainer.strategy.root_device)

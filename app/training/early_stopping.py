@@ -1,4 +1,4 @@
-"""How long a fit lasts where nobody has said so, and when it ends before that."""
+"""Chooses the number of epochs if it is not given, and stops a fit early."""
 
 import logging
 from collections.abc import Mapping
@@ -15,13 +15,13 @@ log = logging.getLogger(__name__)
 
 PATIENCE = 5
 LIGHTNING_EPOCHS = 1000
-"""What Lightning trains for when nothing is limited, as runs of before methods had limits."""
+"""Lightning's default number of epochs, which older versions of this program used."""
 _UNLIMITED = {"max_epochs": None, "max_steps": -1, "max_time": None}
 
 
 @dataclass(frozen=True)
 class EarlyStoppingSettings:
-    """When a fit ends before its last epoch.
+    """Settings of early stopping.
 
     Args:
         patience: end after so many validations in a row without a better value of
@@ -142,7 +142,7 @@ class StopEarly(EarlyStopping):
 
 
 def stopped_early(checkpoint: Mapping[str, Any]) -> bool:
-    """Whether the fit that wrote a checkpoint ended with it, before its last epoch."""
+    """True if the fit that wrote a checkpoint stopped there early."""
     states: Mapping[str, Any] = checkpoint.get("callbacks", {})
     return any(
         state.get("stopped_epoch", 0) > 0

@@ -1,4 +1,4 @@
-"""Evaluations that are not steps of a module: certificates and predictions, one line per sample."""
+"""Writes certificates, predictions and PGD's outcomes, one line per sample."""
 
 import math
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from text import IGNORED, Batch
 
 
 class CertifyEvaluator(StandIn):
-    """Stands in for a classifier in a test run, and certifies each sample.
+    """Certifies each sample in a test run, in place of the classifier.
 
     Logs, with the prefix `certify_paper/` for the paper's bound, which guarantees nothing:
     `certify/radius` (mean over all samples), `certify/radius_correct` (the same with 0 where
@@ -59,7 +59,7 @@ class CertifyEvaluator(StandIn):
 
     @property
     def stage(self) -> Literal["certify", "certify_paper"]:
-        """What the outcome is filed under: a formula that is no theorem never as `certify`."""
+        """Name of the outcome; a bound without a proof is never called `certify`."""
         return "certify" if self.bound == "sound" else "certify_paper"
 
     def on_test_start(self) -> None:
@@ -202,7 +202,7 @@ class PredictionWriter(pl.Callback):
 
 
 class AttackWriter(pl.Callback):
-    """Records what PGD makes of each sample of a test run, one line per sample.
+    """Records the outcome of PGD for each sample of a test run, one line per sample.
 
     Args:
         records: where they go.

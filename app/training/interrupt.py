@@ -27,7 +27,7 @@ class Stopped(SystemExit):
 
 
 class Interruption:
-    """What signals have arrived, and whether they may wait.
+    """The signals that have arrived.
 
     Attributes:
         deferred: whether a signal is to be noted only, because someone will look at `requested`.
@@ -60,7 +60,7 @@ class Interruption:
 
 
 interruption = Interruption()
-"""The one of this process: signals are the process's, too."""
+"""The only one: signals belong to the process."""
 
 
 @contextmanager

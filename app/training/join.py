@@ -1,4 +1,4 @@
-"""Where a corpus and a module meet."""
+"""Joins a corpus and a module."""
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,7 +24,7 @@ class JoinCorpus(pl.Callback):
     """
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Join the two."""
+        """Join corpus and module."""
         module = pl_module.classifier if isinstance(pl_module, StandIn) else pl_module
         corpus = trainer.datamodule  # type: ignore[attr-defined] # set by a connector
         corpus = corpus.source if isinstance(corpus, WholeSplit) else corpus

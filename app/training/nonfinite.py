@@ -22,7 +22,7 @@ class NonFiniteLossError(ValueError):
 
 
 class _Check(NamedTuple):
-    """What is still to be looked at.
+    """A loss that is not checked yet.
 
     Attributes:
         finite: boolean scalar on the CPU, valid after `copied`.
@@ -37,14 +37,14 @@ class _Check(NamedTuple):
     sample_ids: Tensor
 
     def passed(self) -> bool:
-        """Whether the loss was finite; waits for the copy."""
+        """True if the loss is finite; waits for the copy."""
         if self.copied is not None:
             self.copied.synchronize()
         return bool(self.finite)
 
 
 class FiniteLoss(pl.Callback):
-    """Looks at the loss of every training step.
+    """Checks the loss of every training step.
 
     On a GPU it looks at the loss of the step before, which is there already: asking for the present
     one would make the CPU wait for the GPU on every step. No checkpoint is written before the
@@ -122,7 +122,7 @@ class FiniteLoss(pl.Callback):
         batch: Any,
         batch_idx: int,
     ) -> None:
-        """Note the loss of this step, and look at that of the one before."""
+        """Store the loss of this step, and check that of the step before."""
         if self.action != "stop" or not isinstance(outputs, dict):
             return
         finite, copied = torch.isfinite(outputs["loss"].detach()).all(), None
@@ -139,11 +139,11 @@ class FiniteLoss(pl.Callback):
     def on_save_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Look at what is left, so that no spoilt weights are kept."""
+        """Check the last loss, so that no spoilt weights are kept."""
         self._look(trainer, keep=0)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Look at what is left."""
+        """Check the last loss."""
         self._look(trainer, keep=0)
 
     def _look(self, trainer: pl.Trainer, *, keep: int) -> None:

@@ -1,4 +1,4 @@
-"""What surrounds everything that a trainer does: its checkpoint, and the other processes."""
+"""Wraps each command of a trainer: checks its checkpoint, and watches the other processes."""
 
 import hashlib
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from lit_modules import (
 def session(
     trainer: pl.Trainer, model: pl.LightningModule | None, ckpt_path: str | Path | None
 ) -> Iterator[str | None]:
-    """What every command of the trainer does inside of.
+    """The context of every command of the trainer.
 
     Yields:
         The checkpoint, as Lightning takes it.
@@ -74,7 +74,7 @@ def _restored(
 
 
 class SameStart(pl.Callback):
-    """Stops a run whose processes do not begin with the same checkpoint.
+    """Stops a run whose processes have read different checkpoints.
 
     That happens where machines share no disk: one goes on with a run that another has never heard
     of. Each would go its own way, or wait for the other for ever.

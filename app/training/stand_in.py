@@ -1,4 +1,9 @@
-"""What stands in for a classifier and its corpus, where Lightning's test loop runs other things."""
+"""A stand-in module and corpus, to run attacks and certification in Lightning's test loop.
+
+Lightning starts processes, places modules and loads checkpoints only inside `fit`, `validate`,
+`test` and `predict` (`Trainer._run` is private), and these call the steps of a LightningModule on
+the batches of a dataloader.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,11 +20,11 @@ _NEEDED: dict[Split, tuple[str, tuple[Split, ...]]] = {
     "validation": ("validate", ("validation",)),
     "test": ("test", ("test",)),
 }
-"""The stage for which a corpus reads a split, and all that it reads then."""
+"""The stage in which a corpus reads a split, and all splits of that stage."""
 
 
 class StandIn(pl.LightningModule):
-    """Takes the place of a classifier in a run, and leaves weights and checkpoints to it.
+    """Takes the place of a classifier in a test run; weights and checkpoints are the classifier's.
 
     Args:
         classifier: what it stands in for.
@@ -50,7 +55,7 @@ class StandIn(pl.LightningModule):
 
 
 class WholeSplit(pl.LightningDataModule):
-    """Takes the place of a corpus where a split is gone through as a whole: one step per process.
+    """Takes the place of a corpus: one step per process, which reads the whole split itself.
 
     Args:
         source: the corpus.
@@ -76,5 +81,5 @@ class WholeSplit(pl.LightningDataModule):
         self.source.setup(_NEEDED[self.split][0])
 
     def test_dataloader(self) -> DataLoader[int]:
-        """One step, about nothing in particular."""
+        """One step; its batch has no meaning."""
         return DataLoader([0], batch_size=None)  # type: ignore[arg-type] # a list will do

@@ -347,12 +347,12 @@ class RobustTrainer(pl.Trainer):
 
     @property
     def _files(self) -> RunDirectory | None:
-        """Where the outcome of an evaluation is kept, if it is."""
+        """Path of an evaluation's outcome; None if it is not kept."""
         return None if self.recorder is None or self.fast_dev_run else self.recorder.files
 
     @property
     def _stamp(self) -> dict[str, str]:
-        """What a line of an outcome says of the weights."""
+        """The part of each record that identifies the weights."""
         weights = None if self.recorder is None else self.recorder.weights
         return {} if weights is None else {"checkpoint": weights.stamp}
 
@@ -438,5 +438,5 @@ class RobustTrainer(pl.Trainer):
 
 
 def _task(datamodule: object) -> str:
-    """What a corpus asks of its texts."""
+    """The text settings of a corpus."""
     return datamodule.task if isinstance(datamodule, TextDataModule) else "classification"
