@@ -1,6 +1,6 @@
 """ANLI: inference on pairs that were written to mislead models, in three rounds."""
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from datamodules.labelled import Split, TextDataModule
 
@@ -20,14 +20,7 @@ class ANLI(TextDataModule):
         data_dir: folder DIR with `anli/<split>_r<round>.<jsonl|tsv|csv|parquet>[.gz]`: columns
             `premise`, `hypothesis` and `label` (entailment, neutral, contradiction). Absent files
             come from the hub (facebook/anli).
-        batch_size: training texts per batch and process.
-        eval_batch_size: texts per batch and process in validation, test and prediction.
-        num_workers: processes that assemble batches; texts are encoded before, so 0 is fast.
-        pin_memory: keep batches in page-locked memory, which speeds up copies to a GPU.
-        on_bad_row: rows that cannot be used (broken encoding, missing field, empty text, unknown
-            label): `stop` the run naming them, or `skip` them and report how many.
-        seed: of the order of training batches; that of `seed_everything` if not given.
-        limit_train: train on this many texts only, chosen by the seed; all if not given.
+        base: settings of `TextDataModule`.
     """
 
     corpus = "anli"
@@ -41,24 +34,9 @@ class ANLI(TextDataModule):
         rounds: list[int] | None = None,
         tested: Literal["test", "validation"] = "test",
         data_dir: str | None = None,
-        batch_size: int = 32,
-        eval_batch_size: int = 128,
-        num_workers: int = 0,
-        pin_memory: bool = False,
-        on_bad_row: Literal["stop", "skip"] = "stop",
-        seed: int | None = None,
-        limit_train: int | None = None,
+        **base: Any,
     ) -> None:
-        super().__init__(
-            data_dir=data_dir,
-            batch_size=batch_size,
-            eval_batch_size=eval_batch_size,
-            num_workers=num_workers,
-            pin_memory=pin_memory,
-            on_bad_row=on_bad_row,
-            seed=seed,
-            limit_train=limit_train,
-        )
+        super().__init__(data_dir=data_dir, **base)
         self.rounds = list(_ROUNDS if rounds is None else rounds)
         chosen = set(self.rounds)
         if not chosen or len(chosen) < len(self.rounds) or not chosen <= set(_ROUNDS):

@@ -18,12 +18,13 @@ class Corpus(pl.LightningDataModule, ABC):
     Subclasses say which texts there are; `TextDataModule` is the one for texts with labels.
 
     Args:
-        data_dir: folder in which files are looked up.
+        data_dir: folder in which relative file names are looked up; the current one if not given.
         batch_size: training samples per batch and process.
-        eval_batch_size: samples per batch and process in validation and test.
-        num_workers: processes that assemble batches.
+        eval_batch_size: samples per batch and process in validation, test and prediction.
+        num_workers: processes that assemble batches; samples are encoded before, so 0 is fast.
         pin_memory: keep batches in page-locked memory, which speeds up copies to a GPU.
-        on_bad_row: what cannot be read: `stop` the run, or `skip` it and report.
+        on_bad_row: rows that cannot be used (broken encoding, missing field, empty text, unknown
+            label): `stop` the run naming them, or `skip` them and report how many.
         seed: of the order of training batches; that of `seed_everything` if not given.
 
     Attributes:
@@ -48,6 +49,8 @@ class Corpus(pl.LightningDataModule, ABC):
         seed: int | None = None,
     ) -> None:
         super().__init__()
+        # No logger: a name that the model uses too, with another value, would stop the run.
+        self.save_hyperparameters(logger=False)
         check_range({"batch_size": batch_size, "eval_batch_size": eval_batch_size}, least=1)
         check_range({"num_workers": num_workers, "seed": seed}, least=0)
         self.data_dir = data_dir

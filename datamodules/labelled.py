@@ -3,7 +3,7 @@
 import logging
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from torch.utils.data import DataLoader
 
@@ -46,14 +46,8 @@ class TextDataModule(Splits):
 
     Args:
         data_dir: folder DIR that holds a folder of the corpus's name with a file for each split.
-        batch_size: training texts per batch and process.
-        eval_batch_size: texts per batch and process in validation, test and prediction.
-        num_workers: processes that assemble batches; texts are encoded before, so 0 is fast.
-        pin_memory: keep batches in page-locked memory, which speeds up copies to a GPU.
-        on_bad_row: rows that cannot be used (broken encoding, missing field, empty text, unknown
-            label): `stop` the run naming them, or `skip` them and report how many.
-        seed: of the order of training batches; that of `seed_everything` if not given.
         limit_train: train on this many texts only, chosen by the seed; all if not given.
+        base: settings of `Corpus`.
 
     Attributes:
         read_ahead: whether setting up a fit also reads the test split and wants labels of it: where
@@ -77,26 +71,11 @@ class TextDataModule(Splits):
         self,
         *,
         data_dir: str | None = None,
-        batch_size: int = 32,
-        eval_batch_size: int = 128,
-        num_workers: int = 0,
-        pin_memory: bool = False,
-        on_bad_row: Literal["stop", "skip"] = "stop",
-        seed: int | None = None,
         limit_train: int | None = None,
+        **base: Any,
     ) -> None:
-        super().__init__(
-            data_dir=data_dir,
-            batch_size=batch_size,
-            eval_batch_size=eval_batch_size,
-            num_workers=num_workers,
-            pin_memory=pin_memory,
-            on_bad_row=on_bad_row,
-            seed=seed,
-        )
+        super().__init__(data_dir=data_dir, **base)
         check_range({"limit_train": limit_train}, least=1)
-        # No logger: a name that the model uses too, with another value, would stop the run.
-        self.save_hyperparameters(logger=False)
         self.limit_train = limit_train
         self.read_ahead = False
         self.class_names = list(self.classes)

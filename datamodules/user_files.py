@@ -1,11 +1,12 @@
 """What corpora of a user's own files share: one path for each split, and classes found in them."""
 
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from datamodules.labelled import Split, TextDataModule
-from datamodules.sources.readers import DataError, read_rows
+from datamodules.sources.readers import DataError
+from text import check_range
 
 LABELS = 1000
 """More labels than this are texts."""
@@ -14,12 +15,43 @@ LABELS = 1000
 class UserFiles(TextDataModule):
     """A corpus whose splits are files that the user names; a tenth validates where none is named.
 
-    Subclasses fill `paths`, and `class_names` where the user names the classes.
+    Args:
+        train: file to train on; also tells the classes, where `classes` does not.
+        validation: file to validate on; a tenth of the training rows, always the same, if not
+            given.
+        test: file to test and to predict on; to predict, it needs no labels.
+        classes: class names; found in `train` if not given.
+        min_rows_per_class: training stops if a class (a type of tags) has fewer training rows, as
+            one has whose name is a typo; before `limit_train`. 0 allows a class without any.
+        name: of the corpus, in results.
+        data_dir: folder in which relative file names are looked up; the current one if not given.
+        base: settings of `TextDataModule`.
     """
 
+    classes: ClassVar[tuple[str, ...]] = ()
     holdout = 0.1
-    paths: Mapping[str, str | None]
-    """The file of each split, relative to `data_dir`."""
+
+    def __init__(
+        self,
+        *,
+        train: str | None = None,
+        validation: str | None = None,
+        test: str | None = None,
+        classes: list[str] | None = None,
+        min_rows_per_class: int = 2,
+        name: str = "text_files",
+        data_dir: str | None = None,
+        **base: Any,
+    ) -> None:
+        super().__init__(data_dir=data_dir, **base)
+        if classes is not None and (len(classes) < 2 or len(set(classes)) < len(classes)):
+            msg = f"got classes {classes}, expected at least two different ones"
+            raise ValueError(msg)
+        check_range({"min_rows_per_class": min_rows_per_class}, least=0)
+        self.paths = {"train": train, "validation": validation, "test": test}
+        self.class_names = list(classes or ())
+        self.min_rows_per_class = min_rows_per_class
+        self.corpus = name
 
     def setup(self, stage: str | None = None) -> None:
         if not self.class_names and self.task != "regression":
@@ -33,9 +65,9 @@ class UserFiles(TextDataModule):
             self.class_names = self._find_classes(path)
         super().setup(stage)
 
+    @abstractmethod
     def _find_classes(self, path: Path) -> list[str]:
-        """The class names that a training file holds."""
-        return distinct_labels(path, self.label_column)
+        """Find the class names that a training file holds."""
 
     def _splits(self, stage: str | None) -> tuple[Split, ...]:
         # Without a stage (outside a Trainer): whatever files there are.
@@ -52,38 +84,3 @@ class UserFiles(TextDataModule):
         without = ", or train without a test: `fit`" if part == "test" and self.read_ahead else ""
         msg = f"got no {part} file, expected one: pass `--data.{part} FILE`{without}"
         raise DataError(msg)
-
-
-def distinct_labels(path: Path, column: str) -> list[str]:
-    """The distinct labels of a file, in sorted order; numbers by their size.
-
-    Raises:
-        DataError: there is but one, or so many that they are no labels.
-    """
-    found: set[str] = set()
-    for row in read_rows(path, (column,)):
-        if row.problem is None:
-            found |= {str(row.values[column]).strip()} - {"", "None"}
-        if len(found) > LABELS:
-            break
-    if not 2 <= len(found) <= LABELS:
-        count = f"more than {LABELS:,}" if len(found) > LABELS else len(found)
-        msg = (
-            f"{path}: got {count} distinct labels in column {column!r}, "
-            f"expected 2 to {LABELS:,}: is it the right column? (`--data.label_column`)"
-        )
-        raise DataError(msg)
-    numbers = all(label.removeprefix("-").isdecimal() for label in found)
-    return sorted(found, key=int) if numbers else sorted(found)
-
-
-def check_classes(classes: Sequence[str] | None) -> list[str]:
-    """The class names that a user gives; none if they are to be found.
-
-    Raises:
-        ValueError: one class alone, or one twice.
-    """
-    if classes is not None and (len(classes) < 2 or len(set(classes)) < len(classes)):
-        msg = f"got classes {classes}, expected at least two different ones"
-        raise ValueError(msg)
-    return [] if classes is None else list(classes)

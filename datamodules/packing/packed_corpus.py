@@ -26,31 +26,36 @@ if TYPE_CHECKING:
 class PackedCorpus(Corpus):
     """A corpus of texts without labels, whose batches are blocks of one length.
 
-    Subclasses say where texts come from, by `_find`; the settings are those of `RunningText`.
+    Subclasses say where texts come from, by `_find`.
+
+    Args:
+        length: tokens of a sequence, [CLS] and [SEP] included.
+        validation_share: one sequence in 1 / `validation_share`, rounded, validates, and is not
+            trained on: the same ones for every seed and number of processes. 0 for none.
+        streaming: write nothing to disk, and begin to train at once: read, pack and shuffle within
+            a buffer while training. Every process reads all of the corpus in every epoch.
+        shuffle_buffer: sequences in that buffer.
+        limit_tokens: use only so many tokens, from the beginning.
+        cache_dir: folder for the packed blocks; beside the cache of the `datasets` library if not
+            given.
+        num_workers: processes that assemble batches; blocks are packed before, so 0 is fast. With
+            `streaming`, 1 or more: a thread reads and packs while the model computes.
+        base: settings of `Corpus`.
     """
 
     def __init__(
         self,
         *,
-        length: int,
-        batch_size: int,
-        eval_batch_size: int,
-        num_workers: int,
-        pin_memory: bool,
-        seed: int | None,
-        validation_share: float,
-        streaming: bool,
-        shuffle_buffer: int,
-        limit_tokens: int | None,
-        cache_dir: str | None,
+        length: int = 128,
+        validation_share: float = 0.05,
+        streaming: bool = False,
+        shuffle_buffer: int = 4096,
+        limit_tokens: int | None = None,
+        cache_dir: str | None = None,
+        num_workers: int = 0,
+        **base: Any,
     ) -> None:
-        super().__init__(
-            batch_size=batch_size,
-            eval_batch_size=eval_batch_size,
-            num_workers=num_workers,
-            pin_memory=pin_memory,
-            seed=seed,
-        )
+        super().__init__(num_workers=num_workers, **base)
         check_range({"shuffle_buffer": shuffle_buffer, "limit_tokens": limit_tokens}, least=1)
         # [CLS], [SEP], and something between them.
         check_range({"length": length}, least=3)

@@ -1,11 +1,13 @@
 """The corpora in their layout on disk, and on the real files where these are present."""
 
+import inspect
+import re
 from collections import Counter
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
-from jsonargparse import ArgumentParser
+from jsonargparse import ArgumentError, ArgumentParser
 
 import datamodules
 from datamodules import Corpus, DataError, Example, TextDataModule, TextFiles
@@ -82,6 +84,35 @@ def test_help_tells_files_and_columns(name: str) -> None:
     tested = "Without`test`,`validation`istestedon" in shown
     assert tested == (kind.hub_splits["test"] == "validation")
     assert ("Without`validation`,one" in shown) == (kind.holdout > 0)
+
+
+@pytest.mark.parametrize("name", sorted(datamodules.CORPORA))
+def test_settings_are_declared_once_and_explained(name: str) -> None:
+    kind = datamodules.CORPORA[name]
+    declared: dict[str, Any] = {}
+    for base in reversed(kind.__mro__[: kind.__mro__.index(Corpus) + 1]):
+        if "__init__" not in vars(base):
+            continue
+        doc = inspect.cleandoc(base.__doc__ or "").split("Args:")[1]
+        explained = re.findall(r"^    (\w+): ((?:.+\n?)(?: {8}.+\n?)*)", doc, flags=re.MULTILINE)
+        texts = {setting: " ".join(text.split()) for setting, text in explained}
+        parameters = list(inspect.signature(vars(base)["__init__"]).parameters.values())[1:]
+        assert all(p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters)
+        for parameter in parameters:
+            assert parameter.annotation is not parameter.empty
+            if parameter.name != "base":
+                said = (parameter.default, texts[parameter.name])
+                # Declared again only where another default, or another meaning, is said.
+                assert declared.get(parameter.name) != said
+                declared[parameter.name] = said
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_class_arguments(kind, "data")
+    shown = {action.dest: action.help for action in parser._actions}
+    assert all(shown.get(f"data.{setting}") for setting in declared)
+    with pytest.raises(ArgumentError, match="nonsense"):
+        parser.parse_args(["--data.nonsense", "1"])
+    with pytest.raises(TypeError, match="nonsense"):
+        kind(nonsense=1)  # type: ignore[call-arg] # what a user may write
 
 
 def test_unlabelled_pairs_of_snli_are_counted(
