@@ -42,7 +42,8 @@ def command(doc: str | None, *names: str, **defaults: Any) -> ArgumentParser:
     """
     parser = ArgumentParser(description=(doc or "").partition("\n")[0])
     for name in (*names, *defaults):
-        parser.add_argument(f"--{name}", **COMMON[name])
+        more = {"choices": defaults[name]} if name == "group" else {}
+        parser.add_argument(f"--{name}", **COMMON[name] | more)
     parser.set_defaults(**defaults)
     return parser
 

@@ -3,12 +3,15 @@
 import json
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from argparse import Namespace
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytorch_lightning as pl
+
+from benchmarks.command import table
 
 NOT_RUN = "not run"
 
@@ -41,63 +44,86 @@ def results(path: Path) -> dict[str, Any]:
     return json.loads(file.read_text()) if file.is_file() else found
 
 
-def fit_and_test(path: Path, fit: Sequence[str], test: Sequence[str]) -> None:
-    """Trains and tests a run, as far as that is not done; what was interrupted goes on.
-
-    Args:
-        path: of the run.
-        fit: options of `fit`.
-        test: options of `test`.
-    """
-    common = ["--runs_dir", str(path.parent), "--run", path.name]
-    common += ["--trainer.enable_progress_bar", "false"]
-    done = results(path)["seconds"]
-    for name, options in (("fit", fit), ("test", test)):
-        if name not in done:
-            call(name, [*options, *common])
-
-
-def attack(path: Path, recipes: Collection[str], given: Namespace, *options: str) -> None:
-    """Attacks a run with the recipes.
-
-    Args:
-        path: of the run.
-        recipes: without any, nothing is done.
-        given: the command line, with `data_dir` and `num_samples`.
-        options: more ones of `attack`.
-    """
-    if recipes:
-        common = ["--runs_dir", str(path.parent), "--run", path.name]
-        common += ["--trainer.enable_progress_bar", "false", "--attack", ",".join(recipes)]
-        common += ["--attack.num_samples", str(given.num_samples), "--attack.html", "false"]
-        call("attack", [*common, "--attack.resources", str(given.data_dir), *options])
-
-
-def cell(value: float | None, *, scale: float = 100, digits: int = 1) -> str:
-    """Returns a figure for a table, in percent unless told otherwise."""
-    return NOT_RUN if value is None else f"{scale * value:.{digits}f}"
-
-
-def print_tables(
-    given: Namespace,
-    rows: Callable[[str], Iterable[Row]],
-    make: Callable[[str, Row], None],
-    table: Callable[[str, list[Row]], str],
+def make(
+    path: Path,
+    command: str,
+    options: Sequence[str],
+    *,
+    stage: str | None = None,
+    again: bool = False,
 ) -> None:
-    """Makes the runs of each group and prints its table; with `--print` it makes none.
+    """Runs one command on a run unless its stage is finished; what was interrupted goes on.
 
     Args:
-        given: the command line, with `group`, `only` and `print`.
-        rows: of a group.
-        make: trains, tests and attacks a row of a group.
-        table: of a group.
+        path: of the run.
+        command: of the program.
+        options: of the command; those that name the run are added.
+        stage: last one of the command; that of the same name if None.
+        again: run it in any case.
     """
-    for group in given.group:
-        found = list(rows(group))
-        for row in [] if given.print else found:
-            if given.only is None or {row.run, row.title} & set(given.only):
-                make(group, row)
-        print(f"\n{group}\n\n{table(group, found)}", flush=True)
+    if again or (stage or command) not in results(path)["seconds"]:
+        names = ["--runs_dir", str(path.parent), "--run", path.name]
+        call(command, [*options, *names, "--trainer.enable_progress_bar", "false"])
+
+
+class RunTables(ABC):
+    """Tables whose rows are runs; a subclass names the rows, makes the runs and fills the cells.
+
+    Args:
+        given: the command line, with `runs_dir`, `group`, `only` and `print`.
+    """
+
+    def __init__(self, given: Namespace) -> None:
+        self.given = given
+
+    @abstractmethod
+    def rows(self, group: str) -> Iterable[Row]:
+        """Returns the rows of a group."""
+
+    @abstractmethod
+    def make(self, group: str, row: Row) -> None:
+        """Trains, tests and attacks a row of a group, as far as that is not done."""
+
+    @abstractmethod
+    def head(self, group: str) -> Sequence[str]:
+        """Returns the titles of the columns."""
+
+    @abstractmethod
+    def cells(self, group: str, row: Row) -> Sequence[str]:
+        """Returns the cells of a row after its title, from what is finished."""
+
+    def path(self, row: Row) -> Path:
+        """Returns the directory of a run."""
+        return Path(self.given.runs_dir / row.run)
+
+    def metric(self, row: Row, *names: str, scale: float = 100) -> float | None:
+        """Returns the first of these metrics that a run has, in percent by default."""
+        metrics = results(self.path(row))["metrics"]
+        return next((scale * metrics[name] for name in names if name in metrics), None)
+
+    def attack(self, row: Row, recipes: Sequence[str], options: Sequence[str]) -> None:
+        """Attacks a run with recipes; without any, it does nothing."""
+        if recipes:
+            words = ["--attack", ",".join(recipes), "--attack.html", "false", *options]
+            words += ["--attack.num_samples", str(self.given.num_samples)]
+            words += ["--attack.resources", str(self.given.data_dir)]
+            make(self.path(row), "attack", words, again=True)
+
+    def show(self) -> None:
+        """Makes the runs of each group and prints its table; with `--print` it makes none."""
+        given = self.given
+        for group in given.group:
+            rows = list(self.rows(group))
+            for row in [] if given.print else rows:
+                if given.only is None or {row.run, row.title} & {*given.only}:
+                    self.make(group, row)
+            lines = [[row.title, *self.cells(group, row)] for row in rows]
+            print(f"\n{group}\n\n{table(self.head(group), lines)}", flush=True)
+
+
+def cell(value: float | None, digits: int = 1) -> str:
+    """Returns a figure for a table."""
+    return NOT_RUN if value is None else f"{value:.{digits}f}"
 
 
 def built(room: Any, part: Mapping[str, Any], **more: object) -> Any:
