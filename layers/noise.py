@@ -7,15 +7,14 @@ processes draws what one process draws, and nothing is copied to a GPU.
 import torch
 from torch import Tensor
 
-_GOLDEN = -0x61C8864680B583EB  # 0x9E3779B97F4A7C15 as a signed number
-_FIRST = -0x40A7B892E31B1A47  # 0xBF58476D1CE4E5B9
-_SECOND = -0x6B2FB644ECCEEE15  # 0x94D049BB133111EB
+from text.splitmix import GOLDEN, mix_, mixed, wrapped
+
 _BITS = 24
 
 
 def sample_seeds(sample_ids: Tensor, *, seed: int, epoch: int) -> Tensor:
     """`[B]` int64 seeds of samples `[B]` in an epoch of a run: each has its own."""
-    return _mixed(sample_ids + _mixed(torch.full_like(sample_ids, (seed << 24) + epoch)))
+    return mixed(sample_ids + mixed(torch.full_like(sample_ids, (seed << 24) + epoch)))
 
 
 def row_seeds(seeds: Tensor, rows: int) -> Tensor:
@@ -23,7 +22,7 @@ def row_seeds(seeds: Tensor, rows: int) -> Tensor:
     if rows == 1:
         return seeds
     number = torch.arange(rows, device=seeds.device).repeat(len(seeds))
-    return _mixed(seeds.repeat_interleave(rows) + _GOLDEN * (number + 1))
+    return mixed(seeds.repeat_interleave(rows) + GOLDEN * (number + 1))
 
 
 def uniform(seeds: Tensor, x: Tensor, *, draw: int = 0) -> Tensor:
@@ -58,7 +57,7 @@ def logistic_pairs(seeds: Tensor, length: int, *, heads: int = 1, draw: int = 0)
     # The place of a number depends neither on the padding nor on the number of heads.
     place = (places.view(-1, 1) << 16) + places + 1
     head = torch.arange(heads, device=seeds.device).view(1, -1, 1, 1)
-    start = _mixed(seeds + _wrapped(_GOLDEN * (draw + 1))).view(-1, 1, 1, 1)
+    start = mixed(seeds + wrapped(GOLDEN * (draw + 1))).view(-1, 1, 1, 1)
     drawn = _uniform(start + (head << 33), place)
     return drawn.logit_()
 
@@ -68,15 +67,14 @@ def _between_0_and_1(seeds: Tensor, x: Tensor, draw: int) -> Tensor:
     _, length, width = x.shape
     # The place of a number does not depend on how far the text is padded.
     place = torch.arange(1, length * width + 1, device=x.device).view(1, length, width)
-    start = _mixed(seeds.to(x.device) + _wrapped(_GOLDEN * (draw + 1))).view(-1, 1, 1)
+    start = mixed(seeds.to(x.device) + wrapped(GOLDEN * (draw + 1))).view(-1, 1, 1)
     return _uniform(start, place)
 
 
 def _uniform(start: Tensor, place: Tensor) -> Tensor:
     # In one place of memory from here on: on a CPU a fresh array costs more than the arithmetic.
-    state = start + _GOLDEN * place
-    mixed = _mixed(state, room=torch.empty_like(state))
-    high = mixed.bitwise_right_shift_(64 - _BITS).bitwise_and_((1 << _BITS) - 1)
+    state = start + GOLDEN * place
+    high = mix_(state).bitwise_right_shift_(64 - _BITS).bitwise_and_((1 << _BITS) - 1)
     return _fraction(high)
 
 
@@ -87,28 +85,3 @@ def _fraction(number: Tensor) -> Tensor:
     """
     fraction = number.to(torch.float32).add_(0.5).mul_(2.0**-_BITS)
     return fraction.clamp_max_(1 - 2.0**-_BITS)
-
-
-def _mixed(x: Tensor, room: Tensor | None = None) -> Tensor:
-    """The finaliser of SplitMix64 (Steele, Lea, Flood, 2014); int64 wraps around.
-
-    Args:
-        x: numbers; with `room`, they are overwritten.
-        room: for as many numbers.
-    """
-    if room is None:
-        x, room = x.clone(), torch.empty_like(x)
-    x.bitwise_xor_(_shifted(x, 30, room)).mul_(_FIRST)
-    x.bitwise_xor_(_shifted(x, 27, room)).mul_(_SECOND)
-    return x.bitwise_xor_(_shifted(x, 31, room))
-
-
-def _wrapped(number: int) -> int:
-    """A number as int64 has it."""
-    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
-
-
-def _shifted(x: Tensor, bits: int, room: Tensor) -> Tensor:
-    """To the right, with zeros coming in: torch's own shift brings in the sign."""
-    torch.bitwise_right_shift(x, bits, out=room)
-    return room.bitwise_and_((1 << (64 - bits)) - 1)

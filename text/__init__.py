@@ -1,4 +1,4 @@
-"""What a corpus and a module share: tokenizers, vocabulary, and the batch."""
+"""Shared by corpora and modules: tokenizers, vocabulary, the batch, and a hash for orders."""
 
 from text.batch import (
     IGNORED,
@@ -19,6 +19,7 @@ from text.given import Texts, cuts_unsaid, given_texts, say_cut
 from text.hub_access import hub_reachable
 from text.hugging_face import save_tokenizer
 from text.pretrained_tokenizer import PretrainedTokenizer
+from text.splitmix import hashed
 from text.tokenizer import Tokenizer
 from text.tokenizer_state import tokenizer_from_state
 from text.vocabulary import Vocabulary
@@ -46,6 +47,7 @@ __all__ = [
     "collate",
     "cuts_unsaid",
     "given_texts",
+    "hashed",
     "hub_reachable",
     "length_batches",
     "save_tokenizer",

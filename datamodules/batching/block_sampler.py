@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamodules.batching.sampler import BucketBatchSampler
+from text import hashed
 
 _ROUNDS = 6
 _AHEAD = 8192
@@ -14,11 +15,11 @@ _AHEAD = 8192
 
 
 def shuffled(places: NDArray[np.int64], n: int, *keys: int) -> NDArray[np.int64]:
-    """What stands at some places of a permutation of 0 ... n-1 that is never made as a whole.
+    """Return some places of a permutation of 0 ... n-1 that is never made as a whole.
 
-    A Feistel network (Luby & Rackoff 1988) over the next larger power of four, with the finaliser
-    of SplitMix64 (Steele, Lea & Flood 2014) as its function; a value of n or more is put through
-    again until it is smaller (Black & Rogaway 2002). Integer arithmetic alone, the same everywhere.
+    A Feistel network (Luby & Rackoff 1988) over the next larger power of four, with `hashed`
+    as its function; a value of n or more is put through again until it is smaller (Black & Rogaway
+    2002).
 
     Args:
         places: each from 0 to n-1.
@@ -27,28 +28,16 @@ def shuffled(places: NDArray[np.int64], n: int, *keys: int) -> NDArray[np.int64]
     """
     half = np.uint64(max(1, ((n - 1).bit_length() + 1) // 2))
     low = np.uint64((1 << int(half)) - 1)
-    rounds = hashed(np.arange(_ROUNDS, dtype=np.uint64), *keys, n)
+    rounds = hashed(np.arange(_ROUNDS, dtype=np.uint64), *keys, n, 0)
     values = places.astype(np.uint64)
     outside = np.arange(len(values))
     while len(outside):
         left, right = values[outside] >> half, values[outside] & low
         for key in rounds:
-            left, right = right, left ^ (hashed(right + key) & low)
+            left, right = right, left ^ (hashed(right + key, 0) & low)
         values[outside] = (left << half) | right
         outside = outside[values[outside] >= n]
     return values.astype(np.int64)
-
-
-def hashed(state: NDArray[np.uint64], *keys: int) -> NDArray[np.uint64]:
-    """Numbers that look drawn, from numbers and keys; the finaliser of SplitMix64."""
-    for key in (*keys, 0):
-        state = state + np.uint64((key * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) % 2**64)
-        state ^= state >> np.uint64(30)
-        state *= np.uint64(0xBF58476D1CE4E5B9)
-        state ^= state >> np.uint64(27)
-        state *= np.uint64(0x94D049BB133111EB)
-        state ^= state >> np.uint64(31)
-    return state
 
 
 class Order(NamedTuple):

@@ -6,27 +6,20 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
+from text import hashed
+
 _WINDOW = 50
 """Batches among which samples are sorted by length: enough to make padding small, few enough to
 keep the composition of batches changing from epoch to epoch."""
 
 
 def permutation(n: int, *keys: int) -> NDArray[np.int64]:
-    """A permutation of 0 ... n-1 that depends on nothing but `n` and the keys.
+    """Return a permutation of 0 ... n-1 that depends on nothing but `n` and the keys.
 
-    Indices are sorted by a hash (the finaliser of SplitMix64; Steele, Lea & Flood 2014), which is a
-    bijection, so that no two hashes are equal. Integer arithmetic alone: random generators of
-    libraries may change their streams between versions, and a resumed run must not.
+    Indices are sorted by their hashes, of which no two are equal.
     """
-    state = np.arange(n, dtype=np.uint64)
-    for key in (*keys, n):
-        state += np.uint64((key * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) % 2**64)
-        state ^= state >> np.uint64(30)
-        state *= np.uint64(0xBF58476D1CE4E5B9)
-        state ^= state >> np.uint64(27)
-        state *= np.uint64(0x94D049BB133111EB)
-        state ^= state >> np.uint64(31)
-    return np.argsort(state, kind="stable").astype(np.int64)
+    hashes = hashed(np.arange(n, dtype=np.uint64), *keys, n)
+    return np.argsort(hashes, kind="stable").astype(np.int64)
 
 
 class BucketBatchSampler(Sampler[list[int]]):

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
-from datamodules.batching.block_sampler import BlockSampler, Order, hashed
+from datamodules.batching.block_sampler import BlockSampler, Order
 from datamodules.batching.sampler import permutation
 from datamodules.packing.blocks import Blocks
 from datamodules.packing.packed_text import held_out, to_batch
 from datamodules.sources.files import DataError
-from text import Batch
+from text import Batch, hashed
 
 _CHOICES = 4096
 """Places in the buffer that are drawn at once."""
@@ -149,7 +149,7 @@ def _shuffled(rows: Iterable[Rows], buffer: int, seed: int, epoch: int) -> Itera
             continue
         if not choices:
             numbers = np.arange(drawn, drawn + _CHOICES, dtype=np.uint64)
-            choices = (hashed(numbers, seed, epoch + 1) % np.uint64(buffer)).tolist()[::-1]
+            choices = (hashed(numbers, seed, epoch + 1, 0) % np.uint64(buffer)).tolist()[::-1]
             drawn += _CHOICES
         place = choices.pop()
         yield held[place]

@@ -5,8 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-_CONSTANTS = (-0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
-"""Those of SplitMix64 (Steele, Lea & Flood 2014), as signed integers."""
+from text.splitmix import GOLDEN, mixed
 
 
 class Masked(NamedTuple):
@@ -63,14 +62,5 @@ def mask_tokens(
 
 
 def _mix(state: Tensor, word: Tensor) -> Tensor:
-    """Another state, by a bijection of each word; int64 arithmetic that wraps around."""
-    golden, first, second = _CONSTANTS
-    state = state + (word + 1) * golden
-    state = (state ^ _shift(state, 30)) * first
-    state = (state ^ _shift(state, 27)) * second
-    return state ^ _shift(state, 31)
-
-
-def _shift(state: Tensor, bits: int) -> Tensor:
-    """To the right, with zeros from the left."""
-    return (state >> bits) & ((1 << (64 - bits)) - 1)
+    """Return another state, by a bijection of each word."""
+    return mixed(state + (word + 1) * GOLDEN)
