@@ -20,7 +20,7 @@ LARGEST = 1e100
 
 
 class Certifiable(Protocol):
-    """What can be certified: `embed` maps a batch to tokens, `network` tokens to logits.
+    """A model that can be certified: `embed` maps a batch to tokens, `network` tokens to logits.
 
     Where it has an attribute `no_certificate` that is a sentence and not None, it gets none. Where
     it has `encode_texts`, texts can be certified as well.
@@ -162,7 +162,7 @@ class Certifier:
         return logits
 
     def _without(self, logits: Tensor) -> Certificates:
-        """What there is to say without a certificate."""
+        """Return the result for samples without a certificate."""
         prediction, margin = margins(logits, None)
         nowhere = torch.full_like(margin, torch.inf)
         return Certificates(prediction, margin, nowhere, torch.zeros_like(margin), self.bound)
@@ -219,7 +219,7 @@ def signed_margins(logits: Tensor, labels: Tensor, head: Tensor | None) -> Tenso
 
 
 def _raise_others(logits: Tensor, prediction: Tensor, allowance: Tensor) -> Tensor:
-    """Logits in which every class but the predicted one has the benefit of the rounding error.
+    """Logits with the rounding error added for every class but the predicted one.
 
     Rounding moves a logit in proportion to its head row and not to itself: of two nearly equal,
     long rows the difference of the logits may be nothing but rounding.

@@ -18,14 +18,14 @@ UNIT = torch.finfo(torch.float64).eps / 2
 
 
 class BlockNorms(NamedTuple):
-    """What a block's bound needs to know of its weights; measured once."""
+    """The norms of a block's weights that its bound needs; measured once."""
 
     attention: AttentionNorms
     feedforward: Tensor
 
 
 class EncoderBound(NamedTuple):
-    """What is proven of an encoder, for inputs of each length.
+    """The proven bounds of an encoder, for inputs of each length.
 
     Attributes:
         lipschitz: `[B]`, Lipschitz constant from tokens to the pooled vector.
@@ -140,7 +140,7 @@ def _attention_rounding(
     gamma: Tensor,
     radius: Tensor,
 ) -> Tensor:
-    """How far the float64 output may be from the real one, in units of the tokens' norm.
+    """Bound the error of the float64 output, in units of the tokens' norm.
 
     docs/certificates.md, "The rounding of the float64 pass".
     """

@@ -65,7 +65,7 @@ def _frobenius_bound(matrix: Tensor) -> Tensor:
 
 
 def _symmetric(matrix: Tensor) -> Tensor:
-    """What products of symmetric matrices are up to rounding, exactly."""
+    """Make a matrix symmetric; products of symmetric ones are so only up to rounding."""
     return (matrix + matrix.mT) / 2
 
 

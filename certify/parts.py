@@ -1,4 +1,4 @@
-"""The networks that the theorem is about: checked part by part before anything is measured.
+"""Checks that a network is one that the theorem covers, part by part.
 
 A certificate is computed from weights and settings, on the assumption that each part computes what
 its class does. Whatever could make a part compute something else is refused: a subclass, a hook, a
@@ -117,7 +117,7 @@ PARTS: dict[type[nn.Module], Part] = {
 _STATE = frozenset(vars(nn.Module()))
 _FORWARD_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 Complaint = tuple[str, str]
-"""What was found, and what was expected."""
+"""The part found, and the expected one."""
 
 
 def check_network(network: nn.Module) -> None:

@@ -1,4 +1,4 @@
-"""What all corpora are to those who train on them, with labels or without."""
+"""The base of all corpora, with labels or without."""
 
 from abc import ABC
 from collections.abc import Iterator
@@ -70,7 +70,7 @@ class Corpus(pl.LightningDataModule, ABC):
         return run_seed() if self.seed is None else self.seed
 
     def _processes(self) -> tuple[int, int]:
-        """How many processes train, and which of them this is."""
+        """Return the number of processes that train, and the rank of this one."""
         trainer = self.trainer
         return (1, 0) if trainer is None else (trainer.world_size, trainer.global_rank)
 
@@ -82,7 +82,7 @@ class Corpus(pl.LightningDataModule, ABC):
         raise NotImplementedError
 
     def _order(self) -> dict[str, Any]:
-        """What the training batches depend on, besides the epoch, and what chooses the best."""
+        """Return all that the batches of training and validation depend on, besides the epoch."""
         return {
             "global_batch": self.batch_size * self._processes()[0],
             "seed": self._seed(),
@@ -101,7 +101,7 @@ class Corpus(pl.LightningDataModule, ABC):
         return point
 
     def state_dict(self) -> dict[str, Any]:
-        """Where training stands, so that a resumed run goes on with the next batch."""
+        """Return the place in the training, so that a resumed run goes on with the next batch."""
         if self.trainer is None or self._content() is None:
             return {}
         progress = self.trainer.fit_loop.epoch_loop.batch_progress

@@ -1,4 +1,4 @@
-"""What all corpora share: where rows come from, loaders, and batches that a resume repeats."""
+"""The base of corpora with labels: reads splits, and makes loaders that a resume repeats."""
 
 import logging
 from abc import abstractmethod
@@ -38,7 +38,7 @@ _NEEDED: dict[str, tuple[Split, ...]] = {
 
 
 class TextDataModule(Splits):
-    """A corpus of texts with labels; subclasses say which, and what `data_dir` holds.
+    """A corpus of texts with labels; a subclass names its files, columns and classes.
 
     A split is read from `DIR/<corpus>/<split>.<jsonl|tsv|csv|parquet>[.gz]`; where there is no such
     file, the `datasets` library fetches it from the hub. Corpora in other formats or in several
@@ -50,12 +50,12 @@ class TextDataModule(Splits):
         base: settings of `Corpus`.
 
     Attributes:
-        read_ahead: whether setting up a fit also reads the test split and wants labels of it: where
-            a test follows, what is wrong with that is found before the training.
+        read_ahead: True if a test follows the fit. The setup of the fit then also reads the test
+            split and requires its labels, so that an error is found before the training.
     """
 
     task: TaskName = "classification"
-    """What is asked of a text."""
+    """The task: classification, regression, tagging or choice."""
     target_range: tuple[float, float] = (0.0, 1.0)
     """Least and greatest target, where the task is regression."""
     holdout: ClassVar[float] = 0.0
@@ -65,7 +65,7 @@ class TextDataModule(Splits):
     min_rows_per_class: int = 0
     """A fit is refused where a class has fewer training rows."""
     drop_unlabelled: ClassVar[bool] = False
-    """Whether rows without label are no part of the corpus."""
+    """True drops rows without label."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class TextDataModule(Splits):
 
     @property
     def pairs(self) -> bool:
-        """Whether texts are pairs."""
+        """True for a corpus of text pairs."""
         return len(self.text_columns) == 2
 
     def _parse(self, values: Mapping[str, Any]) -> tuple[Sample, Label | None]:
@@ -122,7 +122,7 @@ class TextDataModule(Splits):
         return (self.label_column,) if self._predicts or not self._needs_labels() else ()
 
     def _needs_labels(self) -> bool:
-        """Say whether a test is done with labelled rows only; that of a certificate is not."""
+        """Return True if the test needs labels; that of a certificate does not."""
         module = None if self.trainer is None else self.trainer.lightning_module
         return bool(getattr(module, "needs_labels", True))
 
@@ -196,7 +196,7 @@ class TextDataModule(Splits):
                 self._examples["train"] = [train[i] for i in sorted(kept.tolist())]
 
     def _at_hand(self, split: Split) -> bool:
-        """Whether a split can be read without the hub."""
+        """Return True if a split can be read without the hub."""
         return all(self._file(part) is not None for part in self._parts(self._source(split)))
 
     def _read_test(self) -> None:
@@ -212,7 +212,7 @@ class TextDataModule(Splits):
                 log.info("%s: the test split is not looked at (%s)", self.corpus, reason)
 
     def _holds_out(self) -> bool:
-        """Whether validation rows have to be taken from the training rows."""
+        """Return True if validation rows have to be taken from the training rows."""
         return self.holdout > 0 and self._file("validation") is None
 
     def _read(self, split: Split) -> list[Example]:

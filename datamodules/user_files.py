@@ -1,4 +1,4 @@
-"""What corpora of a user's own files share: one path for each split, and classes found in them."""
+"""The base of corpora of a user's own files: one path for each split."""
 
 from abc import abstractmethod
 from pathlib import Path

@@ -136,7 +136,7 @@ def check_reads_text(model: "PreTrainedModel") -> None:
 
 
 def _is_causal(model: "PreTrainedModel") -> bool:
-    """Whether tokens see none behind them; of kinds that do not say so it is tried on two."""
+    """Return True if tokens do not see later ones; tried on two tokens if the kind does not say."""
     from transformers import MODEL_FOR_MASKED_LM_MAPPING
 
     if any(getattr(model.config, name, False) for name in ("is_decoder", "causal")):
@@ -167,7 +167,7 @@ def architecture_of(model: "PreTrainedModel") -> dict[str, Any]:
 
 
 _OF_CLASSES = ("id2label", "label2id", "num_labels", "problem_type")
-"""What a configuration says of a head that is not ours."""
+"""Keys of a configuration that describe a head that is not ours."""
 
 
 def _cannot_be(kind: str, error: Exception) -> ValueError:

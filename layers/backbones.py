@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 Pooling = Literal["first", "mean"]
 POOLINGS: tuple[Pooling, ...] = ("first", "mean")
 Reading = Literal["text", "token", "choice"]
-"""What the numbers of a head belong to."""
+"""The unit to which the outputs of a head belong."""
 
 
 class Backbone(nn.Module):

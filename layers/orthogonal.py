@@ -179,5 +179,5 @@ class OrthogonalLinear(nn.Module):
         return {**self.__dict__, "_cache": None}
 
     def extra_repr(self) -> str:
-        """What `print(module)` shows."""
+        """Return the text that `print(module)` shows."""
         return f"{self.in_features}, {self.out_features}, count={self.count}, method={self.method}"

@@ -1,4 +1,4 @@
-"""Two passes over a batch that differ by one cause alone: what they share is computed once."""
+"""Shares dropout, and results that are the same, between two passes over a batch."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from torch.nn import functional
 
 
 class DropoutTape:
-    """What was dropped in one pass, for another one over the same batch.
+    """The dropout of one pass, for another pass over the same batch.
 
     Random numbers are drawn once. On a CPU, where drawing them takes a sixth of a training step,
     the second pass is that much faster than the first. Layers before the cause by which the passes
@@ -53,7 +53,7 @@ class DropoutTape:
         self._factors, self._results = [], []
 
     def result(self, shape: tuple[int, ...], compute: Callable[[], Tensor]) -> Tensor:
-        """What is the same in both passes; computed anew where neither is on.
+        """Return the value that both passes share; computed anew outside of them.
 
         Args:
             shape: that it has.
@@ -76,7 +76,7 @@ class DropoutTape:
         return known
 
     def factors(self, like: Tensor, rate: float) -> Tensor:
-        """What dropout multiplies by: 0, or 1 / (1 - rate).
+        """Return the factors of dropout: 0, or 1 / (1 - rate).
 
         Args:
             like: of the shape, type and device that are wanted.
@@ -123,7 +123,7 @@ class SharedDropout(nn.Dropout):
         self.tape = tape
 
     def forward(self, x: Tensor) -> Tensor:
-        """The numbers that are left."""
+        """Apply dropout."""
         if not self.training or self.p == 0 or self.tape.mode == "off":
             return super().forward(x)
         return x * self.tape.factors(x, self.p)
@@ -144,7 +144,7 @@ class SharedLinear(nn.Linear):
         self.tape = tape
 
     def forward(self, x: Tensor) -> Tensor:
-        """The map."""
+        """Apply the map."""
         shape = (*x.shape[:-1], self.out_features)
         return self.tape.result(shape, lambda: super(SharedLinear, self).forward(x))
 

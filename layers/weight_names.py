@@ -1,4 +1,4 @@
-"""Which of a module's weights are to be unitary, by their names, and whether they can be."""
+"""Chooses the weights of a module that are to be unitary, by name, and checks them."""
 
 import re
 from collections.abc import Sequence

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 TaskName = Literal["classification", "regression", "tagging", "choice"]
-"""What is asked of a sample: its class, a number, a tag of each of its words, or which of several
-continuations is right."""
+"""The answer for a sample: its class, a number, a tag of each of its words, or the right one of
+several continuations."""
 
 IGNORED = -100
 """Label of the tokens that carry no tag: torch's default `ignore_index`."""
@@ -78,7 +78,7 @@ class WordEncoding(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Where a token stands in its input.
+    """The place of a token in its input.
 
     Attributes:
         text: 0, or 1 for the second text of a pair.
@@ -169,12 +169,15 @@ def length_batches(
     return batches
 
 
+Labels = Sequence[int] | Sequence[float] | Sequence[Sequence[int]]
+
+
 def collate(
     encodings: Sequence[Encoding],
     *,
     pad_id: int,
     sample_ids: Sequence[int] | None = None,
-    labels: Sequence[int] | Sequence[float] | Sequence[Sequence[int]] | None = None,
+    labels: Labels | None = None,
     pairs: bool = False,
     choices: int = 1,
     cut_tags: Sequence[Sequence[int]] | None = None,
@@ -212,29 +215,30 @@ def collate(
         flat = torch.tensor(list(chain.from_iterable(rows)), dtype=torch.int64)
         return torch.full(shape, fill, dtype=torch.int64).masked_scatter_(mask, flat)
 
-    def targets() -> Tensor | None:
-        if labels is None:
-            return None
-        tags = [label for label in labels if not isinstance(label, int | float)]
-        if not tags:
-            whole = all(isinstance(label, int) for label in labels)
-            return torch.tensor(list(labels), dtype=torch.int64 if whole else torch.float32)
-        if [len(row) for row in tags] != lengths:
-            msg = f"got tags of {[len(row) for row in tags]} tokens, expected {lengths}"
-            raise ValueError(msg)
-        return padded(tags, IGNORED)
-
     segments = padded((encoding.segment_ids for encoding in encodings), 0) if pairs else None
     ids = range(shape[0] // choices) if sample_ids is None else sample_ids
     return Batch(
         input_ids=padded((encoding.input_ids for encoding in encodings), pad_id),
         mask=mask,
         sample_ids=torch.tensor(list(ids), dtype=torch.int64),
-        labels=targets(),
+        labels=None if labels is None else _targets(labels, lengths, padded),
         segment_ids=segments,
         choices=choices,
         cut_tags=_cut(cut_tags or ()),
     )
+
+
+def _targets(
+    labels: Labels, lengths: list[int], padded: Callable[[Iterable[Sequence[int]], int], Tensor]
+) -> Tensor:
+    tags = [label for label in labels if not isinstance(label, int | float)]
+    if not tags:
+        whole = all(isinstance(label, int) for label in labels)
+        return torch.tensor(list(labels), dtype=torch.int64 if whole else torch.float32)
+    if [len(row) for row in tags] != lengths:
+        msg = f"got tags of {[len(row) for row in tags]} tokens, expected {lengths}"
+        raise ValueError(msg)
+    return padded(tags, IGNORED)
 
 
 def _cut(tags: Sequence[Sequence[int]]) -> Tensor | None:

@@ -1,4 +1,4 @@
-"""Texts as a caller gives them: one, or a list of them; and how many of them are cut."""
+"""Texts as a caller gives them, one or a list; logs the number of cut texts."""
 
 import logging
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Whether the Hugging Face hub can be reached at all.
+"""Tests if the Hugging Face hub can be reached.
 
 Its client repeats every failed request for half a minute or more. A run without network should
 instead go straight to the local cache, and say at once what is missing.
@@ -13,7 +13,7 @@ from huggingface_hub import constants
 
 
 def hub_reachable(timeout: float = 3.0) -> bool:
-    """Whether something accepts connections where requests to the hub would go first.
+    """Return True if the address to which requests to the hub go first accepts connections.
 
     Honours `HF_ENDPOINT`, `HF_HUB_OFFLINE` and the proxy variables; sends nothing.
 

@@ -14,7 +14,7 @@ _ROLES = {
     "bos_token": ("<s>",),
     "eos_token": ("</s>",),
 }
-"""What the special tokens of encoders are called."""
+"""Names of the special tokens of encoders."""
 
 
 def save_tokenizer(tokenizer: PretrainedTokenizer, folder: Path) -> None:

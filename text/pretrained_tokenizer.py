@@ -97,8 +97,7 @@ class PretrainedTokenizer(Tokenizer):
                 f"got {where} {name_or_path!r}, whose tokenizer has special tokens alone and knows "
                 "no text, expected the tokenizer's files beside config.json: tokenizer.json, or "
                 "what it can be made from, such as vocab.txt (BERT), vocab.json and merges.txt "
-                "(RoBERTa) or a SentencePiece model (ALBERT): copy those the backbone was trained "
-                "with"
+                "(RoBERTa) or a SentencePiece model (ALBERT): copy those of the backbone"
             )
             raise ValueError(msg)
         if max_length > wrapped.model_max_length:
@@ -189,7 +188,7 @@ class PretrainedTokenizer(Tokenizer):
 
     @property
     def splits_at_spaces(self) -> bool:
-        """Whether the ids of a text are those of its words, however these stand together.
+        """True if the ids of a text are those of its words, whatever their neighbours.
 
         So it is with BERT's normaliser and pre-tokeniser, which look at nothing beyond a space.
         """
@@ -268,7 +267,7 @@ def _words_apart(definition: str) -> str:
 
 @contextmanager
 def _panics_told() -> Iterator[None]:
-    """Turns a panic of the library, which is no `Exception` and would pass all handlers, into one.
+    """Turn a panic of the library, which is no `Exception`, into a ValueError.
 
     Raises:
         ValueError: the tokenizer's definition contradicts itself.

@@ -1,4 +1,4 @@
-"""What every tokenizer offers: texts to token ids, and a state that a checkpoint can carry."""
+"""The interface of tokenizers: texts to token ids, and a state for checkpoints."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -42,8 +42,8 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def spans(self, texts: Sequence[Text]) -> list[list[Span]]:
-        """Where each token of `encode(texts)` stands, in characters of the texts as given."""
+        """Return the place of each token of `encode(texts)`, in characters of the given texts."""
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
-        """What `tokenizer_from_state` rebuilds it from: JSON scalars, lists and dicts only."""
+        """Return the state for `tokenizer_from_state`: JSON scalars, lists and dicts only."""

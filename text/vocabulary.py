@@ -105,7 +105,7 @@ class Vocabulary:
         return [self.lookup_token(index) for index in indices]
 
     def count(self, token: str) -> int:
-        """How often a token was seen when the vocabulary was built; 0 for one that is not in it."""
+        """Return the count of a token when the vocabulary was built; 0 for an unknown one."""
         index = self._index.get(token)
         return 0 if index is None else self._counts[index]
 

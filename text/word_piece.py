@@ -72,7 +72,7 @@ def train_word_piece(
 
 
 def _count(texts: Iterable[Text], normalizer: normalizers.Normalizer) -> Counter[str]:
-    """How often each word occurs, in alphabetical order."""
+    """Count the words, in alphabetical order."""
     split = pre_tokenizers.BertPreTokenizer()
     rough: Counter[str] = Counter()
     counts: Counter[str] = Counter()

@@ -51,7 +51,7 @@ def _plain(text: str) -> str:
 
 
 def _origins(text: str) -> list[tuple[int, int]]:
-    """From which characters of a text each character of its plain form was made."""
+    """Return, for each character of the plain form, the characters that it was made from."""
     nfc = unicodedata.normalize("NFC", text)
     origins = [(i, i + 1) for i in range(len(text))]
     if nfc != text:
@@ -158,7 +158,7 @@ class WordTokenizer(Tokenizer):
         return result
 
     def _kept(self, a: int, b: int) -> tuple[int, int]:
-        """How many tokens of each text of a pair stay."""
+        """Return the number of tokens that each text of a pair keeps."""
         room = self.max_length - 1
         # What "drop from the longer one, token by token" comes to: each side is safe up to half
         # the room, and beyond it up to what the other side leaves free.

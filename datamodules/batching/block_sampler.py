@@ -41,7 +41,7 @@ def shuffled(places: NDArray[np.int64], n: int, *keys: int) -> NDArray[np.int64]
 
 
 class Order(NamedTuple):
-    """Which order, where in it to begin, and for whom.
+    """An order of batches, the place to begin, and the process.
 
     Attributes:
         shuffle: training (True) or evaluation.

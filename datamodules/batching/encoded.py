@@ -74,7 +74,7 @@ class EncodedTexts(Dataset[Batch]):
 
     @property
     def labelled(self) -> bool:
-        """Whether every sample has a label."""
+        """True if every sample has a label."""
         return self._labels is not None or self._tags is not None
 
     def __len__(self) -> int:

@@ -20,8 +20,8 @@ Label = int | float | tuple[int, ...]
 """A class or a choice by its index, a target, or the index of a tag for each word."""
 
 Unlabelled = Literal["bad", "keep", "all or none", "drop"]
-"""What a row without label is: a bad row; kept with None; kept if no row has a label, else a bad
-row; or left out because the corpus is defined without such rows (counted in a message)."""
+"""The treatment of a row without label: it is bad; kept with None; kept if no row has a label, else
+bad; or left out because the corpus is defined without such rows (counted in a message)."""
 
 
 class Example(NamedTuple):
@@ -95,7 +95,7 @@ def target(value: Any, target_range: tuple[float, float]) -> float | None:
 
 
 def checked(value: Any, column: str) -> str:
-    """A text that is one.
+    """Return a text that is neither empty nor of another type.
 
     Raises:
         ValueError: it is something else, or empty.
@@ -173,18 +173,22 @@ def to_examples(
         bad += without
         examples = [one._replace(sample_id=i) for i, one in enumerate(labelled)]
     if bad:
-        listing = "\n".join(problem for _, problem in problems)
-        listing += f"\n... and {bad - _SHOWN} more" if bad > _SHOWN else ""
-        if on_bad_row == "stop":
-            msg = (
-                f"got {bad} bad row(s), expected none: correct them, or pass "
-                f"`--data.on_bad_row skip` to go on without them\n{listing}"
-            )
-            raise DataError(msg)
-        log.warning(
-            "%s: %d bad row(s) skipped of %d\n%s", source, bad, bad + len(examples), listing
-        )
+        _report(source, problems, bad, len(examples), stop=on_bad_row == "stop")
     if not examples:
         msg = f"{source}: got no usable row, expected at least one"
         raise DataError(msg)
     return examples
+
+
+def _report(
+    source: str, problems: list[tuple[int, str]], bad: int, good: int, *, stop: bool
+) -> None:
+    listing = "\n".join(problem for _, problem in problems)
+    listing += f"\n... and {bad - _SHOWN} more" if bad > _SHOWN else ""
+    if stop:
+        msg = (
+            f"got {bad} bad row(s), expected none: correct them, or pass "
+            f"`--data.on_bad_row skip` to go on without them\n{listing}"
+        )
+        raise DataError(msg)
+    log.warning("%s: %d bad row(s) skipped of %d\n%s", source, bad, bad + good, listing)

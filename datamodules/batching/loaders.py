@@ -1,4 +1,4 @@
-"""Loaders of whole batches, and what a checkpoint must hold to repeat their order."""
+"""Loaders of whole batches, and the state that a resumed run needs to repeat their order."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,13 +22,13 @@ class FixedBatches(SequentialSampler):
 
 
 class Loader(DataLoader[Batch]):
-    """A loader that repeats its batches: the data module's state and the sampler see to it.
+    """A loader whose batches are repeated by the data module's state and the sampler.
 
     Lightning warns of unreliable results when it resumes with loaders that have no such methods.
     """
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing beside the state of the data module."""
+        """Return nothing: the data module has the state."""
         return {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -62,7 +62,7 @@ def _as_it_is(batch: Any) -> Any:
 
 
 def resume_point(saved: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[int, int]:
-    """Where a resumed run goes on: the epoch, and the batches of it that it has had.
+    """Return the epoch in which a resumed run goes on, and the batches of it that are over.
 
     Args:
         saved: from the checkpoint: `epoch`, `consumed`, and the keys of `now` as they were.

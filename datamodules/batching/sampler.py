@@ -95,7 +95,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         return iter(self.batches()[skip if self.epoch == epoch else 0 :])
 
     def weight(self, index: int) -> float:
-        """What the mean over batch `index` of this process counts in the mean over all processes.
+        """Return the weight of batch `index` of this process in the mean over all processes.
 
         It is 1 where all have as many samples, and world * mine / all of them in the last batch:
         the mean over processes of weight * (mean over samples) is then the mean over all samples.
@@ -110,7 +110,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         return self.world * mine / rest
 
     def _share(self, rest: NDArray[np.int64]) -> NDArray[np.int64]:
-        """What this process gets of the samples that fill no global batch."""
+        """Return this process's share of the samples that fill no global batch."""
         mine = rest[self.rank :: self.world]
         needed = self.shuffle or len(rest) == len(self.lengths)
         return rest[:1] if needed and len(mine) == 0 else mine

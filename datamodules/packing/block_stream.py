@@ -39,7 +39,7 @@ class Rows(NamedTuple):
 
 
 class Arrived(Dataset[Batch]):
-    """Makes batches of what a `BlockStream` hands over."""
+    """Makes batches of the rows of a `BlockStream`."""
 
     def __getitem__(self, index: Rows) -> Batch:
         """The batch of these blocks."""
@@ -139,7 +139,7 @@ def _part(stream: Iterable[Blocks], every: int, *, held: bool) -> Iterator[Rows]
 
 
 def _shuffled(rows: Iterable[Rows], buffer: int, seed: int, epoch: int) -> Iterator[Rows]:
-    """Each block comes when its place in the buffer is drawn for another one."""
+    """Yield blocks from a buffer in which a new block replaces the one that is drawn."""
     held: list[Rows] = []
     choices: list[int] = []
     drawn = 0
@@ -159,7 +159,7 @@ def _shuffled(rows: Iterable[Rows], buffer: int, seed: int, epoch: int) -> Itera
 
 
 def ahead(items: Iterable[T], depth: int) -> Iterator[T]:
-    """The same items, made by a thread that may be some of them ahead.
+    """Yield the same items, made by a thread that runs ahead.
 
     Args:
         items: made in the thread; what it raises is raised here.

@@ -74,11 +74,11 @@ class PackedCorpus(Corpus):
 
     @abstractmethod
     def _find(self) -> Source:
-        """Where the texts come from."""
+        """Find the source of the texts."""
 
     @property
     def source(self) -> Source:
-        """Where the texts come from.
+        """The source of the texts.
 
         Raises:
             RuntimeError: before `setup`.

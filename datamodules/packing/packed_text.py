@@ -166,14 +166,14 @@ class PackedText(TorchDataset[Batch]):
         return to_batch(flat.reshape(len(rows), -1), tokens, rows)
 
     def rows(self, index: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Which blocks of all these are."""
+        """Return the places of these blocks among all blocks."""
         if self.held_out:
             return index * self.every
         return index + index // (self.every - 1) + 1 if self.every else index
 
 
 def held_out(places: NDArray[np.int64], every: int) -> NDArray[np.bool_]:
-    """Which blocks validate: one in `every`, beginning with the first; none for 0."""
+    """Mark the blocks that validate: one in `every`, beginning with the first; none for 0."""
     return places % every == 0 if every else np.zeros(len(places), dtype=bool)
 
 

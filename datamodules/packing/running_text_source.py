@@ -1,4 +1,4 @@
-"""Where running text comes from: text files, a column of files with rows, or the hub."""
+"""Reads running text from text files, from a column of files with rows, or from the hub."""
 
 import gzip
 import logging
@@ -125,7 +125,7 @@ class HubTexts:
         return [*self.names(), [file["filename"] for file in dataset.cache_files]]
 
     def names(self) -> list[Any]:
-        """What it is called on the hub."""
+        """Return its name on the hub."""
         return ["hub", self.hub_id, self.config, self.text_column]
 
     def fetch(self) -> None:

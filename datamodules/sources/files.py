@@ -15,7 +15,7 @@ EXPANSION = 50
 """Times that a packed file may grow: gzip makes text 2 to 5 times smaller, zeros 1,000 times."""
 
 BROKEN_GZIP = (gzip.BadGzipFile, EOFError, zlib.error)
-"""What reading raises where a packed file is none, or ends too early."""
+"""The errors of reading a file that is not compressed as its name says, or ends too early."""
 
 ROW = 64
 """Bytes that a row counts besides its own: as objects, short rows take far more than they say."""
@@ -32,7 +32,7 @@ def brief(value: Any, length: int = 200) -> str:
 
 
 def kind_of(path: Path) -> str | None:
-    """What stands at a path, followed through links: `file`, another word, or None for nothing."""
+    """Return the kind of a path, links followed: `file`, another word, or None if it is absent."""
     try:
         mode = path.stat().st_mode
     except OSError:

@@ -24,7 +24,7 @@ from datamodules.sources.files import (
 __all__ = ["ENDINGS", "DataError", "Row", "find_file", "read_rows"]
 
 ENDINGS = (".jsonl", ".tsv", ".csv", ".parquet")
-"""What a corpus file may be, each but the last also with `.gz` behind it; in the order tried."""
+"""Accepted endings in the order tried; `.gz` may follow all but the last."""
 
 
 NESTED_LIMIT = 2**17
@@ -48,7 +48,7 @@ class Row(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Where it stands in its file, for messages."""
+        """Its place in the file, for messages."""
         entry = "" if self.entry is None else f"entry {self.entry}, "
         return f"{entry}line {self.line}"
 
@@ -157,7 +157,7 @@ class _Columns(NamedTuple):
 
 
 def _places(path: Path, header: Sequence[str], columns: _Columns) -> dict[str, int]:
-    """Where the columns stand in the header."""
+    """Return the places of the columns in the header."""
     found, missing = columns.within(header)
     if missing:
         got = brief(list(header))

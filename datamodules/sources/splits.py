@@ -1,4 +1,4 @@
-"""Where the rows of a corpus come from: files of a folder, or the hub."""
+"""Reads the rows of a corpus from the files of a folder, or from the hub."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ Split = Literal["train", "validation", "test"]
 
 
 def hub_split_names(*, test: Split = "test") -> dict[Split, Split]:
-    """Which split is read for which: the hub's `test`, or another one where it has no labels."""
+    """Map splits to those of the hub; `test` to another one if the hub's has no labels."""
     return {"train": "train", "validation": "validation", "test": test}
 
 
@@ -30,13 +30,13 @@ class Splits(Corpus):
     text_columns: tuple[str, ...] = ("text",)
     label_column: str = "label"
     endings: ClassVar[tuple[str, ...]] = ENDINGS
-    """What its files may be; `.gz` may follow."""
+    """Accepted endings of its files; `.gz` may follow."""
     origin: ClassVar[str | None] = None
-    """How to get the files of a corpus that is not on the hub, for a message."""
+    """The source of a corpus that is not on the hub, for a message."""
     hub_id: ClassVar[str | None] = None
     hub_config: ClassVar[str | None] = None
     hub_splits: ClassVar[Mapping[Split, Split]] = hub_split_names()
-    """Which split is read for which of ours, where there is no file of that name."""
+    """The split of the hub for each of ours, used if there is no file."""
     quoted: bool | None = None
     """See `read_rows`."""
 
@@ -63,7 +63,7 @@ class Splits(Corpus):
     def train_texts(self) -> Iterator[Text]: ...
 
     def look(self, split: Split) -> str | None:
-        """What keeps a split from being read from the disk, as far as its first row tells.
+        """Return the reason why a split cannot be read from the disk; only its first row is read.
 
         Returns:
             None where nothing does; "absent", "no rows", or what is wrong with the first row.
@@ -122,5 +122,5 @@ class Splits(Corpus):
             raise DataError(msg) from error
 
     def _hub_name(self, part: str) -> str:
-        """What the hub calls a part of a split."""
+        """Return the hub's name for a part of a split."""
         return part

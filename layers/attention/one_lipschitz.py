@@ -27,6 +27,21 @@ class OneLipschitzSelfAttention(nn.Module):
     token 1 to the left, 1 to the right, 2 to the left, ...; beyond the text they see zeros. Such a
     P is a partial permutation of norm at most 1 that does not depend on the input, so it costs
     nothing in the bound, and neighbouring words can be told from distant ones.
+
+    Args:
+        width: token width d, a multiple of `heads`.
+        heads: number of heads H; width / heads must be even for `maxmin`.
+        initial_alpha_1: temperature at the start, in units of logits.
+        bound: formula for alpha_2.
+        value_clip: project each head's value vectors to norm value_clip * r / sqrt(H), which
+            makes the bound smaller; None for no projection.
+        offset_heads: how many of the heads look at fixed offsets; fewer than `heads`.
+        activation: sigma; `relu` is the ablation of the paper's Table 8.
+        orthogonal: parametrisation of the weights.
+        form: how the scores are computed; changes time and memory, not the result.
+
+    Raises:
+        ValueError: a setting out of its range.
     """
 
     def __init__(
@@ -42,20 +57,6 @@ class OneLipschitzSelfAttention(nn.Module):
         orthogonal: Method = "cayley",
         form: Form = "cdist",
     ) -> None:
-        """Draw random weights.
-
-        Args:
-            width: token width d, a multiple of `heads`.
-            heads: number of heads H; width / heads must be even for `maxmin`.
-            initial_alpha_1: temperature at the start, in units of logits.
-            bound: formula for alpha_2.
-            value_clip: project each head's value vectors to norm value_clip * r / sqrt(H), which
-                makes the bound smaller; None for no projection.
-            offset_heads: how many of the heads look at fixed offsets; fewer than `heads`.
-            activation: sigma; `relu` is the ablation of the paper's Table 8.
-            orthogonal: parametrisation of the weights.
-            form: how the scores are computed; changes time and memory, not the result.
-        """
         super().__init__()
         if width % heads or (activation == "maxmin" and (width // heads) % 2):
             msg = (
@@ -64,10 +65,7 @@ class OneLipschitzSelfAttention(nn.Module):
             )
             raise ValueError(msg)
         if initial_alpha_1 <= 0 or (value_clip is not None and value_clip <= 0):
-            msg = (
-                f"got initial_alpha_1={initial_alpha_1} and value_clip={value_clip}, "
-                "expected positive numbers (value_clip may be null)"
-            )
+            msg = f"got {initial_alpha_1=} and {value_clip=}, expected positive numbers or no clip"
             raise ValueError(msg)
         if bound not in BOUNDS or activation not in ACTIVATIONS:
             msg = (

@@ -1,4 +1,4 @@
-"""How masks enter the attention of encoders of `transformers`, whose code stays as it is."""
+"""Puts masks into the attention of encoders of `transformers` without changing their code."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -31,10 +31,34 @@ BIASABLE = (
 _OWN_SOFTMAX = ("deberta", "deberta-v2")
 """Kinds that do not ask the registry; the dropout of their attention weights is where we enter."""
 _LAYER = re.compile(r"SelfAttention$|^AlbertAttention$")
-
-
 _BEFORE = re.compile(r"query|key|value|[qkv]_lin|(pos_)?(query|key|value)_proj")
 """Maps of a layer that come before its masks. What DeBERTa v1 has there, it changes in place."""
+
+
+def _attentions(encoder: "PreTrainedModel") -> list[nn.Module]:
+    """Return the self-attentions of an encoder that can be biased."""
+    kind = str(encoder.config.model_type)
+    modules = [m for m in encoder.modules() if _LAYER.search(type(m).__name__)]
+    if kind not in BIASABLE or not modules or getattr(encoder.config, "is_decoder", False):
+        msg = (
+            f"got a backbone of the kind {kind!r}, whose attention cannot be biased, expected "
+            f"an encoder, one of {', '.join(BIASABLE)}"
+        )
+        raise ValueError(msg)
+    inner = getattr(encoder.config, "inner_group_num", 1)
+    if inner != 1:
+        msg = (
+            f"got an {kind} of inner_group_num={inner}, which attends as often in each layer, "
+            "expected inner_group_num=1: masks are counted by layers"
+        )
+        raise ValueError(msg)
+    if any(hasattr(module, ENTRY) for module in modules):
+        msg = (
+            f"got a {kind} whose attention is biased already, expected one as it was built: "
+            "keep the first BiasedAttention, or build or load the encoder anew"
+        )
+        raise ValueError(msg)
+    return modules
 
 
 class BiasedAttention:
@@ -52,27 +76,7 @@ class BiasedAttention:
     """
 
     def __init__(self, encoder: "PreTrainedModel") -> None:
-        kind = str(encoder.config.model_type)
-        modules = [m for m in encoder.modules() if _LAYER.search(type(m).__name__)]
-        if kind not in BIASABLE or not modules or getattr(encoder.config, "is_decoder", False):
-            msg = (
-                f"got a backbone of the kind {kind!r}, whose attention cannot be biased, expected "
-                f"an encoder, one of {', '.join(BIASABLE)}"
-            )
-            raise ValueError(msg)
-        inner = getattr(encoder.config, "inner_group_num", 1)
-        if inner != 1:
-            msg = (
-                f"got an {kind} of inner_group_num={inner}, which attends as often in each layer, "
-                "expected inner_group_num=1: masks are counted by layers"
-            )
-            raise ValueError(msg)
-        if any(hasattr(module, ENTRY) for module in modules):
-            msg = (
-                f"got a {kind} whose attention is biased already, expected one as it was built: "
-                "keep the first BiasedAttention, or build or load the encoder anew"
-            )
-            raise ValueError(msg)
+        modules = _attentions(encoder)
         self.tape = DropoutTape()
         self.layers: int = encoder.config.num_hidden_layers
         self._masks: Masks | None = None
@@ -84,7 +88,7 @@ class BiasedAttention:
             for name, part in list(modules[0].named_children()):
                 if type(part) is nn.Linear and _BEFORE.fullmatch(name):
                     setattr(modules[0], name, SharedLinear(part, self.tape))
-        if kind in _OWN_SOFTMAX:
+        if encoder.config.model_type in _OWN_SOFTMAX:
             for module in modules:
                 module.dropout.register_forward_pre_hook(self._reweighted)  # type: ignore[union-attr] # theirs
         else:

@@ -1,4 +1,4 @@
-"""Which attention units are masked: by an adversary that learns it.
+"""Attention masks that an adversary learns.
 
 Source: Wu et al., "Adversarial Self-Attention for Language Understanding", 2023: section
 "Adversarial Self-Attention Mechanism". What differs, and why, is in docs/methods/asa.md.

@@ -40,7 +40,7 @@ class Masks:
         return keep
 
     def choose(self, layer: int, hidden: Tensor, probabilities: Probabilities) -> Tensor:
-        """What `__call__` returns."""
+        """The result of `__call__`."""
         # Part of the contract that only a way to choose can fill in; the base class counts.
         raise NotImplementedError
 

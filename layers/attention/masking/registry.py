@@ -8,11 +8,11 @@ from torch.nn import functional
 IMPLEMENTATION = "steadfast"
 """The name of our attention function in the library's registry."""
 ENTRY = "_steadfast_attention"
-"""The name under which an attention module of the library knows who attends in its place."""
+"""The attribute of a module of the library that holds our attention."""
 
 
 class Attention(Protocol):
-    """Who attends in place of the library."""
+    """Computes attention in place of the library."""
 
     def attend(
         self,
@@ -47,7 +47,7 @@ def attention(  # noqa: PLR0917 (the interface of the library)
     dropout: float = 0.0,
     **others: Any,  # of the library's interface
 ) -> tuple[Tensor, None]:
-    """What the library calls in each layer."""
+    """The function that the library calls in each layer."""
     del others
     entry: Attention | None = getattr(module, ENTRY, None)
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
