@@ -1,11 +1,12 @@
-"""What an epoch on a corpus costs against each adversary, from some of its batches."""
+"""Cost of an epoch on a corpus against each adversary, from some of its batches."""
 
 import warnings
+from argparse import Namespace
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from statistics import mean
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import yaml
@@ -13,9 +14,12 @@ import yaml
 import datamodules
 import lit_modules
 from app.training.join import join, training_samples
-from benchmarks.adversarial_steps import NAIVE, Steps, Times, interleaved
+from benchmarks.adversarial_steps import ASA, METHODS, NAIVE, Steps
+from benchmarks.command import table
+from benchmarks.program import built
+from benchmarks.timing import Times, timed
 from lit_modules.adversarial import AdversarialTraining
-from lit_modules.adversaries import Adversary
+from lit_modules.adversaries import Adversary, EpochTextAdversary, FGSMAdversary, TextAdversary
 from lit_modules.shared.task_module import TaskModule
 from text import Batch
 
@@ -23,7 +27,7 @@ CONFIGS = Path(__file__).parents[1] / "configs/text_classifier"
 
 
 class Epoch(NamedTuple):
-    """What an epoch costs.
+    """Cost of an epoch.
 
     Attributes:
         seconds: of the wall clock, for all batches.
@@ -57,17 +61,16 @@ class Task(NamedTuple):
 
 
 def task(corpus: str, data_dir: Path, *, batches: int, init_from: Path | None, device: str) -> Task:
-    """The classifier of `configs/text_classifier/<corpus>.yaml` and its batches."""
+    """Returns the classifier of `configs/text_classifier/<corpus>.yaml` and its batches."""
     settings = yaml.safe_load((CONFIGS / f"{corpus}.yaml").read_text())
-    made = _made(datamodules, settings["data"], data_dir=str(data_dir), seed=0)
+    made = built(datamodules, settings["data"], data_dir=str(data_dir), seed=0)
     if not isinstance(made, datamodules.TextDataModule):
         msg = f"got corpus {corpus!r}, expected one whose texts have labels"
         raise TypeError(msg)
     made.setup("fit")
     torch.manual_seed(0)
-    if init_from is None:
-        module = _made(lit_modules, settings["model"])
-    else:
+    module = built(lit_modules, settings["model"])
+    if init_from is not None:
         module = lit_modules.load(init_from).plain
     join(module, made)
     module.configure_model()
@@ -78,14 +81,8 @@ def task(corpus: str, data_dir: Path, *, batches: int, init_from: Path | None, d
     return Task(module.to(device), made, first, chosen, len(loader))
 
 
-def _made(room: Any, settings: Mapping[str, Any], **more: object) -> Any:
-    """What a part of a configuration describes, without its optimiser."""
-    arguments = {k: v for k, v in settings["init_args"].items() if k != "optimizer"}
-    return getattr(room, settings["class_path"])(**arguments, **more)
-
-
 def by_adversary(given: Task, methods: Mapping[str, Adversary]) -> dict[str, Epoch]:
-    """What an epoch costs, from the same batches for all."""
+    """Returns the cost of an epoch, from the same batches for all."""
     steps = Steps(given.module)
     every = training_samples(given.corpus)
     ids = {one for batch in given.batches for one in batch.sample_ids.tolist()}
@@ -101,8 +98,9 @@ def by_adversary(given: Task, methods: Mapping[str, Adversary]) -> dict[str, Epo
         with warnings.catch_warnings():
             # There is no trainer that could write what is logged.
             warnings.filterwarnings("ignore", "You are trying to `self.log")
-            before[name] = steps.times(partial(adversary.start_epoch, around))
-    seen = interleaved(steps, methods, given.batches, first=given.first)
+            prepare = partial(adversary.start_epoch, around)
+            before[name] = timed(prepare, given.module.device.type)
+    seen = steps.interleaved(methods, given.batches, first=given.first)
     count = len(given.batches)
 
     def epoch(name: str) -> Times:
@@ -112,20 +110,42 @@ def by_adversary(given: Task, methods: Mapping[str, Adversary]) -> dict[str, Epo
         processor = mean(times.processor for times in one) + made.processor / count
         return Times(wall * given.total, processor * given.total, one[0].peak)
 
-    plain = epoch(NAIVE).compared
-    return {
-        name: Epoch(
-            seconds=epoch(name).wall,
-            processor=epoch(name).processor,
-            ratio=epoch(name).compared / plain,
-            generation=_share(before.get(name), epoch(name), given.total / count),
+    found, plain = {}, epoch(NAIVE).compared
+    for name in seen:
+        one, share = epoch(name), 0.0
+        if name in before:
+            made = before[name]
+            spent = made.wall if one.peak is not None else made.processor
+            share = spent * given.total / count / one.compared
+        found[name] = Epoch(one.wall, one.processor, one.compared / plain, share)
+    return found
+
+
+def adversaries(given: Namespace) -> dict[str, Adversary]:
+    """Returns the adversaries that an epoch is measured with."""
+    made: dict[str, Adversary] = {name: METHODS[name]() for name in given.methods if name != ASA}
+    made["FGSM"] = FGSMAdversary()
+    resources, encoder = str(given.resources), given.sentence_encoder
+    for similarity, words in ((None, ""), (0.0, ", no sentence encoder")):
+        made[f"TextFooler in every step, {given.budget} queries{words}"] = TextAdversary(
+            query_budget=given.budget,
+            resources=resources,
+            sentence_encoder=encoder,
+            similarity=similarity,
         )
-        for name in seen
-    }
+    made["A2T before the epoch, 20 % of its texts"] = EpochTextAdversary(
+        clean_epochs=0, resources=resources, sentence_encoder=encoder
+    )
+    return made
 
 
-def _share(before: Times | None, epoch: Times, factor: float) -> float:
-    if before is None:
-        return 0.0
-    compared = before.wall if epoch.peak is not None else before.processor
-    return compared * factor / epoch.compared
+def corpus_table(found: Mapping[str, Epoch]) -> str:
+    """Returns seconds and ratios of an epoch."""
+    rows = []
+    for name, one in found.items():
+        before = f"{100 * one.generation:.0f} %" if one.generation >= 0.005 else ""
+        rows.append(
+            [name, f"{one.seconds:.0f}", f"{one.processor:.0f}", f"{one.ratio:.2f}", before]
+        )
+    head = ["training", "seconds per epoch", "of the processor", "ratio", "before the epoch"]
+    return table(head, rows)

@@ -1,6 +1,5 @@
-"""Seconds of training steps, plain ones and against adversaries, of one model in one run."""
+"""Cost of training steps, plain ones and against adversaries, of one model in one run."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from statistics import median
@@ -10,7 +9,9 @@ import torch
 from torch import nn
 
 import lit_modules
-from benchmarks.asa_memory import GraphMemory
+from benchmarks.command import table
+from benchmarks.graph_memory import GraphMemory
+from benchmarks.timing import MIB, Times, rounds, timed
 from layers.noise import sample_seeds
 from lit_modules import adversaries
 from lit_modules.shared.averaged import AveragedWeights
@@ -31,7 +32,7 @@ class OwnStep(adversaries.Adversary):
     """The step that a module of ASA makes by itself, as an adversary among the others."""
 
     def step(self, problem: adversaries.Problem) -> adversaries.Found:
-        """What `ASA.training_step` does where nothing is logged."""
+        """Makes the step of `ASA.training_step` where nothing is logged."""
         module, batch, labels = problem.classifier, problem.batch, problem.labels
         assert isinstance(module, lit_modules.ASA)  # random_model
         masks = module.masks(batch)
@@ -70,7 +71,7 @@ _LR = 1e-8
 
 
 class Cost(NamedTuple):
-    """What a step costs.
+    """Cost of a step.
 
     Attributes:
         seconds: of the wall clock, the median.
@@ -92,25 +93,6 @@ class Cost(NamedTuple):
     graph: float | None = None
 
 
-class Times(NamedTuple):
-    """Of one piece of work.
-
-    Attributes:
-        wall: seconds.
-        processor: seconds, of this process alone.
-        peak: see `Cost`.
-    """
-
-    wall: float
-    processor: float
-    peak: float | None = None
-
-    @property
-    def compared(self) -> float:
-        """What ratios are made of."""
-        return self.processor if self.peak is None else self.wall
-
-
 class Steps:
     """Training steps of one model; the optimiser is shared by all methods.
 
@@ -125,7 +107,7 @@ class Steps:
         self.average: AveragedWeights | None = None
 
     def step(self, adversary: adversaries.Adversary | None, batch: Batch) -> None:
-        """A step as a run makes it where nothing is logged.
+        """Makes a step as a run does where nothing is logged.
 
         Args:
             adversary: what is trained against; the plain step if None.
@@ -158,50 +140,34 @@ class Steps:
         )
 
     def graph(self, adversary: adversaries.Adversary | None, batch: Batch) -> float:
-        """MiB that the graph of one text of a batch holds at most in a step."""
+        """Returns the MiB that the graph of one text holds at most in a step."""
         memory = GraphMemory([*self.module.parameters(), *self.module.buffers()])
-        return memory.of(partial(self.step, adversary, batch)) / len(batch) / 2**20
+        return memory.of(partial(self.step, adversary, batch)) / len(batch) / MIB
 
-    def times(self, work: Callable[[], object]) -> Times:
-        """How long some work takes, once the device has done it."""
-        on_gpu = self.module.device.type == "cuda"
-        if on_gpu:
-            torch.cuda.synchronize()
-            torch.cuda.reset_peak_memory_stats()
-        wall, processor = time.perf_counter(), time.process_time()
-        work()
-        if on_gpu:
-            torch.cuda.synchronize()
-        wall, processor = time.perf_counter() - wall, time.process_time() - processor
-        return Times(wall, processor, torch.cuda.max_memory_allocated() / 2**20 if on_gpu else None)
+    def interleaved(
+        self,
+        methods: Mapping[str, adversaries.Adversary],
+        batches: Sequence[Batch],
+        *,
+        first: Batch,
+    ) -> dict[str, list[Times]]:
+        """Times a naive step and one of each method on each batch, one after the other.
 
+        Args:
+            methods: by name.
+            batches: of the rounds.
+            first: of a round before these, which pays for start-up and is not counted.
+        """
 
-def interleaved(
-    steps: Steps,
-    methods: Mapping[str, adversaries.Adversary],
-    batches: Sequence[Batch],
-    *,
-    first: Batch,
-) -> dict[str, list[Times]]:
-    """Time a naive step and one of each method on each batch, one after the other.
+        def once(name: str, batch: Batch) -> Times:
+            step = partial(self.step, methods.get(name), batch)
+            return timed(step, self.module.device.type)
 
-    Args:
-        steps: of the model.
-        methods: by name.
-        batches: of the rounds.
-        first: of a round before these, which pays for start-up and is not counted.
-    """
-    seen: dict[str, list[Times]] = {NAIVE: [], **{name: [] for name in methods}}
-    for number, batch in enumerate([first, *batches]):
-        for name, adversary in ((NAIVE, None), *methods.items()):
-            times = steps.times(partial(steps.step, adversary, batch))
-            if number:
-                seen[name].append(times)
-    return seen
+        return rounds([NAIVE, *methods], once, [first, *batches])
 
 
 def cost(seen: Sequence[Times], naive: Sequence[Times]) -> Cost:
-    """Of steps, each beside a naive one on the same batch."""
+    """Returns the cost of steps, each beside a naive one on the same batch."""
     ratios = [one.compared / plain.compared for one, plain in zip(seen, naive, strict=True)]
     peaks = [one.peak for one in seen if one.peak is not None]
     return Cost(
@@ -218,7 +184,7 @@ def cost(seen: Sequence[Times], naive: Sequence[Times]) -> Cost:
 
 
 def random_model(size: str, device: str, *, length: int) -> tuple[TaskModule, WordTokenizer]:
-    """An encoder of `transformers` with random weights under a classifier of two classes.
+    """Returns an encoder of `transformers` with random weights under a classifier of two classes.
 
     It is a module of ASA; in all other steps its encoder computes as that of any classifier does.
 
@@ -250,7 +216,7 @@ def random_model(size: str, device: str, *, length: int) -> tuple[TaskModule, Wo
 
 
 def random_batch(size: int, length: int, tokenizer: WordTokenizer, device: str) -> Batch:
-    """Texts of random words, none of them padded."""
+    """Returns texts of random words, none of them padded."""
     tokens = torch.randint(3, tokenizer.vocab_size, (size, length))
     batch = Batch(
         input_ids=tokens,
@@ -270,7 +236,7 @@ def by_length(
     device: str,
     methods: Sequence[str] = tuple(METHODS),
 ) -> Iterator[tuple[int, dict[str, Cost]]]:
-    """What a step costs at each length.
+    """Yields the cost of a step at each length.
 
     Args:
         size: of the model, one of `SIZES`.
@@ -287,7 +253,7 @@ def by_length(
         one = random_batch(batch, length, tokenizer, device)
         # On a GPU, memory is found in the first round; on a CPU, a text is enough.
         first = one if device == "cuda" else random_batch(1, length, tokenizer, device)
-        seen = interleaved(steps, made, [one] * repeats, first=first)
+        seen = steps.interleaved(made, [one] * repeats, first=first)
         few = random_batch(min(COUNTED, batch), length, tokenizer, device)
         yield (
             length,
@@ -296,3 +262,31 @@ def by_length(
                 for name, times in seen.items()
             },
         )
+
+
+def lengths_table(found: Mapping[int, Mapping[str, Cost]]) -> str:
+    """Returns ratios by length, beside the paper's."""
+    rows = []
+    for name in next(iter(found.values())):
+        cells = []
+        for costs in found.values():
+            one, plain = costs[name], costs[NAIVE]
+            peak = "" if one.peak is None else f", {one.peak:.0f} MiB"
+            if name == NAIVE:
+                cells.append(f"{one.seconds:.3g} s ({one.processor:.3g} s of processor){peak}")
+                continue
+            if one.peak is not None and plain.peak:
+                peak += f" ({one.peak / plain.peak:.2f})"
+            cells.append(f"{one.ratio:.2f} ({one.least:.2f} to {one.most:.2f}){peak}")
+        rows.append([name, *cells, PUBLISHED.get(name, "")])
+    return table(["step", *(f"N = {length}" for length in found), "paper, N = 512"], rows)
+
+
+def memory_table(found: Mapping[int, Mapping[str, Cost]]) -> str:
+    """Returns the memory of a text's graph, in MiB and beside the naive step's."""
+    rows = []
+    for name in next(iter(found.values())):
+        graphs = [(costs[name].graph or 0.0, costs[NAIVE].graph or 1.0) for costs in found.values()]
+        naive = name == NAIVE
+        rows.append([name, *(f"{a:.1f} MiB" if naive else f"{a / b:.2f}" for a, b in graphs)])
+    return table(["graph of a text", *(f"N = {length}" for length in found)], rows)

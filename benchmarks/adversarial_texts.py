@@ -5,25 +5,30 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from app.training.join import training_samples
 from attacks.composition import Attack
 from attacks.engine import Engine, Limits
 from attacks.goals import Floats
-from attacks.interface import make_goal
 from attacks.outcome import AttackRecord, Sample
 from attacks.recipes import build
-from attacks.resources.catalogue import Resources
+from attacks.resources.catalogue import SENTENCE_ENCODER, Resources
 from attacks.resources.stop_words import TEXTFOOLER
 from attacks.victims.kinds import ModuleVictim
-from benchmarks.parity import answer
+from benchmarks import parity
+from benchmarks.adversarial_epochs import Task
+from benchmarks.command import table
+from benchmarks.timing import timed
 from lit_modules.shared.task_module import TaskModule
 from text import Text
 
@@ -34,12 +39,12 @@ CHILD = Path(__file__).with_name("textattack_child.py")
 
 @dataclass
 class Way:
-    """A way to attack, and what it took so far.
+    """A way to attack, and its cost so far.
 
     Attributes:
         name: in the table.
-        attack: what is done with the texts of a batch: outcome, queries and text of each.
-        victim: what is asked.
+        attack: attacks the texts of a batch; returns outcome, queries and text of each.
+        victim: the model that answers.
         elsewhere: seconds of the processor that other processes have spent on it so far.
         wall: seconds of the wall clock.
         processor: seconds of the processor, of all processes.
@@ -57,19 +62,19 @@ class Way:
     answers: list[dict[str, Any]] = field(default_factory=list)
 
     def run(self, samples: Sequence[Sample], *, counted: bool) -> None:
-        """Attack the texts of a batch."""
-        wall, processor = time.perf_counter(), time.process_time() + self.elsewhere()
-        asked = self.victim.spent
-        found = self.attack(samples)
+        """Attacks the texts of a batch."""
+        elsewhere, asked = self.elsewhere(), self.victim.spent
+        found: list[dict[str, Any]] = []
+        times = timed(lambda: found.extend(self.attack(samples)))
         if counted:
-            self.wall += time.perf_counter() - wall
-            self.processor += time.process_time() + self.elsewhere() - processor
+            self.wall += times.wall
+            self.processor += times.processor + self.elsewhere() - elsewhere
             self.asked += self.victim.spent - asked
             self.answers += found
 
 
 class Timed(ModuleVictim):
-    """Our model, and the seconds of the processor that its answers have taken."""
+    """Our model, which counts the seconds of the processor that its answers take."""
 
     spent = 0.0
 
@@ -104,7 +109,7 @@ class Compared(NamedTuple):
 
 
 def ours(name: str, attack: Attack, module: TaskModule, *, budget: int | None, single: bool) -> Way:
-    """Our engine: all texts of a batch together, or one after the other.
+    """Returns our engine as a way: all texts of a batch together, or one after the other.
 
     Args:
         name: in the table.
@@ -119,7 +124,7 @@ def ours(name: str, attack: Attack, module: TaskModule, *, budget: int | None, s
         limits = Limits(query_budget=budget, in_flight=1 if single else len(samples))
         engine = Engine(attack, victim, limits=limits)
         records: list[AttackRecord] = sorted(engine.run(samples), key=lambda one: one.sample_id)
-        return [answer(record) for record in records]
+        return [parity.answer(record) for record in records]
 
     return Way(name, run, victim)
 
@@ -151,7 +156,12 @@ class TextAttack:
             stdout=subprocess.PIPE,
             text=True,
             encoding="utf-8",
-            env=_environment(data_dir),
+            env={
+                **os.environ,
+                "NLTK_DATA": str(data_dir.resolve() / "nltk"),
+                "TA_CACHE_DIR": str(Path(tempfile.gettempdir()) / "textattack-cache"),
+                "HF_HUB_OFFLINE": "1",
+            },
         )
 
     def __enter__(self) -> Self:
@@ -167,7 +177,7 @@ class TextAttack:
         self._process.communicate()
 
     def __call__(self, samples: Sequence[Sample]) -> list[dict[str, Any]]:
-        """Attack texts; the answers come in the order of the samples' ids."""
+        """Attacks texts; the answers come in the order of the samples' ids."""
         if not self._ready:
             self._say(self._settings)
             self._hear()
@@ -202,17 +212,8 @@ class TextAttack:
         return heard
 
 
-def _environment(data_dir: Path) -> dict[str, str]:
-    return {
-        **os.environ,
-        "NLTK_DATA": str(data_dir.resolve() / "nltk"),
-        "TA_CACHE_DIR": str(Path(tempfile.gettempdir()) / "textattack-cache"),
-        "HF_HUB_OFFLINE": "1",
-    }
-
-
 def compared(ways: Sequence[Way], batches: Sequence[Sequence[Sample]]) -> dict[str, Compared]:
-    """Attack every batch in every way, one after the other; the first only warms up."""
+    """Attacks every batch in every way, one after the other; the first only warms up."""
     for number, samples in enumerate(batches):
         for way in ways:
             way.run(samples, counted=number > 0)
@@ -234,26 +235,64 @@ def compared(ways: Sequence[Way], batches: Sequence[Sequence[Sample]]) -> dict[s
     return rows
 
 
-def whole_recipe(resources: Resources) -> Attack:
-    """TextFooler as it is by default."""
-    return build("textfooler", resources)
-
-
-def word_level(resources: Resources) -> Attack:
-    """TextFooler as TextAttack does it, without a sentence encoder."""
-    goal = make_goal(compat="textattack")
-    return build("textfooler", resources, compat="textattack", goal=goal, similarity=0.0)
-
-
-def both_ways(make: Callable[[], Attack], module: TaskModule, *, budget: int | None) -> list[Way]:
-    """In lock step, and one by one.
-
-    Args:
-        make: an attack with resources of its own: encoders remember the sentences they have seen.
-        module: what is attacked.
-        budget: queries for each text.
-    """
-    return [
-        ours("all texts of a batch in lock step", make(), module, budget=budget, single=False),
-        ours("one text after the other", make(), module, budget=budget, single=True),
+def attacked(given: Namespace, one: Task) -> dict[str, dict[str, Compared]]:
+    """Attacks the texts of the batches in every way."""
+    every = training_samples(one.corpus)
+    batches = [
+        [Sample(sample_id=i, text=every[i].text, label=every[i].label) for i in ids]
+        for ids in (batch.sample_ids.tolist() for batch in (one.first, *one.batches))
     ]
+    module, budget = one.module.eval(), given.budget
+    encoder = given.sentence_encoder or SENTENCE_ENCODER
+    vectors = given.vectors or given.data_dir / parity.GLOVE
+
+    # Each way has resources of its own: encoders remember the sentences they have seen.
+    def whole() -> Attack:
+        return build("textfooler", Resources(given.resources, sentence_encoder=encoder))
+
+    def words() -> Attack:
+        return parity.composed("textfooler", Resources(given.resources, vectors=vectors))
+
+    def both(make: Callable[[], Attack]) -> list[Way]:
+        names = {"all texts of a batch in lock step": False, "one text after the other": True}
+        return [ours(k, make(), module, budget=budget, single=v) for k, v in names.items()]
+
+    found = {"TextFooler": compared(both(whole), batches)}
+    ways = both(words)
+    with ExitStack() as stack:
+        if given.textattack_python is not None:
+            settings = {"vectors": vectors, "data_dir": given.data_dir, "budget": budget}
+            theirs = stack.enter_context(TextAttack(given.textattack_python, module, **settings))
+            elsewhere = partial(getattr, theirs, "processor")
+            ways.append(Way("TextAttack 0.3.11", theirs, theirs.victim, elsewhere=elsewhere))
+        title = "TextFooler as TextAttack does it, no sentence encoder"
+        found[title] = compared(ways, batches)
+    return found
+
+
+def recorded(data_dir: Path) -> str:
+    """Returns the recorded time of TextAttack, in words."""
+    peer = data_dir.parent / "peer"
+    if not peer.is_dir():
+        return f"No recorded answers of TextAttack: {peer} is absent."
+    found = parity.compare("textfooler", data_dir, peer, repeats=3)
+    return (
+        f"Recorded on the victim of `peer/README.md`, {found.samples} texts, word level, "
+        f"no budget: TextAttack {found.reference_seconds:.1f} s on an idle machine; here "
+        f"{found.processor:.2f} s of the processor, {found.seconds:.2f} s"
+    )
+
+
+def texts_table(found: Mapping[str, Mapping[str, Compared]]) -> str:
+    """Returns ways to attack the same texts."""
+    rows = [
+        [
+            *(attack, way, f"{one.seconds:.2f}", f"{one.processor:.2f}", f"{one.victim:.2f}"),
+            *(f"{one.ratio:.1f}", one.queries, f"{100 * one.success:.0f} %"),
+            f"{100 * one.agree:.0f} %",
+        ]
+        for attack, ways in found.items()
+        for way, one in ways.items()
+    ]
+    head = ["attack", "way", "seconds", "of the processor", "in the model", "ratio", "queries"]
+    return table([*head, "success", "same answers"], rows)

@@ -1,9 +1,8 @@
-"""What a trained adversary masks on a test split, by layer, and what that changes."""
+"""Shares of a test split that a trained adversary masks, by layer, and how predictions move."""
 
 import json
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
 
@@ -49,7 +48,7 @@ class Masked(NamedTuple):
 
 @torch.no_grad()
 def masked(module: lit_modules.ASA, corpus: TextDataModule, *, limit: int) -> Masked:
-    """Measure a module that is joined to a corpus.
+    """Measures a module that is joined to a corpus.
 
     Args:
         module: in evaluation mode.
@@ -91,14 +90,14 @@ def masked(module: lit_modules.ASA, corpus: TextDataModule, *, limit: int) -> Ma
 
 
 def _moved(module: lit_modules.ASA, batch: Batch, clean: Tensor, masks: Masks) -> float:
-    """The divergences of a batch's predictions with masks from those without, a sum."""
+    """Returns the sum of divergences of a batch's predictions with masks from those without."""
     with module.attention.masked(masks):
         biased = module(batch)
     return float(module.task.divergences(clean, biased, labels_of(batch)).sum())
 
 
 def _by_chance(masks: Masks, batch: Batch) -> Iterator[RuleMasks]:
-    """As many units of each layer as masks had, anywhere."""
+    """Yields masks of as many units of each layer, anywhere."""
     shares = masks.masked().tolist()
     for draw in range(DRAWS):
         seeds = row_seeds(sample_seeds(batch.sample_ids, seed=draw, epoch=0), batch.choices)
@@ -106,7 +105,7 @@ def _by_chance(masks: Masks, batch: Batch) -> Iterator[RuleMasks]:
 
 
 def of_run(folder: Folder, run: Run, corpus: TextDataModule | None, *, limit: int) -> Masked | None:
-    """Of a run; kept beside it, and measured anew where another number of samples is asked for.
+    """Measures a run; the figures are kept beside it for the same number of samples.
 
     Args:
         folder: of the run.
@@ -114,7 +113,7 @@ def of_run(folder: Folder, run: Run, corpus: TextDataModule | None, *, limit: in
         corpus: its own, set up to be tested on; None where nothing can be measured.
         limit: see `masked`.
     """
-    path: Path = folder.path / run.name / "masked.json"
+    path = folder.path / run.name / "masked.json"
     content = json.loads(path.read_text()) if path.is_file() else {}
     kept = Masked(**content) if content.keys() == set(Masked._fields) else None
     if corpus is None or (kept is not None and kept.limit == limit):

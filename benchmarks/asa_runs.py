@@ -10,8 +10,8 @@ import yaml
 
 import lit_modules
 from app.runs import atomic
-from benchmarks.asa_scores import Metric
-from benchmarks.program import call, results
+from benchmarks.program import make, results
+from benchmarks.significance import Metric
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 METHODS = ("plain", "asa", "bernoulli", "scheduled", "magnitude", "freelb", "smart")
@@ -29,7 +29,7 @@ class Task(NamedTuple):
     Attributes:
         title: in tables.
         metric: by which it is judged, as in the paper.
-        shown: what the program calls that.
+        shown: name of the metric in the program.
     """
 
     title: str
@@ -71,13 +71,13 @@ class Run(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of its folder."""
+        """The name of its folder."""
         sweep = "" if self.tau is None else f"-tau{self.tau:g}"
         return f"{self.task}-{self.method}{sweep}-seed{self.seed}"
 
     @classmethod
     def named(cls, name: str) -> Self | None:
-        """The run of a folder; None for a folder of another kind."""
+        """Returns the run of a folder; None for a folder of another kind."""
         match = _NAME.fullmatch(name)
         if match is None or match[1] not in TASKS or match[2] not in METHODS:
             return None
@@ -85,7 +85,7 @@ class Run(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What a recipe is changed in, for all methods alike.
+    """Changes of a recipe, for all methods alike.
 
     Attributes:
         encoder: folder or hub name of the pretrained encoder; None for that of the recipe.
@@ -114,34 +114,34 @@ class Folder:
         self.path, self.data_dir = path, data_dir
 
     def runs(self) -> list[Run]:
-        """Those that have been tested."""
+        """Returns the runs that have been tested."""
         found = (Run.named(path.name) for path in sorted(self.path.glob("*-seed*")))
         return [run for run in found if run is not None and "test" in self.results(run)["seconds"]]
 
-    def results(self, run: Run) -> dict[str, dict[str, float]]:
-        """Of a run; see `benchmarks.runs.results`."""
+    def results(self, run: Run) -> dict[str, Any]:
+        """Returns the results of a run; see `benchmarks.program.results`."""
         return results(self.path / run.name)
 
     def checkpoint(self, run: Run) -> Path:
-        """What is tested."""
+        """Returns the path of the weights that are tested."""
         return self.path / run.name / "checkpoints/best.ckpt"
 
     def predictions(self, run: Run) -> Path:
-        """One line for each sample of the test split."""
+        """Returns the path of the predictions, a line for each sample of the test split."""
         return self.path / run.name / "predictions.jsonl"
 
     def recipe_path(self, run: Run) -> Path:
-        """What the run is made by."""
+        """Returns the path of the recipe of a run."""
         return self.path / "recipes" / f"{run.name}.yaml"
 
     def recipe(self, run: Run) -> dict[str, Any]:
-        """What a run has been made by; empty where that is not known."""
+        """Returns the recipe of a run; empty where it is not known."""
         path = self.recipe_path(run)
         content: dict[str, Any] = yaml.safe_load(path.read_text()) if path.is_file() else {}
         return content
 
     def make(self, run: Run, changes: Changes) -> None:
-        """Train, test and predict, as far as that is not done; what was interrupted goes on.
+        """Trains, tests and predicts, as far as that is not done; what was interrupted goes on.
 
         Raises:
             ValueError: the run is there, made by another recipe.
@@ -150,31 +150,27 @@ class Folder:
         if run.method == "scheduled":
             curve = self.curve(Run(run.task, "asa", 0))
         wanted = recipe(run, changes, curve=curve)
-        done = self.results(run)["seconds"]
-        known = self.recipe(run)
-        if known != wanted and (done or (self.path / run.name / "config.yaml").is_file()):
+        known, path = self.recipe(run), self.path / run.name
+        begun = self.results(run)["seconds"] or (path / "config.yaml").is_file()
+        if known != wanted and begun:
             msg = (
                 f"got {differing(known, wanted)} for run {run.name!r}, expected the settings it "
                 "was made with: repeat them, or choose another --runs_dir"
             )
             raise ValueError(msg)
-        path = self.recipe_path(run)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        atomic.write_text(path, yaml.safe_dump(wanted, sort_keys=False))
-        common = ["--runs_dir", str(self.path), "--run", run.name]
-        common += ["--data.data_dir", str(self.data_dir), "--trainer.enable_progress_bar", "false"]
-        if "fit" not in done:
-            # The last epoch is tested: no validation chooses another.
-            call("fit", ["--config", str(path), *common, "--trainer.limit_val_batches", "0"])
+        atomic.write_text(self.recipe_path(run), yaml.safe_dump(wanted, sort_keys=False))
+        common = ["--data.data_dir", str(self.data_dir)]
+        # The last epoch is tested: no validation chooses another.
+        options = ["--config", str(self.recipe_path(run)), "--trainer.limit_val_batches", "0"]
+        make(path, "fit", [*options, *common])
         # Answers must not depend on what a sample shares its batch with.
         common += ["--trainer.precision", "32-true"]
-        if "test" not in done:
-            call("test", [*common, "--pgd.epsilon", "0"])
+        make(path, "test", [*common, "--pgd.epsilon", "0"])
         if not self.predictions(run).is_file():
-            call("predict", common)
+            make(path, "predict", common, again=True)
 
     def curve(self, run: Run) -> list[float]:
-        """The shares that an adversary has masked in the parts of its training.
+        """Returns the shares that an adversary has masked in the parts of its training.
 
         Raises:
             ValueError: it has not been trained.
@@ -194,7 +190,7 @@ class Folder:
 
 
 def recipe(run: Run, changes: Changes, *, curve: Sequence[float] | None = None) -> dict[str, Any]:
-    """The settings of a run: those of its task, changed for its method.
+    """Returns the settings of a run: those of its task, changed for its method.
 
     Args:
         run: which one.
@@ -217,21 +213,24 @@ def recipe(run: Run, changes: Changes, *, curve: Sequence[float] | None = None) 
         else:
             msg = f"got --set {name}, expected lr or a setting of ASA: {', '.join(may)}"
             raise ValueError(msg)
-    if changes.encoder is not None:
-        settings["backbone"] = changes.encoder
-    if changes.limit_train is not None:
-        content["data"]["init_args"]["limit_train"] = changes.limit_train
-    if changes.epochs is not None:
-        content["trainer"]["max_epochs"] = changes.epochs
-    if changes.precision is not None:
-        content["trainer"]["precision"] = changes.precision
+    for part, name, value in (
+        (settings, "backbone", changes.encoder),
+        (content["data"]["init_args"], "limit_train", changes.limit_train),
+        (content["trainer"], "max_epochs", changes.epochs),
+        (content["trainer"], "precision", changes.precision),
+    ):
+        if value is not None:
+            part[name] = value
     plain = {name: value for name, value in settings.items() if name in known}
     if run.method == "asa":
         settings |= {} if run.tau is None else {"tau": run.tau}
     elif run.method == "plain":
         content["model"] = {"class_path": "FineTuning", "init_args": plain}
     elif run.method in ("freelb", "smart"):
-        adversary = _adversary(run.method)
+        path = CONFIGS / f"adversarial/adversaries/{run.method}.yaml"
+        adversary = yaml.safe_load(path.read_text())["model"]["init_args"]["adversary"]
+        if run.method == "freelb":  # its lengths do not suit the short embeddings of BERT
+            adversary["init_args"] |= {"step_size": 0.1, "initial_size": 0.3}
         classifier = {"class_path": "FineTuning", "init_args": plain}
         settings = {"adversary": adversary, "classifier": classifier}
         content["model"] = {"class_path": "AdversarialTraining", "init_args": settings}
@@ -240,20 +239,11 @@ def recipe(run: Run, changes: Changes, *, curve: Sequence[float] | None = None) 
     return content
 
 
-def _adversary(method: str) -> dict[str, Any]:
-    """As shipped, but for FreeLB's lengths, which do not suit the short embeddings of BERT."""
-    path = CONFIGS / f"adversarial/adversaries/{method}.yaml"
-    found: dict[str, Any] = yaml.safe_load(path.read_text())["model"]["init_args"]["adversary"]
-    if method == "freelb":
-        found["init_args"] |= {"step_size": 0.1, "initial_size": 0.3}
-    return found
-
-
 def tau_of(content: Mapping[str, Any]) -> float | None:
-    """That of an ASA recipe; None for other methods."""
-    tau = content.get("model", {}).get("init_args", {}).get("tau")
-    masking = content.get("model", {}).get("init_args", {}).get("masking", "adversarial")
-    return tau if masking == "adversarial" else None
+    """Returns the tau of an ASA recipe; None for other methods."""
+    settings = content.get("model", {}).get("init_args", {})
+    tau: float | None = settings.get("tau")
+    return tau if settings.get("masking", "adversarial") == "adversarial" else None
 
 
 def planned(
@@ -263,7 +253,7 @@ def planned(
     *,
     taus: Sequence[float] = (),
 ) -> list[Run]:
-    """The runs of tables: all of a seed before the next, so that an early end leaves tables.
+    """Returns the runs of tables: all of a seed before the next, so that an early end leaves some.
 
     Args:
         tasks: some of `TASKS`.
@@ -294,14 +284,14 @@ def _leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def differing(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """The settings of the second recipe that the first has otherwise or not at all, in words."""
+    """Returns the settings of the second recipe that differ from the first, in words."""
     before, now = _leaves(known), _leaves(wanted)
     names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     return ", ".join(f"{name.replace('init_args.', '')} {now.get(name)}" for name in names)
 
 
 def shared_settings(content: Mapping[str, Any], *, whole: bool = False) -> dict[str, Any]:
-    """What runs of a task must have in common, whatever their seed and tau.
+    """Returns the settings that runs of a task must have in common, whatever their seed and tau.
 
     Args:
         content: a recipe.
@@ -319,7 +309,7 @@ def shared_settings(content: Mapping[str, Any], *, whole: bool = False) -> dict[
 
 
 def settings_line(content: Mapping[str, Any]) -> str:
-    """What all methods of a task share, in words."""
+    """Returns the settings that all methods of a task share, in words."""
     flat = _leaves(content)
     ends = {name.rsplit(".", 1)[-1]: value for name, value in flat.items()}
     parts = [

@@ -1,26 +1,53 @@
-"""The tables of docs/methods/asa.md, from runs that are finished."""
+"""The tables of docs/methods/asa.md: what training with ASA gains.
+
+    python -m benchmarks.asa_tables --data_dir DIR --runs_dir DIR --encoder FOLDER
+        --group sst2 mrpc stsb wnut17 dream hellaswag --methods plain asa bernoulli scheduled
+        magnitude freelb smart --seeds 0 1 2 [--limit_train N] [--epochs E] [--precision bf16-mixed]
+        [--set NAME=VALUE ...] [--tau 0.1 0.3 0.6 1.0] [--print] [--figure FILE.png]
+        [--out FILE.json]
+
+Fine-tunes by the recipes configs/asa/GROUP.yaml with the real command line, tests the weights of
+the last epoch, keeps their predictions, and prints tables in the form of the paper's Tables 1 to 4
+and Figures 4b and 5. Runs that are finished are not repeated, interrupted ones go on; with
+`--print` nothing is run. Tables hold every finished run of the groups in the folder, whatever was
+asked for this time; runs of several commands (such as one with `--limit_train` for a large corpus)
+may lie there together. `plain` is FineTuning with the same recipe, `freelb` and `smart`
+AdversarialTraining around it. `--tau` adds runs of ASA with other ones than the recipe's. What a
+step costs: `python -m benchmarks.adversarial_cost`.
+"""
 
 import json
+import os
+import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
+import torch
+import yaml
+
+import datamodules
 from app.attention.masking_figure import Masking, masking_proportions
 from benchmarks.asa_masks import Masked, of_run
 from benchmarks.asa_runs import (
     METHODS,
     TASKS,
+    Changes,
     Folder,
     Run,
     differing,
+    planned,
     settings_line,
     shared_settings,
     tau_of,
 )
-from benchmarks.asa_scores import LEVEL, Compared, Score, compared, scored
-from datamodules import CORPORA, TextDataModule
+from benchmarks.command import command, save, table
+from benchmarks.program import built
+from benchmarks.significance import LEVEL, Compared, Score, compared, scored
+from datamodules import TextDataModule
 
+GROUPS = ("sst2", "mrpc", "stsb", "wnut17", "dream", "hellaswag")
 TITLES = {
     "plain": "plain",
     "asa": "ASA",
@@ -35,12 +62,12 @@ NOTE = (
     f"Mean ± standard deviation over seeds (their number). * differs from plain, † from ASA "
     f"(p < {LEVEL}); p is that of Student's t of the difference at the same seeds and on the same "
     "test samples, whose variance is that over seeds plus the jackknife's over test samples "
-    "(benchmarks/asa_scores.py). A single seed is never called different."
+    "(benchmarks/significance.py). A single seed is never called different."
 )
 
 
 class Column(NamedTuple):
-    """What is known of a method on a task.
+    """Scores of a method on a task.
 
     Attributes:
         values: score by seed, in percent.
@@ -63,7 +90,7 @@ class Column(NamedTuple):
 
 
 class Tables:
-    """Everything that finished runs have come to.
+    """Tables of all finished runs.
 
     Args:
         folder: of the runs, with a data directory to compare predictions by.
@@ -97,23 +124,21 @@ class Tables:
                     )
                     raise ValueError(msg)
 
-    # What is there
+    # Runs
 
     def _corpus(self, run: Run) -> TextDataModule | None:
-        """The corpus of a task, set up to be tested on; None without a data directory."""
+        """Returns the corpus of a task, set up to be tested on; None without a data directory."""
         if self.folder.data_dir is None:
             return None
         if run.task not in self._corpora:
-            settings: dict[str, Any] = self.folder.recipe(run)["data"]
-            options = settings["init_args"] | {"data_dir": str(self.folder.data_dir)}
-            corpus = CORPORA[settings["class_path"]](**options)
-            assert isinstance(corpus, TextDataModule)  # a recipe of ours
+            part = self.folder.recipe(run)["data"]
+            corpus = built(datamodules, part, data_dir=str(self.folder.data_dir))
             corpus.setup("test")
             self._corpora[run.task] = corpus
         return self._corpora[run.task]
 
     def _score(self, run: Run, value: float) -> Score | None:
-        """The score of a run's predictions; None where they or the data are absent.
+        """Returns the score of a run's predictions; None where they or the data are absent.
 
         Raises:
             ValueError: they are of other weights, or on other data, than what was tested.
@@ -143,7 +168,7 @@ class Tables:
         raise ValueError(msg)
 
     def column(self, task: str, method: str, tau: float | None = None) -> Column:
-        """What is known of a method on a task."""
+        """Returns the scores of a method on a task."""
         key = (task, method, tau)
         if key not in self._columns:
             values: dict[int, float] = {}
@@ -162,13 +187,13 @@ class Tables:
     def compared(
         self, task: str, first: str, second: str = "plain", *, tau: float | None = None
     ) -> Compared | None:
-        """A method (ASA, of a tau) beside another at the seeds of both; None without any."""
+        """Compares a method (ASA, of a tau) with another at the seeds of both."""
         one, two = self.column(task, first, tau).scores, self.column(task, second).scores
         seeds = sorted(one.keys() & two.keys())
         return compared([one[i] for i in seeds], [two[i] for i in seeds]) if seeds else None
 
     def masks(self, task: str, tau: float | None = None) -> list[Masked]:
-        """Shares that ASA masks, by run."""
+        """Returns the shares that ASA masks, by run."""
         found = (
             of_run(self.folder, run, self._corpus(run), limit=self.mask_samples)
             for run in self.runs
@@ -177,14 +202,14 @@ class Tables:
         return [one for one in found if one is not None]
 
     def own_tau(self, task: str) -> float | None:
-        """That of the recipe that ASA was run with."""
+        """Returns the tau of the recipe that ASA was run with."""
         recipes = (self.folder.recipe(r) for r in self.runs if r.task == task and r.method == "asa")
         return next((tau_of(one) for one in recipes if one), None)
 
     # Tables
 
     def settings(self) -> str:
-        """How each task was trained."""
+        """Returns a list of how each task was trained."""
         lines = []
         for task in self.tasks:
             recipes = (self.folder.recipe(run) for run in self.runs if run.task == task)
@@ -192,37 +217,34 @@ class Tables:
             lines.append(f"- {TASKS[task].title}: {known}")
         return "\n".join(lines)
 
-    def _head(self, first: str, *, last: str | None = None) -> list[str]:
-        titles = [f"{TASKS[task].title} ({TASKS[task].shown})" for task in self.tasks]
-        return head([first, *titles, *([] if last is None else [last])])
+    def _head(self, first: str) -> list[str]:
+        return [first, *(f"{TASKS[task].title} ({TASKS[task].shown})" for task in self.tasks)]
 
     def main(self) -> str:
-        """ASA beside plain fine-tuning: the form of the paper's Tables 1 and 2."""
-        lines = [*self._head("model", last="mean"), self._scores("plain")]
+        """Returns ASA beside plain fine-tuning: the form of the paper's Tables 1 and 2."""
+        rows = [self._scores("plain")]
         swept = {run.tau for run in self.runs if run.tau is not None}
         for tau in (None, *sorted(swept)):
-            lines.append(self._scores("asa", tau))
+            rows.append(self._scores("asa", tau))
             found = [self.compared(task, "asa", tau=tau) for task in self.tasks]
-            known = [one for one in found if one is not None]
-            gain = (
-                f"{mean(one.mean for one in known):+.1f}" if len(known) == len(found) else NOT_RUN
-            )
-            lines.append(row(["difference (95 %)", *map(shown_difference, found), gain]))
-            lines.append(row(["p", *map(shown_p, found), ""]))
-            lines.append(row(["p, signs of seeds alone", *map(shown_flips, found), ""]))
-        return "\n".join(lines)
+            known = [one.mean for one in found if one is not None]
+            gain = f"{mean(known):+.1f}" if len(known) == len(found) else NOT_RUN
+            rows.append(["difference (95 %)", *map(shown_difference, found), gain])
+            rows.append(["p", *map(shown_p, found), ""])
+            rows.append(["p, signs of seeds alone", *map(shown_flips, found), ""])
+        return table([*self._head("model"), "mean"], rows)
 
-    def _scores(self, method: str, tau: float | None = None) -> str:
-        """A row: its score on each task, and their mean where it has all."""
+    def _scores(self, method: str, tau: float | None = None) -> list[str]:
+        """Returns a row: the score on each task, and their mean where there are all."""
         columns = [self.column(task, method, tau) for task in self.tasks]
         means = [mean(one.values.values()) for one in columns if one.values]
         whole = f"{mean(means):.1f}" if means and len(means) == len(columns) else NOT_RUN
         title = TITLES[method] + ("" if tau is None else f", tau {tau:g}")
-        return row([title, *(one.cell for one in columns), whole])
+        return [title, *(one.cell for one in columns), whole]
 
     def methods(self, names: Iterable[str]) -> str:
-        """Some methods beside plain fine-tuning and ASA: the form of Tables 3 and 4."""
-        lines = self._head("method")
+        """Returns some methods beside plain fine-tuning and ASA: the form of Tables 3 and 4."""
+        rows = []
         for method in ("plain", *names, "asa"):
             cells = []
             for task in self.tasks:
@@ -231,14 +253,14 @@ class Tables:
                     found = self.compared(task, method, other) if other != method else None
                     marks += mark if found is not None and found.significant else ""
                 cells.append(self.column(task, method).cell + marks)
-            lines.append(row([TITLES[method], *cells]))
-        return "\n".join(lines)
+            rows.append([TITLES[method], *cells])
+        return table(self._head("method"), rows)
 
     def sweep(self) -> str:
-        """Scores and what is masked, by tau: figure 4b."""
+        """Returns scores and masked shares by tau: figure 4b."""
         taus = {run.tau for run in self.runs if run.tau is not None}
         taus |= {tau for task in self.tasks if (tau := self.own_tau(task)) is not None}
-        lines = self._head("tau")
+        rows = []
         for tau in sorted(taus):
             cells = []
             for task in self.tasks:
@@ -246,15 +268,15 @@ class Tables:
                 cell = self.column(task, "asa", place).cell
                 shares = [mean(one.drawn) for one in self.masks(task, place)]
                 cells.append(cell + (f", {100 * mean(shares):.1f} % masked" if shares else ""))
-            lines.append(row([f"{tau:g}", *cells]))
-        return "\n".join(lines)
+            rows.append([f"{tau:g}", *cells])
+        return table(self._head("tau"), rows)
 
     def masking(self) -> str:
-        """The share that is masked in each layer of each task: figure 5."""
+        """Returns the masked share of each layer of each task: figure 5."""
         found = {task: self.masks(task) for task in self.tasks}
         depth = max((len(one.drawn) for runs in found.values() for one in runs), default=0)
         numbers = [str(i + 1) for i in range(depth)]
-        lines = head(["task", "tau", "noise", *numbers, "mean", "samples"])
+        rows = []
         for task, runs in found.items():
             tau = self.own_tau(task)
             for noise in ("drawn", "none") if runs else ():
@@ -263,14 +285,14 @@ class Tables:
                 layers += [""] * (depth - len(layers))
                 whole = Column({i: 100 * mean(one) for i, one in enumerate(shares)}, {}).cell
                 cells = [TASKS[task].title, f"{tau:g}", noise, *layers, whole]
-                lines.append(row([*cells, str(min(one.samples for one in runs))]))
+                rows.append([*cells, str(min(one.samples for one in runs))])
             if not runs:
-                lines.append(row([TASKS[task].title, *[NOT_RUN] * (depth + 4)]))
-        return "\n".join(lines)
+                rows.append([TASKS[task].title, *[NOT_RUN] * (depth + 4)])
+        return table(["task", "tau", "noise", *numbers, "mean", "samples"], rows)
 
     def moved(self) -> str:
-        """How far the masks of each tau move predictions, beside as many chosen by chance."""
-        lines = head(["task", "tau", "divergence", "by chance", "ratio"])
+        """Returns how far masks of each tau move predictions, beside as many chosen by chance."""
+        rows = []
         for task in self.tasks:
             own = self.own_tau(task) or 0.0
             asked = {run.tau for run in self.runs if run.task == task and run.method == "asa"}
@@ -280,11 +302,11 @@ class Tables:
                 cells = [f"{mean(each):.4f}" if runs else NOT_RUN for each in found]
                 ratios = [one.divergence / one.chance for one in runs if one.chance > 0]
                 whole = Column(dict(enumerate(ratios)), {}, 2).cell
-                lines.append(row([TASKS[task].title, f"{tau:g}", *cells, whole]))
-        return "\n".join(lines)
+                rows.append([TASKS[task].title, f"{tau:g}", *cells, whole])
+        return table(["task", "tau", "divergence", "by chance", "ratio"], rows)
 
     def text(self) -> str:
-        """All of them, Markdown."""
+        """Returns all tables."""
         parts = [
             ("Settings", self.settings()),
             ("ASA beside plain fine-tuning (Tables 1 and 2)", self.main()),
@@ -297,7 +319,7 @@ class Tables:
         return "\n\n".join([*(f"## {title}\n\n{part}" for title, part in parts), NOTE])
 
     def content(self) -> dict[str, Any]:
-        """The numbers behind the tables, as JSON."""
+        """Returns the figures behind the tables."""
         scores, comparisons = [], []
         for run in self.runs:
             value = self.column(run.task, run.method, run.tau).values[run.seed]
@@ -316,7 +338,7 @@ class Tables:
         return {"runs": scores, "compared": comparisons, "masked": masks}
 
     def draw(self, path: Path) -> None:
-        """Figure 5.
+        """Draws figure 5.
 
         Raises:
             ValueError: nothing has been measured.
@@ -333,18 +355,8 @@ class Tables:
         masking_proportions(drawn, path)
 
 
-def head(cells: Sequence[str]) -> list[str]:
-    """The head of a table."""
-    return [row(cells), "|---" * len(cells) + "|"]
-
-
-def row(cells: Iterable[str]) -> str:
-    """A line of a table."""
-    return "| " + " | ".join(cells) + " |"
-
-
 def shown_difference(found: Compared | None) -> str:
-    """With its interval."""
+    """Returns a difference with its interval."""
     if found is None:
         return NOT_RUN
     reach = "" if found.low is None else f" ({found.low:+.1f} to {found.high:+.1f})"
@@ -352,7 +364,7 @@ def shown_difference(found: Compared | None) -> str:
 
 
 def shown_p(found: Compared | None) -> str:
-    """With what it says."""
+    """Returns p, and in words if it is significant."""
     if found is None or found.p is None:
         return NOT_RUN
     number = f"{found.p:.3f}" if found.p >= 0.001 else "< 0.001"
@@ -360,7 +372,54 @@ def shown_p(found: Compared | None) -> str:
 
 
 def shown_flips(found: Compared | None) -> str:
-    """With the least that it can be."""
+    """Returns p of the sign flips, and the least that it can be."""
     if found is None or found.flips is None:
         return NOT_RUN
     return f"{found.flips:.2f} (least {2 / 2**found.seeds:.2f})"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Runs, prints, writes and draws."""
+    options = ("data_dir", "runs_dir", "encoder", "threads", "print", "figure", "out")
+    parser = command(__doc__, *options)
+    parser.add_argument("--group", nargs="+", choices=list(TASKS), default=list(GROUPS))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=["plain", "asa"])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--limit_train", type=int, help="training samples; all if not given")
+    parser.add_argument("--epochs", type=int, help="those of the recipe if not given")
+    parser.add_argument("--precision", help="of the training, such as bf16-mixed; not of the tests")
+    words = "NAME=VALUE of ASA and all that have it; lr=VALUE"
+    parser.add_argument("--set", nargs="+", default=[], help=words)
+    parser.add_argument("--tau", nargs="+", type=float, default=[], help="sweep, with method asa")
+    parser.add_argument("--mask_samples", type=int, default=1000, help="to measure masks on")
+    given = parser.parse_args(argv)
+    if not given.print and (given.data_dir is None or given.encoder is None):
+        parser.error("give --data_dir DIR and --encoder FOLDER, or --print for what is finished")
+    settings = {}
+    for one in given.set:
+        name, equals, value = one.partition("=")
+        if not equals:
+            parser.error(f"got --set {one}, expected NAME=VALUE, such as pooling=mean")
+        # As in a recipe; but PyYAML knows 1e-4 as a text.
+        settings[name] = yaml.safe_load(value) if name != "lr" else float(value)
+    torch.set_num_threads(given.threads)
+    # For the runs, which are programs of their own.
+    os.environ["OMP_NUM_THREADS"] = str(given.threads)
+    folder = Folder(given.runs_dir, given.data_dir)
+    changes = Changes(given.encoder, given.limit_train, given.epochs, settings, given.precision)
+    runs = planned(given.group, given.methods, given.seeds, taus=given.tau)
+    for run in [] if given.print else runs:
+        try:
+            folder.make(run, changes)
+        except subprocess.CalledProcessError as error:
+            msg = f"run {run.name} stopped (see above); the same command goes on with it"
+            raise SystemExit(msg) from error
+    tables = Tables(folder, given.group, mask_samples=given.mask_samples)
+    print(f"\n{tables.text()}", flush=True)
+    save(given.out, tables.content() if given.out else None)
+    if given.figure is not None:
+        tables.draw(given.figure)
+
+
+if __name__ == "__main__":
+    main()

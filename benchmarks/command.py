@@ -1,6 +1,7 @@
 """The command line of a benchmark: common options, Markdown tables, and results as JSON."""
 
 import json
+import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -49,11 +50,12 @@ def command(doc: str | None, *names: str, **defaults: Any) -> ArgumentParser:
 
 
 def settings(given: Namespace, *names: str) -> dict[str, Any]:
-    """Returns the named options, the version of torch and the device: what figures depend on."""
+    """Returns the named options, the version of torch, the device and the load of the machine."""
     on_gpu = getattr(given, "device", "cpu") == "cuda"
     where = torch.cuda.get_device_name() if on_gpu else "CPU"
     values = {name: getattr(given, name) for name in names}
-    return {**values, "torch": torch.__version__, "where": where}
+    load = round(os.getloadavg()[0], 1)
+    return {**values, "torch": torch.__version__, "where": where, "load": load}
 
 
 def heading(found: Mapping[str, Any]) -> str:

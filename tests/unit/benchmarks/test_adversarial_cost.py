@@ -20,12 +20,12 @@ from benchmarks.adversarial_steps import (
     Cost,
     OwnStep,
     Steps,
-    Times,
     cost,
     random_batch,
     random_model,
 )
 from benchmarks.adversarial_texts import TextAttack, Timed, Way, compared
+from benchmarks.timing import Times
 from lit_modules.adversaries import FreeLB
 
 SHORT = ["--model", "tiny", "--batch", "2", "--repeats", "1"]
@@ -97,16 +97,20 @@ def test_lengths_are_measured_kept_and_drawn(
 ) -> None:
     out, figure = tmp_path / "out.json", tmp_path / "figure.png"
     out.write_text('{"texts": {"kept": true}}')
-    words = ["--lengths", "4", "8", *SHORT, "--methods", "FreeLB-2", "PGD-1"]
+    words = ["--lengths", "4", "8", *SHORT, "--methods", "FreeLB-3", "ASA"]
     adversarial_cost.main([*words, "--out", str(out)])
     content = json.loads(out.read_text())
     assert content["texts"] == {"kept": True}
     assert list(content["lengths"]["costs"]) == ["4", "8"]
-    assert list(content["lengths"]["costs"]["8"]) == [NAIVE, "FreeLB-2", "PGD-1"]
+    assert list(content["lengths"]["costs"]["8"]) == [NAIVE, "FreeLB-3", "ASA"]
     assert content["lengths"]["costs"]["8"][NAIVE]["ratio"] == 1
+    graphs = {name: one["graph"] for name, one in content["lengths"]["costs"]["4"].items()}
+    assert graphs["ASA"] > 1.5 * graphs[NAIVE]
+    assert graphs["FreeLB-3"] < 1.2 * graphs[NAIVE]
     printed = capsys.readouterr().out
     assert "| step | N = 4 | N = 8 | paper, N = 512 |" in printed
-    assert "| FreeLB-2 | " in printed
+    assert "| FreeLB-3 | " in printed
+    assert "| graph of a text | N = 4 | N = 8 |" in printed
     adversarial_cost.main(["--out", str(out), "--figure", str(figure)])
     assert figure.read_bytes().startswith(b"\x89PNG")
     with pytest.raises(ValueError, match="a file without lengths"):

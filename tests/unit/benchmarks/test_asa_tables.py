@@ -13,7 +13,7 @@ import torch
 import yaml
 
 from app.cli.main import entry
-from benchmarks import asa, asa_runs
+from benchmarks import asa_tables, program
 from benchmarks.asa_runs import METHODS, TASKS, Changes, Folder, Run, planned, recipe, tau_of
 from benchmarks.asa_tables import NOT_RUN, Tables
 from layers.architectures import build_masked_lm
@@ -71,7 +71,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         finally:
             os.environ.pop("PL_GLOBAL_SEED", None)
 
-    monkeypatch.setattr(asa_runs, "call", call)
+    monkeypatch.setattr(program, "call", call)
     # It is set for the runs.
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     return made
@@ -92,18 +92,18 @@ def test_from_runs_to_tables(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     runs, out, figure = tmp_path / "runs", tmp_path / "out.json", tmp_path / "figure.png"
-    common = ["results", "--runs_dir", str(runs), "--group", "sst2", "wnut17", "mrpc"]
-    given = ["results", "--runs_dir", str(runs), "--data_dir", str(data), "--epochs", "1"]
+    common = ["--runs_dir", str(runs), "--group", "sst2", "wnut17", "mrpc"]
+    given = ["--runs_dir", str(runs), "--data_dir", str(data), "--epochs", "1"]
     given += ["--encoder", str(encoder), "--set", "max_length=24", "lr=1e-2"]
-    asa.main([*given, "--group", "sst2", "--seeds", "0", "1"])
+    asa_tables.main([*given, "--group", "sst2", "--seeds", "0", "1"])
     kinds = ("fit", "test", "predict")
     names = [f"sst2-{method}-seed{seed}" for seed in (0, 1) for method in ("plain", "asa")]
     assert calls == [f"{kind} {name}" for name in names for kind in kinds]
-    asa.main([*given, "--group", "wnut17", "--seeds", "0"])
+    asa_tables.main([*given, "--group", "wnut17", "--seeds", "0"])
     # Finished runs are not repeated; the schedule is that of ASA.
     more = ["--methods", "scheduled", "freelb", "plain", "asa", "--tau", "0.1", "0.3"]
     calls.clear()
-    asa.main([*given, "--group", "sst2", "--seeds", "0", *more])
+    asa_tables.main([*given, "--group", "sst2", "--seeds", "0", *more])
     names = ["sst2-scheduled-seed0", "sst2-freelb-seed0", "sst2-asa-tau0.1-seed0"]
     assert calls == [f"{kind} {name}" for name in names for kind in kinds]
     folder = Folder(runs)
@@ -113,7 +113,7 @@ def test_from_runs_to_tables(
     assert 0 < settings["schedule"][0] < 1
     capsys.readouterr()
     words = [*common, "--print", "--data_dir", str(data), "--out", str(out)]
-    asa.main([*words, "--figure", str(figure)])
+    asa_tables.main([*words, "--figure", str(figure)])
     text = capsys.readouterr().out
     assert figure.read_bytes().startswith(b"\x89PNG")
     assert "- SST-2: encoder encoder, lr 0.01, batch 32, 1 epochs, warm-up 0.06, 24 tokens" in text
@@ -148,22 +148,22 @@ def test_from_runs_to_tables(
     assert len(content["runs"]) == 9
     assert set(content["masked"]) == {"sst2", "wnut17"}
     # Without the data: no comparisons, and what was measured of masks.
-    asa.main([*common, "--print"])
+    asa_tables.main([*common, "--print"])
     without = capsys.readouterr().out
     assert cells(without, "ASA beside")[:2] == main[:2]
     assert cells(without, "ASA beside")[2][1:] == [NOT_RUN] * 4
     assert cells(without, "Masked units") == masks
     assert cells(without, "Divergence") == moved
     # With fewer samples they are measured anew.
-    asa.main([*words, "--mask_samples", "4"])
+    asa_tables.main([*words, "--mask_samples", "4"])
     assert cells(capsys.readouterr().out, "Masked units")[0][-1] != "4"
     # Other data than those that were tested on.
     lines = (data / "sst2/test.tsv").read_text().replace("\t1\n", "\t0\n")
     (data / "sst2/test.tsv").write_text(lines)
     with pytest.raises(ValueError, match=r"got predictions of run .* give the --data_dir"):
-        asa.main(words)
+        asa_tables.main(words)
     with pytest.raises(ValueError, match=r"got trainer\.max_epochs 2 for run 'sst2-plain-seed0'"):
-        asa.main([*given, "--group", "sst2", "--epochs", "2"])
+        asa_tables.main([*given, "--group", "sst2", "--epochs", "2"])
 
 
 # Recipes
@@ -280,7 +280,7 @@ def test_runs_of_other_settings_are_not_compared(
 
 
 def test_nothing_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asa.main(["results", "--print", "--runs_dir", str(tmp_path), "--group", "dream"])
+    asa_tables.main(["--print", "--runs_dir", str(tmp_path), "--group", "dream"])
     assert "| plain | - | - |" in capsys.readouterr().out
     with pytest.raises(ValueError, match="got no tasks to draw"):
         Tables(Folder(tmp_path), ["dream"]).draw(tmp_path / "figure.png")
@@ -291,28 +291,13 @@ def test_nothing_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["results"], "--data_dir DIR and --encoder FOLDER"),
-        (["results", "--print", "--set", "pooling"], "expected NAME=VALUE"),
-        ([], "required"),
+        ([], "--data_dir DIR and --encoder FOLDER"),
+        (["--print", "--set", "pooling"], "expected NAME=VALUE"),
     ],
 )
 def test_what_is_missing(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
-        asa.main(words)
+        asa_tables.main(words)
     assert message in capsys.readouterr().err
-
-
-# Cost
-
-
-def test_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "out.json"
-    sizes = ["--model", "tiny", "--batch", "2", "--repeats", "1"]
-    asa.main(["cost", "--lengths", "4", *sizes, "--out", str(out)])
-    costs: dict[str, Any] = json.loads(out.read_text())["lengths"]["costs"]["4"]
-    assert list(costs) == ["naive", *asa.COMPARED]
-    assert costs["ASA"]["graph"] > 1.5 * costs["naive"]["graph"]
-    assert costs["FreeLB-3"]["graph"] < 1.2 * costs["naive"]["graph"]
-    assert "| graph of a text | N = 4 |" in capsys.readouterr().out

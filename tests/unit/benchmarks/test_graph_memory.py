@@ -1,9 +1,9 @@
-"""What a graph holds, in cases that can be counted by hand."""
+"""Memory of graphs, in cases that can be counted by hand."""
 
 import torch
 from torch import Tensor
 
-from benchmarks.asa_memory import GraphMemory
+from benchmarks.graph_memory import GraphMemory
 
 
 def held(*parameters: Tensor) -> GraphMemory:

@@ -1,8 +1,8 @@
-"""How much a training step keeps for its backward pass, counted the same way on any device."""
+"""Memory that a training step keeps for its backward pass, counted alike on any device."""
 
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,30 +32,25 @@ class GraphMemory:
         return sum(self._sizes.values())
 
     def holding(self, tensor: Tensor) -> "_Held":
-        """Count a tensor for as long as what is returned lives."""
-        return _Held(self, tensor)
+        """Counts a tensor for as long as what is returned lives."""
+        held = _Held(tensor)
+        storage = tensor.untyped_storage()
+        key, size = storage.data_ptr(), storage.nbytes()
+        if key not in self._free and size:
+            self._holders[key] += 1
+            self._sizes[key] = size
+            self.peak = max(self.peak, self.held)
+            weakref.finalize(held, self._drop, key)
+        return held
 
     def of(self, work: Callable[[], object]) -> int:
-        """The most bytes that are held at a time in the course of some work."""
+        """Returns the most bytes that are held at a time in the course of some work."""
         self.peak = 0
-        with torch.autograd.graph.saved_tensors_hooks(self.holding, _tensor):
+        with torch.autograd.graph.saved_tensors_hooks(self.holding, lambda held: held.tensor):
             work()
         return self.peak
 
-    def add(self, tensor: Tensor) -> int | None:
-        """Hold a storage once more; its key, None where it is not counted."""
-        storage = tensor.untyped_storage()
-        key, size = storage.data_ptr(), storage.nbytes()
-        if key in self._free or size == 0:
-            return None
-        self._holders[key] += 1
-        if self._holders[key] == 1:
-            self._sizes[key] = size
-            self.peak = max(self.peak, self.held)
-        return key
-
-    def drop(self, key: int) -> None:
-        """Hold a storage once less."""
+    def _drop(self, key: int) -> None:
         self._holders[key] -= 1
         if self._holders[key] == 0:
             del self._holders[key], self._sizes[key]
@@ -64,17 +59,7 @@ class GraphMemory:
 class _Held:
     """A tensor that is counted for as long as this lives."""
 
-    __slots__ = ("_key", "_memory", "tensor")
+    __slots__ = ("__weakref__", "tensor")
 
-    def __init__(self, memory: GraphMemory, tensor: Tensor) -> None:
-        self.tensor, self._memory = tensor, memory
-        self._key = memory.add(tensor)
-
-    def __del__(self) -> None:
-        if self._key is not None:
-            self._memory.drop(self._key)
-
-
-def _tensor(held: Any) -> Tensor:
-    tensor: Tensor = held.tensor
-    return tensor
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor

@@ -1,4 +1,4 @@
-"""The statistics of ASA's tables, against brute force."""
+"""Comparisons of methods, against brute force."""
 
 from itertools import product
 from statistics import mean, stdev
@@ -6,35 +6,11 @@ from statistics import mean, stdev
 import numpy as np
 import pytest
 import torch
+from scipy.stats import t
 from torchmetrics.functional.regression import spearman_corrcoef
 
-from benchmarks.asa_scores import (
-    Ranks,
-    Ratio,
-    compared,
-    scored,
-    sign_flips,
-    student_p,
-    student_quantile,
-)
+from benchmarks.significance import Score, compared, ratio, scored, sign_flips, spearman
 from lit_modules.shared.scores import EntityF1
-
-# Two-sided 5 % points, from tables of Student's t.
-TABLE = {1: 12.706, 2: 4.303, 3: 3.182, 5: 2.571, 10: 2.228, 30: 2.042, 120: 1.980, 1e6: 1.960}
-
-
-@pytest.mark.parametrize(("freedom", "t"), TABLE.items())
-def test_student(freedom: float, t: float) -> None:
-    assert student_quantile(0.05, freedom) == pytest.approx(t, abs=5e-4)
-    assert student_p(t, freedom) == pytest.approx(0.05, abs=1e-4)
-    assert student_p(0.0, freedom) == pytest.approx(1)
-    assert student_p(-t, freedom) == student_p(t, freedom)
-
-
-def test_student_in_closed_form() -> None:
-    for t in (0.1, 1.0, 2.5, 30.0):
-        assert student_p(t, 1) == pytest.approx(1 - 2 / np.pi * np.arctan(t), rel=1e-9)
-        assert student_p(t, 2) == pytest.approx(1 - t / (2 + t * t) ** 0.5, rel=1e-9)
 
 
 def test_sign_flips_are_all_sums() -> None:
@@ -52,13 +28,13 @@ def flips(n: int) -> list[tuple[int, ...]]:
 
 def test_ratios_without_each() -> None:
     above, below = [2.0, 0.0, 1.0, 4.0], [3.0, 1.0, 2.0, 4.0]
-    one = Ratio(above, below)
+    one = ratio(above, below)
     assert one.value == 0.7
     for i in range(4):
         rest = [k for k in range(4) if k != i]
         expected = sum(above[k] for k in rest) / sum(below[k] for k in rest)
         assert one.without_each[i] == pytest.approx(expected)
-    assert Ratio([0.0, 0.0], [0.0, 0.0]).value == 0
+    assert ratio([0.0, 0.0], [0.0, 0.0]).value == 0
 
 
 def test_ranks_without_each() -> None:
@@ -66,17 +42,17 @@ def test_ranks_without_each() -> None:
     # With ties, as targets of STS-B have them.
     first = generator.integers(0, 8, 40).astype(float)
     second = first + generator.integers(0, 6, 40)
-    one = Ranks(first.tolist(), second.tolist())
+    one = spearman(first.tolist(), second.tolist())
 
-    def spearman(rows: list[int]) -> float:
+    def expected(rows: list[int]) -> float:
         pair = (torch.tensor(first[rows]), torch.tensor(second[rows]))
         return float(spearman_corrcoef(*pair))
 
-    assert one.value == pytest.approx(spearman(list(range(40))), abs=1e-6)
+    assert one.value == pytest.approx(expected(list(range(40))), abs=1e-6)
     for i in range(40):
         rest = [k for k in range(40) if k != i]
-        assert one.without_each[i] == pytest.approx(spearman(rest), abs=1e-6)
-    assert Ranks([1.0, 1.0, 1.0], [1.0, 2.0, 3.0]).value == 0
+        assert one.without_each[i] == pytest.approx(expected(rest), abs=1e-6)
+    assert spearman([1.0, 1.0, 1.0], [1.0, 2.0, 3.0]).value == 0
 
 
 def test_scores_are_those_of_the_program() -> None:
@@ -93,15 +69,15 @@ def test_scores_are_those_of_the_program() -> None:
     assert scored("accuracy", [1, 0, 1, 1], [1, 1, 1, 0]).value == 0.5
     # 2 right, 3 found, 3 there.
     assert scored("f1", [1, 0, 1, 1], [1, 1, 1, 0]).value == pytest.approx(2 * 2 / 6)
-    assert isinstance(scored("spearman", [0.1, 0.9], [1.0, 5.0]), Ranks)
+    assert scored("spearman", [0.1, 0.9], [1.0, 5.0]).value == pytest.approx(1)
 
 
-def accuracies(seeds: int, *, samples: int, shift: float, draw: int) -> list[Ratio]:
+def accuracies(seeds: int, *, samples: int, shift: float, draw: int) -> list[Score]:
     generator = np.random.default_rng(draw)
     hard = np.random.default_rng(7).random(samples)
     wide = 1 + 0.1 * generator.standard_normal((seeds, 1))
     right = generator.random((seeds, samples)) < np.clip((0.9 - 0.5 * hard + shift) * wide, 0, 1)
-    return [Ratio(row.astype(float).tolist(), [1.0] * samples) for row in right]
+    return [ratio(row.astype(float).tolist(), [1.0] * samples) for row in right]
 
 
 def test_a_difference_by_its_definition() -> None:
@@ -113,13 +89,16 @@ def test_a_difference_by_its_definition() -> None:
     assert found.mean == pytest.approx(mean(each))
     # For accuracies the jackknife is the variance of a mean.
     pairs = list(zip(first, second, strict=True))
-    of_sample = [mean(100 * (a.above[i] - b.above[i]) for a, b in pairs) for i in range(60)]
+    right = [
+        [60 * a.value - 59 * a.without_each, 60 * b.value - 59 * b.without_each] for a, b in pairs
+    ]
+    of_sample = [mean(100 * float(a[i] - b[i]) for a, b in right) for i in range(60)]
     parts = (stdev(each) ** 2 / 3, stdev(of_sample) ** 2 / 60)
     freedom = sum(parts) ** 2 / (parts[0] ** 2 / 2 + parts[1] ** 2 / 59)
-    reach = sum(parts) ** 0.5 * student_quantile(0.05, freedom)
+    reach = sum(parts) ** 0.5 * t.isf(0.025, freedom)
     assert found.low == pytest.approx(found.mean - reach)
     assert found.high == pytest.approx(found.mean + reach)
-    assert found.p == pytest.approx(student_p(found.mean / sum(parts) ** 0.5, freedom))
+    assert found.p == pytest.approx(2 * t.sf(abs(found.mean) / sum(parts) ** 0.5, freedom))
     assert found.flips == sign_flips(each)
 
 
