@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
@@ -34,24 +35,19 @@ from attacks.resources.stop_words import TEXTFOOLER
 from attacks.victims.kinds import CallableVictim
 from benchmarks.command import command, save, table
 
-Floats = NDArray[np.float64]
+PARTS = ("human", "published", "words", "effect")
+THRESHOLDS = (0.7, 0.75, 0.8, 0.82, 0.840845, 0.86, 0.88, 0.9)
 
 
 def read(path: Path) -> list[dict[str, str]]:
-    """Rows of a TSV file with a header, compressed or not."""
+    """Returns the rows of a TSV file with a header, compressed or not."""
     opener: Any = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
-def angular(cosines: Floats) -> Floats:
-    """1 - angle / pi."""
-    result: Floats = 1 - np.arccos(cosines) / np.pi
-    return result
-
-
 def neighbours(data: Path) -> dict[str, list[str]]:
-    """Counter-fitted neighbours of each word, the nearest first, at most eight."""
+    """Returns the counter-fitted neighbours of each word, the nearest first, at most eight."""
     found: dict[str, list[str]] = {}
     # The second file is the better one for the words it has: nearest first, as measured by angle.
     for name in ("euc_top8_d0.7.json.gz", "counterfitted_neighbors.json.gz"):
@@ -61,7 +57,7 @@ def neighbours(data: Path) -> dict[str, list[str]]:
 
 
 def samples(data: Path, corpus: str, limit: int) -> list[str]:
-    """Texts that TextFooler's authors attacked."""
+    """Returns texts that TextFooler's authors attacked."""
     lines = (data / "textfooler" / f"{corpus}.txt").read_text(encoding="utf-8").splitlines()
     return [line.partition(" ")[2] for line in Random(0).sample(lines, limit)]
 
@@ -70,54 +66,32 @@ def samples(data: Path, corpus: str, limit: int) -> list[str]:
 
 
 def human(encoder: SentenceEncoder, data: Path, limit: int) -> dict[str, Any]:
-    """How the encoder agrees with people, and which of its values stand for theirs."""
-    pairs: dict[str, list[tuple[str, str, float]]] = {"stsb": [], "sick": []}
-    for split in ("validation", "test"):
-        for row in read(data / "stsb" / f"{split}.tsv"):
-            pairs["stsb"].append((row["sentence1"], row["sentence2"], float(row["score"]) / 5))
-        for row in read(data / "sick" / f"{split}.tsv"):
-            relatedness = (float(row["relatedness_score"]) - 1) / 4
-            pairs["sick"].append((row["sentence_A"], row["sentence_B"], relatedness))
-    result: dict[str, Any] = {}
-    for name, rows in pairs.items():
+    """Measures how the encoder agrees with people, and which of its values stand for theirs."""
+    scales = {  # columns of both sentences and of the score, with its ends
+        "stsb": ("sentence1", "sentence2", "score", 0, 5),
+        "sick": ("sentence_A", "sentence_B", "relatedness_score", 1, 5),
+    }
+    agreement, levels = [], []
+    for name, (one, two, score, low, high) in scales.items():
+        rows = [r for part in ("validation", "test") for r in read(data / name / f"{part}.tsv")]
         Random(0).shuffle(rows)
-        first, second, scores = zip(*rows[:limit], strict=True)
-        cosines, said = encoder.cosines(first, second), np.array(scores)
-        levels = {}
+        rows = rows[:limit]
+        said = np.array([(float(row[score]) - low) / (high - low) for row in rows])
+        cosines = encoder.cosines([row[one] for row in rows], [row[two] for row in rows])
+        both = (float(f(cosines, said).statistic) for f in (pearsonr, spearmanr))
+        agreement.append([name, len(said), *both])
         for level in (0.7, 0.8, 0.9, 0.95):
             share = float((said >= level).mean())
             threshold = float(np.quantile(cosines, 1 - share))
-            above = cosines >= threshold
-            levels[f"{level:g}"] = {
-                "share": share,
-                "cosine": threshold,
-                "angular": float(angular(np.array([threshold]))[0]),
-                "said_above": float(said[above].mean()),
-                "agreement": float((said[above] >= level).mean()),
-            }
-        result[name] = {
-            "pairs": len(said),
-            "pearson": float(pearsonr(cosines, said).statistic),
-            "spearman": float(spearmanr(cosines, said).statistic),
-            "levels": levels,
-        }
-    return result
-
-
-def show_human(result: dict[str, Any]) -> None:
-    """Prints the figures."""
+            above = said[cosines >= threshold]
+            figures = (share, threshold, 1 - math.acos(threshold) / math.pi)
+            right = float((above >= level).mean())
+            levels.append([name, f"{level:g}", *figures, float(above.mean()), right])
     print("\n### Human similarity\n")
-    print(table(["pairs", "number", "Pearson", "Spearman"], [
-        [name, one["pairs"], one["pearson"], one["spearman"]] for name, one in result.items()
-    ]))  # fmt: skip
-    head = ["pairs", "people say at least", "share", "same share: cosine", "angular", "mean above",
-            "right above"]  # fmt: skip
-    print()
-    print(table(head, [
-        [name, level, f["share"], f["cosine"], f["angular"], f["said_above"], f["agreement"]]
-        for name, one in result.items()
-        for level, f in one["levels"].items()
-    ]))  # fmt: skip
+    print(table(["pairs", "number", "Pearson", "Spearman"], agreement))
+    head = ["pairs", "people say at least", "share", "same share: cosine", "angular"]
+    print(f"\n{table([*head, 'mean above', 'right above'], levels)}")
+    return {"agreement": agreement, "levels": levels}
 
 
 # What TextFooler's authors published
@@ -154,7 +128,7 @@ def substitute(
     shares: Sequence[float],
     limit: float,
 ) -> list[float]:
-    """Mean angle between texts and what becomes of them when a share of the words is replaced.
+    """Returns mean angles between texts before and after a share of their words is replaced.
 
     As TextFooler does it but for the victim: words other than stop words, in random order, by a
     random neighbour that keeps the angle of the window of 15 words, before and after the change,
@@ -201,7 +175,7 @@ def substitute(
 
 
 def published(encoder: SentenceEncoder, data: Path, limit: int) -> dict[str, Any]:
-    """What half a radian of the universal sentence encoder is in angles of this one.
+    """Measures half a radian of the universal sentence encoder in angles of this one.
 
     For each published mean the same share of words is replaced in the same texts. What the
     similarity constraint lets through depends on the answer itself: measured under several limits,
@@ -220,59 +194,38 @@ def published(encoder: SentenceEncoder, data: Path, limit: int) -> dict[str, Any
     result: dict[str, Any] = {}
     for reading, angle in READINGS.items():
         theirs = np.array([angle(anchor[3]) for anchor in anchors])
-        fits = [_fits(theirs, row) for row in angles]
+        # 0.5 radians there are here, by two guesses at how angles are related.
+        lines = [np.polyfit(np.log(theirs), np.log(row), 1) for row in angles]
+        guesses = {
+            "proportional": [0.5 * float(np.median(row / theirs)) for row in angles],
+            "power": [float(np.exp(offset + slope * np.log(0.5))) for slope, offset in lines],
+        }
         # Where what half a radian becomes is the limit under which it was measured.
         chosen = {
-            name: float(np.interp(0.0, *_falling([fit[name] for fit in fits], limits)))
-            for name in fits[0]
+            name: float(np.interp(0.0, np.subtract(limits, found), limits))
+            for name, found in guesses.items()
         }
         middle = float(np.mean(list(chosen.values())))
         ours = [float(np.interp(middle, limits, column)) for column in angles.T]
-        result[reading] = {
-            "limits": chosen,
-            "rows": [
-                (*anchor, float(there), here, here / float(there))
-                for anchor, there, here in zip(anchors, theirs, ours, strict=True)
-            ],
-        }
-    return result
-
-
-def _fits(theirs: Floats, ours: Floats) -> dict[str, float]:
-    """What 0.5 radians there are here, by several guesses at how angles are related."""
-    slope, offset = np.polyfit(np.log(theirs), np.log(ours), 1)
-    return {
-        "proportional": 0.5 * float(np.median(ours / theirs)),
-        "power": float(np.exp(offset + slope * np.log(0.5))),
-    }
-
-
-def _falling(
-    found: Sequence[float], limits: Sequence[float]
-) -> tuple[list[float], Sequence[float]]:
-    """Limits by how far they are above what was found under them."""
-    return [limit - value for limit, value in zip(limits, found, strict=True)], limits
-
-
-def show_published(result: dict[str, Any]) -> None:
-    """Prints the figures."""
-    for reading, one in result.items():
+        rows = [
+            (*anchor, float(there), here, here / float(there))
+            for anchor, there, here in zip(anchors, theirs, ours, strict=True)
+        ]
+        result[reading] = {"limits": chosen, "rows": rows}
         print(f"\n### Published similarities read as {reading}\n")
-        print(table(["relation of angles", "0.5 radians there are here", "angular", "cosine"], [
-            [name, limit, 1 - limit / math.pi, math.cos(limit)]
-            for name, limit in one["limits"].items()
-        ]))  # fmt: skip
-        print()
-        head = ["victim", "corpus", "words changed, %", "published", "angle there", "angle here",
-                "ratio"]  # fmt: skip
-        print(table(head, one["rows"]))
+        relations = [(k, one, 1 - one / math.pi, math.cos(one)) for k, one in chosen.items()]
+        head = ["relation of angles", "0.5 radians there are here", "angular", "cosine"]
+        print(f"{table(head, relations)}\n")
+        head = ["victim", "corpus", "words changed, %", "published", "angle there", "angle here"]
+        print(table([*head, "ratio"], rows))
+    return result
 
 
 # What a threshold lets through
 
 
 def relations(data: Path) -> dict[str, dict[str, list[str]]]:
-    """Words that may stand in the place of a word, by what they have to do with it."""
+    """Returns replacements of each word, by how they are related to it."""
     near = neighbours(data)
     opposite: dict[str, list[str]] = {}
     for line in (data / "counterfit" / "wordnet_antonyms.txt").read_text("utf-8").splitlines():
@@ -289,8 +242,10 @@ def relations(data: Path) -> dict[str, dict[str, list[str]]]:
     }
 
 
-def words(encoder: SentenceEncoder, data: Path, limit: int) -> dict[str, Any]:
-    """Similarities before and after one word is replaced, by what replaces it."""
+def words(
+    encoder: SentenceEncoder, data: Path, limit: int, thresholds: Sequence[float]
+) -> dict[str, Any]:
+    """Measures similarities before and after one word is replaced, by what replaces it."""
     corpora = {
         "sst2_sentences": [r["sentence"] for r in read(data / "sst2_sentences" / "test.tsv")],
         "ag_news": [r["text"] for r in read(data / "ag_news" / "test.tsv.gz")],
@@ -324,25 +279,21 @@ def words(encoder: SentenceEncoder, data: Path, limit: int) -> dict[str, Any]:
                 SentenceSimilarity(encoder, 0.0, window=window).keep(groups)
                 values = [float(one.similarity or 0.0) for one in made]
                 result[f"{corpus}/{window or 'whole'}/{relation}"] = values
-    return result
-
-
-def show_words(result: dict[str, Any], thresholds: Sequence[float]) -> None:
-    """Prints the figures."""
     print("\n### One word replaced: angular similarity, and the share that a threshold accepts\n")
     head = ["corpus/window/replacement", "median", *(f">= {one:.4g}" for one in thresholds)]
-    rows = [(name, np.array(values)) for name, values in result.items()]
-    print(table(head, [
-        [name, float(np.median(values)), *(float(np.mean(values >= t)) for t in thresholds)]
-        for name, values in rows
-    ]))  # fmt: skip
+    rows = [
+        [name, median(values), *(fmean(value >= t for value in values) for t in thresholds)]
+        for name, values in result.items()
+    ]
+    print(table(head, rows))
+    return result
 
 
 # What a threshold does to an attack
 
 
 def bag(data: Path) -> Callable[[list[Any]], NDArray[np.float64]]:
-    """A logistic regression on the words of SST-2's sentences, as a victim."""
+    """Returns a logistic regression on the words of SST-2's sentences, as a victim."""
     rows = read(data / "sst2_sentences" / "train.tsv")
     index: dict[str, int] = {}
     split = [[index.setdefault(w, len(index)) for w in set(r["sentence"].split())] for r in rows]
@@ -370,62 +321,44 @@ def bag(data: Path) -> Callable[[list[Any]], NDArray[np.float64]]:
 
 
 def effect(data: Path, encoder: str, limit: int, thresholds: Sequence[float]) -> list[list[object]]:
-    """TextFooler under each threshold: what becomes of accuracy."""
-    victim, resources = bag(data), Resources(data, sentence_encoder=encoder)
-    rows = read(data / "sst2_sentences" / "test.tsv")[:limit]
+    """Measures TextFooler under each threshold on a bag of words."""
+    victim, resources = CallableVictim(bag(data)), Resources(data, sentence_encoder=encoder)
+    texts = read(data / "sst2_sentences" / "test.tsv")[:limit]
     given = [
         Sample(sample_id=i, text=row["sentence"], label=int(row["label"]))
-        for i, row in enumerate(rows)
+        for i, row in enumerate(texts)
     ]
-    result: list[list[object]] = []
+    rows: list[list[object]] = []
     for threshold in thresholds:
         attack = build("textfooler", resources, similarity=threshold)
-        records = list(Engine(attack, CallableVictim(victim)).run(given))
+        records = list(Engine(attack, victim).run(given))
         outcomes = [record.outcome for record in records]
         changed = [r.words_changed / r.words for r in records if r.outcome == "succeeded"]
-        result.append(
-            [
-                threshold,
-                1 - outcomes.count("skipped") / len(records),
-                outcomes.count("failed") / len(records),
-                float(np.mean(changed)),
-            ]
-        )
-    return result
+        clean, left = (outcomes.count(kind) / len(records) for kind in ("skipped", "failed"))
+        rows.append([threshold, 1 - clean, left, float(np.mean(changed))])
+    print("\n### TextFooler on a bag of words, SST-2 sentences\n")
+    print(table(["threshold", "accuracy", "under attack", "words changed"], rows))
+    return rows
 
 
 def main() -> None:
     """Prints the parts asked for."""
     parser = command(__doc__, "out", encoder=MINILM)
     parser.add_argument("--data_dir", type=Path, required=True)
-    parts = ("human", "published", "words", "effect")
-    parser.add_argument("--part", nargs="+", choices=parts, default=parts)
+    parser.add_argument("--part", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--limit", type=int, default=300, help="texts of each corpus")
     parser.add_argument("--pairs", type=int, default=2000, help="pairs of sentences of each corpus")
-    parser.add_argument(
-        "--thresholds",
-        type=float,
-        nargs="+",
-        default=(0.7, 0.75, 0.8, 0.82, 0.840845, 0.86, 0.88, 0.9),
-        help="angular similarities",
-    )
+    parser.add_argument("--thresholds", type=float, nargs="+", default=THRESHOLDS, help="angular")
     given = parser.parse_args()
     encoder, data, limit = SentenceEncoder(given.encoder), given.data_dir, given.limit
-    result: dict[str, Any] = {"encoder": encoder.name}
-    if "human" in given.part:
-        result["human"] = human(encoder, data, given.pairs)
-        show_human(result["human"])
-    if "published" in given.part:
-        result["published"] = published(encoder, data, limit)
-        show_published(result["published"])
-    if "words" in given.part:
-        result["words"] = words(encoder, data, limit)
-        show_words(result["words"], given.thresholds)
-    if "effect" in given.part:
-        result["effect"] = effect(data, given.encoder, limit, (0.0, *given.thresholds))
-        print("\n### TextFooler on a bag of words, SST-2 sentences\n")
-        print(table(["threshold", "accuracy", "under attack", "words changed"], result["effect"]))
-    save(given.out, result)
+    measured: dict[str, Callable[[], object]] = {
+        "human": lambda: human(encoder, data, given.pairs),
+        "published": lambda: published(encoder, data, limit),
+        "words": lambda: words(encoder, data, limit, given.thresholds),
+        "effect": lambda: effect(data, given.encoder, limit, (0.0, *given.thresholds)),
+    }
+    chosen = {part: measure() for part, measure in measured.items() if part in given.part}
+    save(given.out, {"encoder": encoder.name, **chosen})
 
 
 if __name__ == "__main__":
