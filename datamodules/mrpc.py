@@ -1,4 +1,4 @@
-"""MRPC: whether two sentences of the news say the same."""
+"""MRPC: pairs of sentences from the news, with the same meaning or not."""
 
 from typing import ClassVar
 

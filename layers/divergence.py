@@ -31,7 +31,7 @@ def symmetric_divergence(first: Tensor, second: Tensor) -> Tensor:
 class _Divergence(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, first: Tensor, second: Tensor) -> Tensor:
-        """The divergence."""
+        """Compute the divergence."""
         kind = torch.promote_types(first.dtype, torch.float32)
         p, q = first.to(kind).log_softmax(dim=-1), second.to(kind).log_softmax(dim=-1)
         change = p - q
@@ -43,7 +43,7 @@ class _Divergence(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *outputs: Tensor) -> Any:
-        """The gradients of both logits."""
+        """Compute the gradients of both logits."""
         p, q, change, value = ctx.saved_tensors
         gradient = outputs[0].unsqueeze(-1)
         of_first = gradient * p.exp() * (change - value.unsqueeze(-1))

@@ -89,7 +89,7 @@ class LipschitzEncoder(nn.Module):
         self.radius = radius
 
     def hidden_states(self, x: Tensor, mask: Tensor) -> list[Tensor]:
-        """`[B, N, d]` tokens, projected to the ball, and what each block makes of them."""
+        """Return the `[B, N, d]` tokens, projected to the ball, and the output of each block."""
         # Filled and not multiplied: whatever stands at padding, infinity included, is gone.
         x = project_to_ball(x, self.radius).masked_fill(~mask.unsqueeze(-1), 0.0)
         radius = x.new_full((x.shape[0],), self.radius)

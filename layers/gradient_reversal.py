@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def reverse_gradient(x: Tensor, coefficient: float = 1.0) -> Tensor:
-    """The same numbers; what flows back is multiplied by `-coefficient`.
+    """Return the input; gradients are multiplied by `-coefficient`.
 
     What comes before it maximises what comes behind it minimises, in one backward pass.
 
@@ -30,7 +30,7 @@ def reverse_gradient(x: Tensor, coefficient: float = 1.0) -> Tensor:
 
 
 def reversal_coefficient(progress: float, *, steepness: float = 10.0) -> float:
-    """Their schedule: from 0 at the beginning of training to nearly 1 (section 3.1 there).
+    """Return the coefficient: from 0 at the beginning of training to nearly 1 (section 3.1 there).
 
     Args:
         progress: share of the training that is over, from 0 to 1.
@@ -42,11 +42,11 @@ def reversal_coefficient(progress: float, *, steepness: float = 10.0) -> float:
 class _Reversal(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, coefficient: float) -> Tensor:
-        """The same numbers."""
+        """Return the input."""
         ctx.coefficient = coefficient
         return x.view_as(x)
 
     @staticmethod
     def backward(ctx: Any, *outputs: Tensor) -> Any:
-        """The gradient, reversed."""
+        """Reverse the gradient."""
         return -ctx.coefficient * outputs[0], None

@@ -1,4 +1,4 @@
-"""Noise that belongs to a sample: the same in any batch, at any padding, on any device.
+"""Noise of a sample: the same in any batch, at any padding, on any device.
 
 Random numbers are a function of a seed and a place, computed where the tensor lies: a run on two
 processes draws what one process draws, and nothing is copied to a GPU.
@@ -79,7 +79,7 @@ def _uniform(start: Tensor, place: Tensor) -> Tensor:
 
 
 def _fraction(number: Tensor) -> Tensor:
-    """From 0 to 2^24 - 1 into (0, 1), float32: what has no infinite quantile.
+    """Map 0 ... 2^24 - 1 into (0, 1), float32, so that no quantile is infinite.
 
     Above one half a half is rounded away, to 1 for the greatest number but for the last step.
     """

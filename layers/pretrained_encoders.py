@@ -73,7 +73,7 @@ def load_masked_lm(name_or_path: str) -> tuple["PreTrainedModel", bool]:
 
 
 def check_backbone(name_or_path: str) -> None:
-    """Raise ValueError for a file, and for what can only be a folder and is none."""
+    """Raise ValueError for a file, and for a path of a folder that is absent."""
     path = Path(name_or_path)
     if path.is_file():
         msg = (
@@ -141,7 +141,7 @@ def pooler_of(encoder: "PreTrainedModel") -> nn.Linear | None:
 
 
 def drop_pooler(encoder: "PreTrainedModel") -> None:
-    """Leave an encoder its last hidden states alone."""
+    """Drop the pooler of an encoder, so that it returns hidden states only."""
     if getattr(encoder, "pooler", None) is not None:
         encoder.pooler = None  # type: ignore[assignment] # torch allows it
 
@@ -176,7 +176,7 @@ def check_fits(encoder: "PreTrainedModel", vocab_size: int, max_length: int) -> 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the library from reports on weights of heads, and from progress bars of an instant."""
+    """Silence the library's reports on weights of heads, and its progress bars."""
     from transformers.utils import logging
 
     before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -50,7 +50,7 @@ class TransformerClassifier(nn.Module):
         self.pooling = pooling
 
     def hidden_states(self, x: Tensor, mask: Tensor) -> list[Tensor]:
-        """`[B, N, d]` tokens, and what each block makes of them."""
+        """Return the `[B, N, d]` tokens, and the output of each block."""
         states = [x]
         for block in self.blocks:
             states.append(block(states[-1], mask))

@@ -105,7 +105,7 @@ def exact_products(like: Tensor) -> Iterator[None]:
 
 
 def _chunks(weights: Sequence[Tensor] | Tensor) -> Iterator[list[int]]:
-    """Indices of matrices of one kind, as many as are to be stacked."""
+    """Yield the indices of matrices of one kind, one stack at a time."""
     kinds: dict[tuple[object, ...], list[int]] = {}
     for i, weight in enumerate(weights):
         kinds.setdefault((weight.shape, weight.dtype, weight.device), []).append(i)

@@ -18,7 +18,7 @@ Texts = Text | list[str] | list[tuple[str, str]] | list[Text]
 
 
 def given_texts(given: Any, *, pairs: bool = False) -> list[Text]:
-    """Make a list of texts of what a caller gives.
+    """Make a list of texts from one text or a list.
 
     Args:
         given: a text, or a list of texts. A text is a string; of pairs, a tuple of two strings.

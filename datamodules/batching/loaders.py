@@ -32,7 +32,7 @@ class Loader(DataLoader[Batch]):
         return {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Nothing to restore: the sampler was made with the epoch, and what to skip of it."""
+        """Restore nothing: the sampler knows the epoch and the batches to skip."""
 
 
 def make_loader(

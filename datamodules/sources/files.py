@@ -18,7 +18,7 @@ BROKEN_GZIP = (gzip.BadGzipFile, EOFError, zlib.error)
 """The errors of reading a file that is not compressed as its name says, or ends too early."""
 
 ROW = 64
-"""Bytes that a row counts besides its own: as objects, short rows take far more than they say."""
+"""Bytes counted for each row besides its own: objects of short rows take far more memory."""
 
 
 class DataError(ValueError):
@@ -26,7 +26,7 @@ class DataError(ValueError):
 
 
 def brief(value: Any, length: int = 200) -> str:
-    """A value as Python writes it, which no terminal acts upon, cut to a length for a message."""
+    """Return the `repr` of a value, without control characters, cut to a length for a message."""
     text = repr(value)
     return text if len(text) <= length else f"{text[:length]}... ({len(text):,} characters)"
 
@@ -93,7 +93,7 @@ def too_large(path: Path, place: str, limit: int) -> DataError:
 
 
 def cut_off(path: Path, line: int, error: BaseException) -> DataError:
-    """The error for such a file, which was good up to a line."""
+    """Make the error for a broken packed file that was good up to a line."""
     return DataError(f"{path}, after line {line}: the gzip file is broken or cut off ({error})")
 
 

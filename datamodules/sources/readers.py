@@ -131,7 +131,7 @@ def read_rows(
 
 
 def decode(raw: bytes) -> str:
-    """One line without its end; the message of a failure is fit for the user."""
+    """Decode one line without its end; a failure has a message for the user."""
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -151,7 +151,7 @@ class _Columns(NamedTuple):
     optional: Collection[str]
 
     def within(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Those to read of a file or an object with these names, and those that are missing."""
+        """Return the columns to read, and those of them that are not there exactly once."""
         found = [one for one in self.names if one in names or one not in self.optional]
         return found, [one for one in found if names.count(one) != 1]
 
@@ -324,7 +324,7 @@ def _parquet(path: Path, file: BinaryIO, wanted: _Columns) -> Iterator[Row]:
 
 
 def _text_columns(path: Path, schema: Any, columns: Sequence[str]) -> list[str]:
-    """Those of the columns that hold texts; the others hold numbers."""
+    """Return the columns that hold texts; the others hold numbers."""
     from pyarrow import types
 
     names = schema.names

@@ -59,10 +59,8 @@ class OneLipschitzSelfAttention(nn.Module):
     ) -> None:
         super().__init__()
         if width % heads or (activation == "maxmin" and (width // heads) % 2):
-            msg = (
-                f"got width={width} and heads={heads}, expected a width divisible by the heads, "
-                "with an even number of features per head"
-            )
+            even = "with an even number of features per head"
+            msg = f"got {width=} and {heads=}, expected a width divisible by the heads, {even}"
             raise ValueError(msg)
         if initial_alpha_1 <= 0 or (value_clip is not None and value_clip <= 0):
             msg = f"got {initial_alpha_1=} and {value_clip=}, expected positive numbers or no clip"

@@ -28,7 +28,7 @@ def renormalised(probabilities: Tensor, keep: Tensor) -> Tensor:
 class _Renormalised(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, probabilities: Tensor, keep: Tensor) -> Tensor:
-        """The weights."""
+        """Compute the weights."""
         weights = probabilities * keep
         total = weights.sum(dim=-1, keepdim=True)
         lost = total < torch.finfo(total.dtype).tiny
@@ -45,7 +45,7 @@ class _Renormalised(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *outputs: Tensor) -> Any:
-        """The gradients of the weights of all, and of what is kept."""
+        """Compute the gradients of all weights, and of the mask."""
         probabilities, keep, total, weights, lost = ctx.saved_tensors
         change = outputs[0].to(weights.dtype)
         change = change - (change * weights).sum(dim=-1, keepdim=True)

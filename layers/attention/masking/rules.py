@@ -1,4 +1,4 @@
-"""Masks that nobody has learnt, to compare with those of an adversary.
+"""Masks by fixed rules, to compare with those of an adversary.
 
 Source: Wu et al., "Adversarial Self-Attention for Language Understanding", 2023: section "VS. Naive
 Masking".
@@ -17,7 +17,7 @@ Rule = Literal["bernoulli", "magnitude"]
 
 
 class RuleMasks(Masks):
-    """Masks that nobody has learnt (Table 3 of the paper).
+    """Masks by a fixed rule (Table 3 of the paper).
 
     Args:
         rule: `bernoulli` masks each unit with the same probability; `magnitude` the share of the
@@ -41,7 +41,7 @@ class RuleMasks(Masks):
         self.rule, self.share, self.seeds = rule, share, seeds
 
     def choose(self, layer: int, hidden: Tensor, probabilities: Probabilities) -> Tensor:
-        """By the rule; nothing here has a gradient."""
+        """Apply the rule; nothing here has a gradient."""
         share = self.share[layer] if isinstance(self.share, list) else self.share
         with torch.no_grad():
             if self.rule == "bernoulli":
