@@ -1,4 +1,4 @@
-"""`python -m app attention`: what a trained model attends to in a text, and what masks do to it."""
+"""`python -m app attention`: draws the attention of a trained model, and the effect of masks."""
 
 import argparse
 import logging
@@ -11,6 +11,7 @@ from app.attention.attention_maps import Model
 from app.attention.attention_report import report
 from app.attention.attention_text import same_tokenizer, sample_of
 from app.attention.attention_view import MEAN, views
+from app.cli.run_options import run_parser
 from app.cli.terminal import harmless
 from app.figures.charts import pixels
 from app.processes.devices import torch_device
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _TAG = 60
-"""Characters of a text that its picture is filed under in TensorBoard."""
+"""Length of the picture's name in TensorBoard, in characters of the text."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -60,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
                 "maps of other tokens do not compare"
             )
             raise ValueError(msg)
-    # Before the first pass, whatever is wrong with the text for either of them.
+    # Before the first pass: both models check the text here.
     samples = [sample_of(model.classifier, args.text, args.text_pair) for model in models]
     found = [models[0].attend(samples[0], seed=args.draw)]
     found += [models[1].attend(sample, found[0].row, seed=args.draw) for sample in samples[1:]]
@@ -86,66 +87,36 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="steadfast attention",
-        description="Draw what a trained model attends to in a text: attention maps without its "
-        "adversary and with it, and the units that the adversary masks. Writes attention.png into "
-        "the run, and the same to TensorBoard; prints predictions, masked units and what changed "
-        "most. Models without an adversary (all but those of ASA) have maps only.",
-        allow_abbrev=False,
+    parser = run_parser(
+        "attention",
+        "Draw the attention maps of a trained model for a text. For a model with an adversary: "
+        "also the maps under the adversary, and the units that it masks. Writes attention.png into "
+        "the run and to TensorBoard; prints predictions, masked units and the greatest changes.",
     )
-    parser.add_argument("--text", required=True, help="the text")
-    parser.add_argument(
+    add = parser.add_argument
+    add("--text", required=True, help="the text")
+    add(
         "--text_pair",
         nargs="+",
         default=[],
         metavar="TEXT",
-        help="the second text, for models of pairs; all choices, for multiple choice, of which "
-        "the predicted one is drawn",
+        help="the second text of a pair; for multiple choice all choices: the predicted one is "
+        "drawn",
     )
-    parser.add_argument("--run", metavar="NAME", help="the run; by default that of --ckpt_path")
-    parser.add_argument("--runs_dir", default="runs", metavar="DIR", help="default: runs")
-    parser.add_argument(
-        "--ckpt_path", metavar="FILE", help="checkpoint to look at; by default best.ckpt of the run"
-    )
-    parser.add_argument(
-        "--layers",
-        type=int,
-        nargs="+",
-        default=[],
-        metavar="N",
-        help="layers to draw, counted from 1 (default: the first and the last)",
-    )
-    parser.add_argument(
-        "--heads",
-        type=_head,
-        nargs="+",
-        default=[None],
-        metavar="N",
-        help=f"heads to draw of each layer, counted from 1, or {MEAN} for the mean of all "
-        f"(default: {MEAN})",
-    )
-    parser.add_argument(
+    text = "layers to draw, counted from 1 (default: the first and the last)"
+    add("--layers", type=int, nargs="+", default=[], metavar="N", help=text)
+    text = f"heads to draw of each layer, counted from 1; {MEAN} (default): the mean of all heads"
+    add("--heads", type=_head, nargs="+", default=[None], metavar="N", help=text)
+    add(
         "--draw",
         type=int,
         metavar="SEED",
-        help="draw the masks with this seed, as while training; by default the adversary masks, "
-        "without noise, what it is likelier to mask than not, which may be nothing",
+        help="draw the masks at random with this seed, as in training; by default a unit is masked "
+        "if its probability of being masked is above one half, which may be true of none",
     )
-    parser.add_argument(
-        "--against",
-        metavar="FILE",
-        help="a second checkpoint, of the same tokenizer, whose maps are drawn beside the first's",
-    )
-    parser.add_argument(
-        "--out", metavar="FILE", help="the picture (default: attention.png in the run)"
-    )
-    parser.add_argument(
-        "--device", default="auto", help="auto (default: a GPU if there is one), cpu, cuda, cuda:1"
-    )
-    parser.add_argument(
-        "--debug", action="store_true", help="show where an error came from (STEADFAST_DEBUG=1)"
-    )
+    text = "a second checkpoint with the same tokenizer; its maps are drawn beside the first ones"
+    add("--against", metavar="FILE", help=text)
+    add("--out", metavar="FILE", help="the picture (default: attention.png in the run)")
     return parser
 
 

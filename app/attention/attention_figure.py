@@ -12,7 +12,7 @@ from torch import Tensor
 from app.attention.attention_maps import Attention
 from app.attention.attention_view import View, change, diversions
 from app.cli.terminal import harmless
-from app.figures.charts import STYLE, save
+from app.figures.charts import drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -88,21 +88,17 @@ def draw(
     Raises:
         OSError: the file cannot be written.
     """
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
     columns = [column for model in models for column in _columns(model, alone=len(models) == 1)]
     length = len(models[0].tokens)
     side = min(max(_CELL * min(length, TOKENS), _PANEL[0]), _PANEL[1])
-    style = {**STYLE, "axes.grid": False, "axes.spines.right": True, "axes.spines.top": True}
-    with mpl.rc_context(style):  # type: ignore[arg-type] # wants its names one by one
-        # Names below each map, titles above; the figure's title and what its marks mean.
-        below = 0.008 * _points(side, length) * max(map(len, models[0].tokens[:TOKENS]))
-        size = (
-            (side + 0.3) * len(columns) + 2.4,
-            (side + below + 0.55) * len(views) + 1.3 + 0.2 * len(models),
-        )
-        figure = Figure(size, layout="compressed")
+    style = {"axes.grid": False, "axes.spines.right": True, "axes.spines.top": True}
+    # Names below each map, titles above; the figure's title and its legend.
+    below = 0.008 * _points(side, length) * max(map(len, models[0].tokens[:TOKENS]))
+    size = (
+        (side + 0.3) * len(columns) + 2.4,
+        (side + below + 0.55) * len(views) + 1.3 + 0.2 * len(models),
+    )
+    with drawing(path, about, size=size, layout="compressed", style=style) as figure:
         table = figure.subplots(len(views), len(columns), squeeze=False)
         for row, view in zip(table, views, strict=True):
             _row(list(row), columns, view, side=side)
@@ -113,8 +109,6 @@ def draw(
         if any(model.attacked is not None for model in models):
             _legend(figure)
         figure.suptitle(_title(text, models, width=size[0]), fontsize=12)
-        if path is not None:
-            save(figure, path, about)
     return figure
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from app.figures.charts import COLOURS, DASHES, HATCHES, MARKERS, STYLE, aslant, save, shown
+from app.figures.charts import STYLE, aslant, boxes, drawing, points, shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,44 +46,26 @@ def masking_proportions(
         ValueError: nothing to draw, or runs of a task with other numbers of layers.
         OSError: the file cannot be written.
     """
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 
     _check(tasks)
     width, height = STYLE["figure.figsize"]
-    with mpl.rc_context(STYLE):  # type: ignore[arg-type] # wants its names one by one
-        figure = Figure((2.1 * width, height), layout="constrained")
+    with drawing(path, size=(2.1 * width, height)) as figure:
         lines, bars = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
         bars.set_axisbelow(True)
         bars.grid(visible=False, axis="x")
         for i, task in enumerate(tasks):
-            colour = COLOURS[i % len(COLOURS)]
             shares = 100 * np.asarray(task.shares, dtype=np.float64)
             several = len(shares) > 1
             lines.errorbar(
                 np.arange(1, shares.shape[1] + 1),
                 shares.mean(axis=0),
                 yerr=shares.std(axis=0, ddof=1) if several else None,
-                color=colour,
-                marker=MARKERS[i % len(MARKERS)],
-                linestyle=DASHES[i % len(DASHES)],
-                capsize=3,
-                elinewidth=1.0,
-                label=shown(task.name),
+                **points(i, task.name),
             )
             each = shares.mean(axis=1)
-            bars.bar(
-                i,
-                each.mean(),
-                0.7,
-                yerr=each.std(ddof=1) if several else None,
-                color=colour,
-                hatch=HATCHES[i % len(HATCHES)],
-                edgecolor="white",
-                capsize=3,
-                error_kw={"elinewidth": 1.0, "ecolor": "#555555"},
-            )
+            std = each.std(ddof=1) if several else None
+            bars.bar(i, each.mean(), 0.7, yerr=std, capsize=3, **boxes(i))
         lines.set(xlabel="layer", ylabel="masked units", title="(a) between layers")
         lines.set_ylim(bottom=0.0)
         lines.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
@@ -94,8 +76,6 @@ def masking_proportions(
         bars.set_xticks(range(len(tasks)), [shown(task.name) for task in tasks])
         aslant(bars, [task.name for task in tasks])
         figure.suptitle(shown(title))
-        if path is not None:
-            save(figure, path)
     return figure
 
 

@@ -55,10 +55,10 @@ from text import check_range
 set_parsing_settings(config_read_mode_fsspec_enabled=False)
 
 MAX_EPOCHS = (
-    "Stop training once this number of epochs is reached; -1 for no limit. If null, there is none "
-    "where max_steps or max_time is set; else that of the method: "
+    "Stop training after this number of epochs; -1 for no limit. null: no limit if max_steps or "
+    "max_time is set, else the default of the method: "
     f"{TextModule.default_epochs}, {FineTuning.default_epochs} for a pretrained encoder that is "
-    f"fine-tuned, {MaskedLM.default_epochs} in pre-training. See --early_stopping.patience, too. "
+    f"fine-tuned, {MaskedLM.default_epochs} in pre-training. See also --early_stopping.patience. "
 )
 
 RunName = restricted_string_type(
@@ -95,9 +95,9 @@ class RobustCLI(LightningCLI):
             auto_configure_optimizers=False,
             parser_kwargs={
                 "description": "Train, attack and certify text classifiers.",
-                "epilog": "See also doctor --help, which checks the installation and the machine, "
-                "resources --help, which gets what attacks need, diagnose --help, which measures a "
-                "trained model, and attention --help, which draws what one attends to.",
+                "epilog": "More commands: doctor --help (check the installation and the machine), "
+                "resources --help (download the resources of attacks), diagnose --help (measure a "
+                "trained model), attention --help (draw its attention).",
                 "version": line(),
                 "prog": "steadfast",
             },
@@ -129,9 +129,8 @@ class RobustCLI(LightningCLI):
             "--run",
             type=RunName | None,
             default=None,
-            help="Name of the run: everything it writes lies in RUNS_DIR/NAME. A run that was "
-            "interrupted goes on; one that is there is never overwritten. A new name is made up if "
-            "none is given.",
+            help="Name of the run; all its files are in RUNS_DIR/NAME. An interrupted run resumes; a "
+            "finished one is never overwritten. null: a new name with the date.",
         )
         parser.add_argument("--runs_dir", type=str, default="runs", help="Directory of all runs.")
         parser.add_argument(
@@ -149,15 +148,15 @@ class RobustCLI(LightningCLI):
             "--checkpoint_every_n_minutes",
             type=NonNegativeFloat,
             default=5.0,
-            help="Write last.ckpt also in the middle of an epoch, when this many minutes have "
-            "passed since it was last written; it is always written at the end of each epoch.",
+            help="Write last.ckpt also inside an epoch, this many minutes after it was last "
+            "written; it is always written at the end of an epoch.",
         )
         parser.add_argument(
             "--on_nonfinite_loss",
             type=OnNonFinite,
             default="stop",
-            help="A loss that is infinite or not a number: stop the run, naming the samples, "
-            "before the weights are saved; or skip the optimiser's step.",
+            help="Action on an infinite or NaN loss. stop: end the run before the weights are saved, "
+            "and name the samples; skip: leave out the optimiser's step.",
         )
 
     def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:

@@ -1,10 +1,11 @@
-"""`python -m app diagnose`: what the robustness of a trained model rests on."""
+"""`python -m app diagnose`: measures margins and activations of a trained model."""
 
 import argparse
 import logging
 from collections.abc import Sequence
 from pathlib import Path
 
+from app.cli.run_options import run_parser
 from app.diagnose.diagnosis_report import table, write
 from app.diagnose.measurement import measure, read
 from app.processes.devices import torch_device
@@ -70,57 +71,30 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="steadfast diagnose",
-        description="Measure how far the logits of a trained model lie from the decision boundary, "
-        "and how far an attack moves the activations of each layer. The texts are those of "
+    parser = run_parser(
+        "diagnose",
+        "Measure how far the logits of a model lie from the decision boundary, and how far an "
+        "attack moves the activations of each layer. The texts are those of "
         "RUN/attacks/RECIPE.jsonl. Writes RUN/diagnostics.json, RUN/layer_similarity.png and the "
         "same to TensorBoard.",
-        allow_abbrev=False,
     )
-    parser.add_argument("--run", metavar="NAME", help="the run; by default that of --ckpt_path")
-    parser.add_argument("--runs_dir", default="runs", metavar="DIR", help="default: runs")
-    parser.add_argument(
-        "--ckpt_path", metavar="FILE", help="checkpoint to measure; by default best.ckpt of the run"
-    )
-    parser.add_argument(
-        "--recipe",
-        default="textfooler",
-        metavar="NAME",
-        help="what the attack is filed under (default: textfooler)",
-    )
-    parser.add_argument(
-        "--samples",
-        type=int,
-        default=1000,
-        metavar="N",
-        help="records to measure, drawn once and for all if there are more (default: 1000)",
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    text = "the recipe of the attack (default: textfooler)"
+    add("--recipe", default="textfooler", metavar="NAME", help=text)
+    text = "number of records to measure, a fixed random choice (default: 1000)"
+    add("--samples", type=int, default=1000, metavar="N", help=text)
+    add(
         "--pooling",
         choices=("first", "mean"),
-        help="which vector stands for a text: that of its first token, or the mean of all; by "
-        "default the one that the (first) model classifies",
+        help="the vector of a text: that of its first token, or the mean over all tokens (default: "
+        "as the first model classifies)",
     )
-    parser.add_argument(
-        "--against",
-        nargs="+",
-        default=[],
-        metavar="RUN",
-        help="more runs for the same figure, each under the attack on itself",
-    )
-    parser.add_argument(
-        "--same_texts",
-        action="store_true",
-        help="measure them all on the texts of the attack on the first run",
-    )
-    parser.add_argument("--batch_size", type=int, default=32, metavar="N", help="default: 32")
-    parser.add_argument(
-        "--device", default="auto", help="auto (default: a GPU if there is one), cpu, cuda, cuda:1"
-    )
-    parser.add_argument(
-        "--debug", action="store_true", help="show where an error came from (STEADFAST_DEBUG=1)"
-    )
+    text = "more runs in the same figure, each with the records of its own attack"
+    add("--against", nargs="+", default=[], metavar="RUN", help=text)
+    text = "measure all runs on the texts of the attack on the first run"
+    add("--same_texts", action="store_true", help=text)
+    text = "texts in one forward pass (default: 32)"
+    add("--batch_size", type=int, default=32, metavar="N", help=text)
     return parser
 
 

@@ -1,12 +1,12 @@
 """Figures: one style for all, readable in a README and by colour-blind readers, as PNG."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,50 @@ STYLE: dict[str, Any] = {
     # Names of runs and files stand in figures: a dollar sign is no formula.
     "text.parse_math": False,
 }
+
+
+@contextmanager
+def drawing(
+    path: Path | None,
+    about: str | None = None,
+    *,
+    size: tuple[float, float] | None = None,
+    layout: Literal["constrained", "compressed"] = "constrained",
+    style: Mapping[str, Any] | None = None,
+) -> "Iterator[Figure]":
+    """Give a figure in `STYLE`, changed by `style`; write it to `path`, if any, after the block."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    # Not pyplot, which keeps every figure, and asks for a display.
+    chosen: Any = {**STYLE, **(style or {})}
+    with mpl.rc_context(chosen):
+        figure = Figure(size, layout=layout)
+        yield figure
+        if path is not None:
+            save(figure, path, about)
+
+
+def points(i: int, name: str) -> dict[str, Any]:
+    """The style of the line number `i`, with error bars."""
+    return {
+        "color": COLOURS[i % len(COLOURS)],
+        "marker": MARKERS[i % len(MARKERS)],
+        "linestyle": DASHES[i % len(DASHES)],
+        "capsize": 3,
+        "elinewidth": 1.0,
+        "label": shown(name),
+    }
+
+
+def boxes(i: int) -> dict[str, Any]:
+    """The style of the bars number `i`."""
+    return {
+        "color": COLOURS[i % len(COLOURS)],
+        "hatch": HATCHES[i % len(HATCHES)],
+        "edgecolor": "white",
+        "error_kw": {"elinewidth": 1.0, "ecolor": "#555555"},
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,28 +138,15 @@ def error_bars(
         ValueError: nothing to draw, or lengths that do not agree.
         OSError: the file cannot be written.
     """
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
     _check(series)
-    # Not pyplot, which keeps every figure, and asks for a display.
-    with mpl.rc_context(STYLE):  # type: ignore[arg-type] # wants its names one by one
-        figure = Figure(layout="constrained")
+    with drawing(path, about) as figure:
         axes = figure.add_subplot()
         step = _step(series)
         for i, one in enumerate(series):
             shift = step * (i - (len(series) - 1) / 2)
-            axes.errorbar(
-                [x + shift for x in one.x],
-                list(one.mean),
-                yerr=None if one.std is None else list(one.std),
-                color=COLOURS[i % len(COLOURS)],
-                marker=MARKERS[i % len(MARKERS)],
-                linestyle=DASHES[i % len(DASHES)],
-                capsize=3,
-                elinewidth=1.0,
-                label=shown(one.name),
-            )
+            std = None if one.std is None else list(one.std)
+            places = [x + shift for x in one.x]
+            axes.errorbar(places, list(one.mean), yerr=std, **points(i, one.name))
             if one.reference is not None:
                 colour = COLOURS[i % len(COLOURS)]
                 axes.plot(list(one.x), list(one.reference), color=colour, linestyle=FINE, lw=1.2)
@@ -125,8 +156,6 @@ def error_bars(
         _whole_ticks(axes, series)
         if len(series) > 1 or series[0].name:
             axes.legend()
-        if path is not None:
-            save(figure, path, about)
     return figure
 
 
@@ -175,29 +204,17 @@ def grouped_bars(
         ValueError: nothing to draw, or lengths that do not agree.
         OSError: the file cannot be written.
     """
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
     _check_bars(groups, series)
-    with mpl.rc_context(STYLE):  # type: ignore[arg-type] # wants its names one by one
-        figure = Figure(layout="constrained")
+    with drawing(path) as figure:
         axes = figure.add_subplot()
         axes.set_axisbelow(True)
         axes.grid(visible=False, axis="x")
         width = 0.8 / len(series)
         for i, one in enumerate(series):
             shift = width * (i - (len(series) - 1) / 2)
-            axes.bar(
-                [group + shift for group in range(len(groups))],
-                list(one.height),
-                width,
-                yerr=_whiskers(one),
-                color=COLOURS[i % len(COLOURS)],
-                hatch=HATCHES[i % len(HATCHES)],
-                edgecolor="white",
-                error_kw={"elinewidth": 1.0, "ecolor": "#555555"},
-                label=shown(one.name),
-            )
+            places, style = [group + shift for group in range(len(groups))], boxes(i)
+            style |= {"yerr": _whiskers(one), "label": shown(one.name)}
+            axes.bar(places, list(one.height), width, **style)
         if line is not None:
             axes.axhline(line, color="#555555", linewidth=1.0, linestyle="--")
         labels = [shown(group) for group in groups]
@@ -205,8 +222,6 @@ def grouped_bars(
         aslant(axes, labels)
         axes.set(xlabel=shown(x_label), ylabel=shown(y_label), title=shown(title))
         figure.legend(loc="outside right upper")
-        if path is not None:
-            save(figure, path)
     return figure
 
 

@@ -1,4 +1,4 @@
-"""`python -m app resources`: gets what attacks need besides a model, checked, into one folder."""
+"""`python -m app resources`: downloads the resources of attacks, with checksums, into a folder."""
 
 import argparse
 import sys
@@ -10,7 +10,7 @@ from app.resources.download import DownloadError, fetch
 from attacks.resources.catalogue import MASKED_LM, SENTENCE_ENCODER
 from attacks.resources.vectors import cache_folder
 
-# At one commit, so that what is there cannot change under its checksum.
+# At a fixed commit, so that the file always fits its checksum.
 _NLTK = (
     "https://raw.githubusercontent.com/nltk/nltk_data/550b6625bcef1f2abff2ff770a5a0d272c9c6b2a/"
     "packages/{}.zip"
@@ -143,23 +143,23 @@ def main(argv: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m app resources",
-        description="Get what attacks need besides a model: word lists, tagger, models.",
-        epilog=f"Without names: {', '.join(USUAL)}. Attacks look into the default folder by "
-        "themselves; into another one with --attack.resources FOLDER.",
+        description="Download the resources of attacks: word lists, a tagger, models.",
+        epilog=f"Without names: {', '.join(USUAL)}. Attacks read the default folder, or "
+        "that of --attack.resources FOLDER.",
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(SOURCES))
     parser.add_argument("--to", metavar="FOLDER", help=f"default: {cache_folder() / 'resources'}")
-    parser.add_argument("--list", action="store_true", help="say what there is, and get nothing")
+    parser.add_argument("--list", action="store_true", help="list the resources, download nothing")
     parser.add_argument(
         "--from",
         dest="source",
         metavar="URL",
-        help="a server with the files under the names they have in the folder; models always come "
+        help="a server that has the files under the same names as the folder; models always come "
         "from the hub",
     )
     known = parser.add_mutually_exclusive_group()
-    known.add_argument("--sha256", metavar="HEX", help="checksum of the one file that is got")
-    known.add_argument("--unchecked", action="store_true", help="do not ask for a checksum")
+    known.add_argument("--sha256", metavar="HEX", help="checksum of the file, if one NAME is given")
+    known.add_argument("--unchecked", action="store_true", help="download without a checksum")
     return parser
 
 

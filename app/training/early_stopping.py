@@ -24,9 +24,9 @@ class EarlyStoppingSettings:
     """Settings of early stopping.
 
     Args:
-        patience: end after so many validations in a row without a better value of
-            `--checkpoint.monitor` (of the figure of the task where that is null); 0: never. If
-            null: 5 where none of `--trainer.max_epochs`, `max_steps` and `max_time` is set, else 0.
+        patience: stop after this number of validations in a row without a better value of
+            `--checkpoint.monitor` (of the task's metric if that is null); 0: never. null: 5 if
+            none of `--trainer.max_epochs`, `max_steps` and `max_time` is set, else 0.
     """
 
     patience: int | None = None

@@ -45,9 +45,9 @@ class RobustTrainer(pl.Trainer):
     """Fits, tests under attack, certifies, and keeps the outcome in a run directory.
 
     Attributes:
-        recorder: keeps the run directory; set by the command line, None for a trainer in Python.
-        stages: what `train` still has to do.
-        report: what `attack` has to say at the end.
+        recorder: writes the run directory; set by the command line, None for a trainer in Python.
+        stages: the stages that `train` still has to run.
+        report: the table of `attack`.
     """
 
     # Set by Lightning, which does not declare them.
@@ -68,15 +68,15 @@ class RobustTrainer(pl.Trainer):
         ckpt_path: str | Path | None = None,
         weights_only: bool | None = None,
     ) -> None:
-        """Train a model, or go on with the training of a run.
+        """Train a model, or resume the training of a run.
 
         Args:
             model: the model.
             train_dataloaders: see Lightning.
             val_dataloaders: see Lightning.
             datamodule: the corpus.
-            ckpt_path: begin from the state in this checkpoint: weights, optimiser, position. A run
-                that was interrupted goes on from its `last.ckpt` without being told.
+            ckpt_path: start from the state in this checkpoint: weights, optimiser, position. An
+                interrupted run resumes from its own `last.ckpt`.
             weights_only: see Lightning; checkpoints with code in them are never loaded.
         """
         started = time.monotonic()
@@ -146,7 +146,7 @@ class RobustTrainer(pl.Trainer):
         *,
         pgd: PGDSettings = PGDSettings(),
     ) -> Any:
-        """Measure a checkpoint on the test split, as it is and under l2-PGD.
+        """Measure a checkpoint on the test split, without attack and under l2-PGD.
 
         Args:
             model: the model.
@@ -191,16 +191,16 @@ class RobustTrainer(pl.Trainer):
         bound: Bound = "sound",
         radii: list[float] = list(RADII),  # noqa: B006 (LightningCLI shows it; it is only read)
     ) -> Any:
-        """Certify a checkpoint on the test split: the radius of one prediction around each text.
+        """Certify a checkpoint on the test split: around each text a radius of constant prediction.
 
-        The texts may be without labels. Of a method without certificate, the reason is kept.
+        The texts need no labels. For a method without certificate, the reason is recorded.
 
         Args:
             model: the model.
             datamodule: the corpus.
             ckpt_path: checkpoint to certify; `best.ckpt` of `--run` if not given.
-            bound: formula of the Lipschitz constant: a proven one, or `paper`, as printed in the
-                papers, for reproduction only; its numbers are kept apart, as `certify_paper/...`.
+            bound: formula of the Lipschitz constant: `sound` is proven; `paper` is printed in the papers,
+                for reproduction only: its metrics are named `certify_paper/...`.
             radii: the R of the metrics `certify/accuracy@R`, the share of the texts that are
                 classified rightly with a radius of more than R.
         """
@@ -247,7 +247,7 @@ class RobustTrainer(pl.Trainer):
         *,
         settings: AttackSettings | None = None,
     ) -> dict[str, Outcome]:
-        """Attack a checkpoint with changed texts: TextFooler and others (docs/attacks.md).
+        """Attack a checkpoint by changing words of texts: TextFooler and others (docs/attacks.md).
 
         Args:
             model: the model.
@@ -316,13 +316,13 @@ class RobustTrainer(pl.Trainer):
     ) -> None:
         """Fit a model, then test and certify its best checkpoint (an encoder: fit and test).
 
-        Stages that a run has been through already are left out.
+        Stages that the run has finished are left out.
 
         Args:
             model: the model.
             datamodule: the corpus.
-            ckpt_path: begin from the state in this checkpoint: weights, optimiser, position. A run
-                that was interrupted goes on from its `last.ckpt` without being told.
+            ckpt_path: start from the state in this checkpoint: weights, optimiser, position. An
+                interrupted run resumes from its own `last.ckpt`.
             pgd: settings of the attack.
             radii: the R of the metrics `certify/accuracy@R`, the share of the texts that are
                 classified rightly with a radius of more than R.
@@ -347,7 +347,7 @@ class RobustTrainer(pl.Trainer):
 
     @property
     def _files(self) -> RunDirectory | None:
-        """Path of an evaluation's outcome; None if it is not kept."""
+        """The run directory of an evaluation's outcome; None if it is not kept."""
         return None if self.recorder is None or self.fast_dev_run else self.recorder.files
 
     @property

@@ -1,0 +1,23 @@
+"""The options of all commands that read a checkpoint outside of the trainer."""
+
+import argparse
+
+
+def run_parser(command: str, description: str) -> argparse.ArgumentParser:
+    """Make a parser with the options that name a run, a checkpoint and a device.
+
+    Args:
+        command: name of the command.
+        description: what the command does, for `--help`.
+    """
+    parser = argparse.ArgumentParser(
+        prog=f"steadfast {command}", description=description, allow_abbrev=False
+    )
+    add = parser.add_argument
+    add("--run", metavar="NAME", help="the run (default: the run of --ckpt_path)")
+    add("--runs_dir", default="runs", metavar="DIR", help="directory of all runs (default: runs)")
+    add("--ckpt_path", metavar="FILE", help="the checkpoint (default: best.ckpt of the run)")
+    device = "auto (default: a GPU if there is one), cpu, cuda, cuda:1"
+    add("--device", default="auto", help=device)
+    add("--debug", action="store_true", help="show where an error came from (STEADFAST_DEBUG=1)")
+    return parser
