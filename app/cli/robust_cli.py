@@ -129,8 +129,8 @@ class RobustCLI(LightningCLI):
             "--run",
             type=RunName | None,
             default=None,
-            help="Name of the run; all its files are in RUNS_DIR/NAME. An interrupted run resumes; a "
-            "finished one is never overwritten. null: a new name with the date.",
+            help="Name of the run; all its files are in RUNS_DIR/NAME. An interrupted run resumes; "
+            "a finished one is never overwritten. null: a new name with the date.",
         )
         parser.add_argument("--runs_dir", type=str, default="runs", help="Directory of all runs.")
         parser.add_argument(
@@ -155,8 +155,8 @@ class RobustCLI(LightningCLI):
             "--on_nonfinite_loss",
             type=OnNonFinite,
             default="stop",
-            help="Action on an infinite or NaN loss. stop: end the run before the weights are saved, "
-            "and name the samples; skip: leave out the optimiser's step.",
+            help="Action on an infinite or NaN loss. stop: end the run before the weights are "
+            "saved, and name the samples; skip: leave out the optimiser's step.",
         )
 
     def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:

@@ -199,8 +199,8 @@ class RobustTrainer(pl.Trainer):
             model: the model.
             datamodule: the corpus.
             ckpt_path: checkpoint to certify; `best.ckpt` of `--run` if not given.
-            bound: formula of the Lipschitz constant: `sound` is proven; `paper` is printed in the papers,
-                for reproduction only: its metrics are named `certify_paper/...`.
+            bound: formula of the Lipschitz constant: `sound` is proven; `paper` is the papers'
+                formula, for reproduction only: its metrics are named `certify_paper/...`.
             radii: the R of the metrics `certify/accuracy@R`, the share of the texts that are
                 classified rightly with a radius of more than R.
         """
