@@ -56,7 +56,7 @@ set_parsing_settings(config_read_mode_fsspec_enabled=False)
 
 MAX_EPOCHS = (
     "Stop training after this number of epochs; -1 for no limit. null: no limit if max_steps or "
-    "max_time is set, else the default of the method: "
+    "max_time is set, else that of the method: "
     f"{TextModule.default_epochs}, {FineTuning.default_epochs} for a pretrained encoder that is "
     f"fine-tuned, {MaskedLM.default_epochs} in pre-training. See also --early_stopping.patience. "
 )
