@@ -40,9 +40,7 @@ CLASSES: dict[str, Callable[..., Any]] = {
 
 def numbers(cls: Callable[..., Any]) -> Iterator[tuple[str, type]]:
     """The settings that take a number, and of which kind."""
-    hints = get_type_hints(cls.__init__)
-    for name in inspect.signature(cls).parameters:
-        hint = hints.get(name)
+    for name, hint in settings_of(cls).items():
         kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
         # A class is named or numbered: attacks look it up among those of the model.
         if str in kinds:
@@ -51,6 +49,21 @@ def numbers(cls: Callable[..., Any]) -> Iterator[tuple[str, type]]:
             yield name, float
         elif int in kinds:
             yield name, int
+
+
+def settings_of(cls: Callable[..., Any]) -> dict[str, Any]:
+    """The settings of a class with their types; `**base` stands for those of the next base."""
+    found: dict[str, Any] = {}
+    for base in inspect.getmro(cls) if isinstance(cls, type) else ():
+        if (made := vars(base).get("__init__")) is None:
+            continue
+        hints, parameters = get_type_hints(made), inspect.signature(made).parameters.values()
+        handed_on = any(one.kind is one.VAR_KEYWORD for one in parameters)
+        named = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
+        found |= {name: hints.get(name) for name in named if name not in found}
+        if not handed_on:
+            break
+    return found
 
 
 CASES = [(name, setting, kind) for name, cls in CLASSES.items() for setting, kind in numbers(cls)]
