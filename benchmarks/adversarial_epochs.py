@@ -16,7 +16,7 @@ import lit_modules
 from app.training.join import join, training_samples
 from benchmarks.adversarial_steps import ASA, METHODS, NAIVE, Steps
 from benchmarks.command import table
-from benchmarks.program import built
+from benchmarks.program_runs import built
 from benchmarks.timing import Times, timed
 from lit_modules.adversarial import AdversarialTraining
 from lit_modules.adversaries import Adversary, EpochTextAdversary, FGSMAdversary, TextAdversary

@@ -14,8 +14,8 @@ from pathlib import Path
 from statistics import mean
 
 from app.figures.charts import Bars, grouped_bars
-from benchmarks.command import command
-from benchmarks.program import Row, RunTables, cell, make, results
+from benchmarks.command import command, parsed
+from benchmarks.program_runs import Row, RunTables, cell, make, results
 
 RECIPES = ("textfooler", "textbugger", "bae", "deepwordbug", "pwws", "a2t")
 ADVERSARIES = ("none", "fgsm", "pgd", "freelb", "smart", "virtual", "a2t", "textfooler")
@@ -132,13 +132,10 @@ class AdversarialTables(RunTables):
 
 def main() -> None:
     """Runs, prints and draws."""
-    options = ("data_dir", "runs_dir", "encoder", "only", "print", "figure")
+    options = ("data_dir", "runs_dir", "encoder", "num_samples", "only", "print", "figure")
     parser = command(__doc__, *options, group=list(GROUPS))
     parser.add_argument("--masked_lm", help="folder of the masked language model that BAE asks")
-    parser.add_argument("--num_samples", type=int, default=300, help="texts attacked")
-    given = parser.parse_args()
-    if not given.print and given.data_dir is None:
-        parser.error("give --data_dir DIR, or --print for what is finished")
+    given = parsed(parser, "data_dir")
     if "minilm" in given.group and not given.print and given.encoder is None:
         parser.error("give --encoder FOLDER for group minilm, or other groups")
     if given.only is not None:

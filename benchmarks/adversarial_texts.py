@@ -1,4 +1,4 @@
-"""Attacking a batch's texts in lock step, beside attacking them one by one, and TextAttack."""
+"""Cost of attacks on a batch in lock step, one text after the other, and by TextAttack."""
 
 import json
 import os

@@ -10,7 +10,7 @@ import yaml
 
 import lit_modules
 from app.runs import atomic
-from benchmarks.program import make, results
+from benchmarks.program_runs import make, results
 from benchmarks.significance import Metric
 
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -119,7 +119,7 @@ class Folder:
         return [run for run in found if run is not None and "test" in self.results(run)["seconds"]]
 
     def results(self, run: Run) -> dict[str, Any]:
-        """Returns the results of a run; see `benchmarks.program.results`."""
+        """Returns the results of a run; see `benchmarks.program_runs.results`."""
         return results(self.path / run.name)
 
     def checkpoint(self, run: Run) -> Path:

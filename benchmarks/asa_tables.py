@@ -12,8 +12,8 @@ and Figures 4b and 5. Runs that are finished are not repeated, interrupted ones 
 `--print` nothing is run. Tables hold every finished run of the groups in the folder, whatever was
 asked for this time; runs of several commands (such as one with `--limit_train` for a large corpus)
 may lie there together. `plain` is FineTuning with the same recipe, `freelb` and `smart`
-AdversarialTraining around it. `--tau` adds runs of ASA with other ones than the recipe's. What a
-step costs: `python -m benchmarks.adversarial_cost`.
+AdversarialTraining around it. `--tau` adds runs of ASA with other ones than the recipe's.
+`python -m benchmarks.adversarial_cost` measures a step.
 """
 
 import json
@@ -42,8 +42,8 @@ from benchmarks.asa_runs import (
     shared_settings,
     tau_of,
 )
-from benchmarks.command import command, save, table
-from benchmarks.program import built
+from benchmarks.command import command, parsed, save, table
+from benchmarks.program_runs import built
 from benchmarks.significance import LEVEL, Compared, Score, compared, scored
 from datamodules import TextDataModule
 
@@ -81,7 +81,7 @@ class Column(NamedTuple):
 
     @property
     def cell(self) -> str:
-        """Mean, deviation and number."""
+        """The mean, the standard deviation and the number of seeds."""
         if not self.values:
             return NOT_RUN
         found = list(self.values.values())
@@ -392,9 +392,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--set", nargs="+", default=[], help=words)
     parser.add_argument("--tau", nargs="+", type=float, default=[], help="sweep, with method asa")
     parser.add_argument("--mask_samples", type=int, default=1000, help="to measure masks on")
-    given = parser.parse_args(argv)
-    if not given.print and (given.data_dir is None or given.encoder is None):
-        parser.error("give --data_dir DIR and --encoder FOLDER, or --print for what is finished")
+    given = parsed(parser, "data_dir", "encoder", argv=argv)
     settings = {}
     for one in given.set:
         name, equals, value = one.partition("=")

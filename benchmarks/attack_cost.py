@@ -1,4 +1,4 @@
-"""How near the attacks run to the speed of the victim itself.
+"""Speed of attacks beside that of the victim alone.
 
     python -m benchmarks.attack_cost --data_dir DIR --resources DIR [--victim small|base]
         [--samples 100] [--recipes pwws,deepwordbug] [--repeats 2]
@@ -36,7 +36,7 @@ from attacks.recipes import build
 from attacks.resources.catalogue import Resources
 from attacks.victims.kinds import ModuleVictim
 from benchmarks.command import command, line, table
-from benchmarks.program import quiet_trainer
+from benchmarks.program_runs import quiet_trainer
 from benchmarks.timing import resident, timed
 from text import Text
 

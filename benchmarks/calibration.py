@@ -1,4 +1,4 @@
-"""What a threshold of sentence similarity means for another encoder: docs/attacks/similarity.md.
+"""The meaning of a similarity threshold for another sentence encoder: docs/attacks/similarity.md.
 
     python -m benchmarks.calibration --data_dir DIR [--part human published words effect]
 
@@ -62,7 +62,7 @@ def samples(data: Path, corpus: str, limit: int) -> list[str]:
     return [line.partition(" ")[2] for line in Random(0).sample(lines, limit)]
 
 
-# What people say
+# Agreement with people
 
 
 def human(encoder: SentenceEncoder, data: Path, limit: int) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def human(encoder: SentenceEncoder, data: Path, limit: int) -> dict[str, Any]:
     return {"agreement": agreement, "levels": levels}
 
 
-# What TextFooler's authors published
+# Figures that TextFooler's authors published
 
 PUBLISHED = {
     # TextFooler's table of automatic evaluation: victim -> corpus -> (share of words changed in %,
@@ -108,7 +108,7 @@ READINGS: dict[str, Callable[[float], float]] = {
     "cosine": math.acos,
     "1 - angle / pi": lambda s: math.pi * (1 - s),
 }
-"""What a published similarity may be; from it to an angle in radians."""
+"""Meanings that a published similarity may have; from it to an angle in radians."""
 
 
 @dataclass(slots=True)
@@ -221,7 +221,7 @@ def published(encoder: SentenceEncoder, data: Path, limit: int) -> dict[str, Any
     return result
 
 
-# What a threshold lets through
+# Replacements that a threshold accepts
 
 
 def relations(data: Path) -> dict[str, dict[str, list[str]]]:
@@ -289,7 +289,7 @@ def words(
     return result
 
 
-# What a threshold does to an attack
+# Effect of a threshold on an attack
 
 
 def bag(data: Path) -> Callable[[list[Any]], NDArray[np.float64]]:

@@ -1,4 +1,4 @@
-"""Peak memory of packing a corpus and of one epoch: it stays flat on a corpus of any size.
+"""Peak memory of packing a corpus and of one epoch, by the size of the corpus.
 
     python -m benchmarks.corpus_memory [--gigabytes 1] [--length 128] [--batch 32] [--out FILE]
 

@@ -1,4 +1,4 @@
-"""How near a copy with unitary attention weights comes to a public encoder, by training or without.
+"""Similarity of a public encoder and its copy with unitary weights, before and after training.
 
     python -m benchmarks.distillation --backbone FOLDER --data_dir DIR [--files 'imdb/*.txt.gz']
         [--steps 100] [--ways qr polar gradual_qr gradual_polar]
@@ -22,7 +22,7 @@ import torch
 from torch.nn import functional
 
 from benchmarks.command import command, heading, save, settings, table
-from benchmarks.program import quiet_trainer
+from benchmarks.program_runs import quiet_trainer
 from benchmarks.timing import timed
 from datamodules import RunningText
 from layers import project_, unitary_weights
@@ -91,7 +91,7 @@ def measure(given: Namespace, way: str, cache: str) -> dict[str, float]:
 
 @torch.no_grad()
 def unrelated(given: Namespace, cache: str) -> float:
-    """Mean cosine between the originals' means of different sequences."""
+    """Returns the mean cosine between the originals' means of different sequences."""
     corpus = corpus_of(given, cache)
     corpus.setup("fit")
     module = model_of(given, "none", corpus)

@@ -8,8 +8,8 @@ Runs that are finished are not repeated, interrupted ones go on; the tables are 
 
 from collections.abc import Iterator
 
-from benchmarks.command import command
-from benchmarks.program import NOT_RUN, Row, RunTables, cell, make, results
+from benchmarks.command import command, parsed
+from benchmarks.program_runs import NOT_RUN, Row, RunTables, cell, make, results
 
 OLSA = "configs/olsa/sst2.yaml"
 GUARDED = "configs/olsa/sst2_guarded.yaml"
@@ -130,10 +130,7 @@ def main() -> None:
     """Runs and prints."""
     options = ("data_dir", "runs_dir", "encoder", "only", "print")
     parser = command(__doc__, *options, group=list(GROUPS))
-    given = parser.parse_args()
-    if not given.print and given.data_dir is None:
-        parser.error("give --data_dir DIR, or --print for what is finished")
-    OLSATables(given).show()
+    OLSATables(parsed(parser, "data_dir")).show()
 
 
 if __name__ == "__main__":

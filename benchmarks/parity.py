@@ -1,4 +1,4 @@
-"""Sample by sample beside TextAttack 0.3.11, on the fixed victim of `peer/README.md`.
+"""Comparison with TextAttack 0.3.11, sample by sample, on the fixed victim of `peer/README.md`.
 
     python -m benchmarks.parity --data_dir DIR [--peer DIR] [--repeats 3] [--in_flight 64] [--out F]
 
@@ -71,7 +71,7 @@ class FixedVictim:
 
 @dataclass(frozen=True, kw_only=True)
 class Parity:
-    """How one attack compares with the reference.
+    """Comparison of one attack with the reference.
 
     Attributes:
         attack: its name.

@@ -1,4 +1,4 @@
-"""Try to break certificates: attack every test text just inside its certified radius.
+"""Attacks on certificates: every test text is attacked just inside its certified radius.
 
     python -m benchmarks.soundness --run runs/NAME [--data_dir DIR] [--restarts 2] [--steps 20]
 
@@ -20,7 +20,7 @@ import datamodules
 import lit_modules
 from attacks import PGD
 from benchmarks.command import command, table
-from benchmarks.program import built
+from benchmarks.program_runs import built
 from certify import Certifier
 from certify.lipschitz import encoder_bound
 

@@ -1,4 +1,4 @@
-"""What it costs that a run survives being killed: time and memory of one epoch, as ratios.
+"""Cost of surviving a kill: time and memory of one epoch, as ratios.
 
     python -m benchmarks.survival [--repeats 7] [--texts 20000 --method OLSA --width 128 ...]
 
@@ -58,7 +58,7 @@ def plain(size: Namespace, where: Path) -> Epoch:
 
     import lit_modules
     from app.training.join import JoinCorpus
-    from benchmarks.program import quiet_trainer
+    from benchmarks.program_runs import quiet_trainer
     from datamodules import TextFiles
 
     files = write_corpus(size, where)

@@ -1,4 +1,4 @@
-"""Attacks texts with TextAttack 0.3.11; run by an interpreter that has it, not by ours.
+"""Attacks texts with TextAttack 0.3.11, in an interpreter that has it.
 
 The first line of the input says how: `vectors` (a file), `stop_words`, `query_budget`. Then come
 lines of `texts` and `labels`. Each of these is answered by lines with `texts` that the victim is to
@@ -20,12 +20,12 @@ from unittest.mock import MagicMock
 import numpy as np
 
 NOT_USED = ("flair", "flair.data", "flair.models", "language_tool_python", "tensorflow_hub")
-"""What TextAttack imports, and this attack has no use for: hard to install, or slow."""
+"""Imports of TextAttack that this attack does not need: hard to install, or slow."""
 KINDS = {"SkippedAttackResult": "skipped", "SuccessfulAttackResult": "succeeded"}
 
 
 def embedding(path: Path, count: int = 50) -> Any:
-    """TextAttack's object for word vectors, with the nearest by cosine computed before."""
+    """Returns TextAttack's object for word vectors, with the nearest by cosine computed before."""
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rt", encoding="utf-8") as file:
         rows = [line.rstrip("\n").split(" ") for line in file]
@@ -45,7 +45,7 @@ def embedding(path: Path, count: int = 50) -> Any:
 
 
 def attack(settings: dict[str, Any], victim: Any) -> Any:
-    """TextFooler as TextAttack composes it, but for the sentence encoder."""
+    """Returns TextFooler as TextAttack composes it, but for the sentence encoder."""
     ta = importlib.import_module("textattack")
     before = importlib.import_module("textattack.constraints.pre_transformation")
     semantics = importlib.import_module("textattack.constraints.semantics")
@@ -67,7 +67,7 @@ def attack(settings: dict[str, Any], victim: Any) -> Any:
 
 
 def main() -> None:
-    """Answer until the input ends."""
+    """Answers until the input ends."""
     # Whatever is printed by others must not come between our lines.
     answers: TextIO = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -82,7 +82,7 @@ def main() -> None:
         model = None
 
         def __call__(self, texts: list[str]) -> list[list[float]]:
-            """Probabilities of each class."""
+            """Returns probabilities of each class."""
             print(json.dumps({"texts": list(texts)}), file=answers, flush=True)
             probabilities: list[list[float]] = json.loads(sys.stdin.readline())
             return probabilities

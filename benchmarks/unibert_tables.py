@@ -16,8 +16,8 @@ from statistics import mean, median
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from benchmarks.command import command
-from benchmarks.program import NOT_RUN, Row, RunTables, cell, make
+from benchmarks.command import command, parsed
+from benchmarks.program_runs import NOT_RUN, Row, RunTables, cell, make
 
 CONFIGS = Path("configs/unibert")
 RECIPES = ("pwws", "textbugger", "textfooler")
@@ -188,14 +188,10 @@ def curve(path: Path) -> list[str]:
 
 def main() -> None:
     """Runs and prints."""
-    options = ("data_dir", "runs_dir", "encoder", "only", "print")
+    options = ("data_dir", "runs_dir", "encoder", "num_samples", "only", "print")
     parser = command(__doc__, *options, group=["pretraining", *BASE, "pretrained", "margins"])
     parser.add_argument("--score", nargs="+", choices=("margin", "probability"), default=["margin"])
-    parser.add_argument("--num_samples", type=int, default=300, help="texts attacked")
-    given = parser.parse_args()
-    if not given.print and (given.data_dir is None or given.encoder is None):
-        parser.error("give --data_dir DIR and --encoder FOLDER, or --print for what is finished")
-    UniBERTTables(given).show()
+    UniBERTTables(parsed(parser, "data_dir", "encoder")).show()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What it costs to keep a BERT's attention weights unitary, beside the training step itself.
+"""Cost of keeping a BERT's attention weights unitary, beside the training step itself.
 
     python -m benchmarks.unitary_cost [--model bert-base] [--batch 16 --length 128] [--threads 2]
         [--device cuda --precision bf16]

@@ -13,7 +13,7 @@ import torch
 import yaml
 
 from app.cli.main import entry
-from benchmarks import asa_tables, program
+from benchmarks import asa_tables, program_runs
 from benchmarks.asa_runs import METHODS, TASKS, Changes, Folder, Run, planned, recipe, tau_of
 from benchmarks.asa_tables import NOT_RUN, Tables
 from layers.architectures import build_masked_lm
@@ -71,7 +71,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         finally:
             os.environ.pop("PL_GLOBAL_SEED", None)
 
-    monkeypatch.setattr(program, "call", call)
+    monkeypatch.setattr(program_runs, "call", call)
     # It is set for the runs.
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     return made
