@@ -85,14 +85,7 @@ def steps_part(given: Namespace) -> dict[str, Any]:
     """Measures and prints steps by length."""
     about = settings(given, "model", "batch", "repeats", "threads")
     costs: dict[int, dict[str, Cost]] = {}
-    for length, one in by_length(
-        given.model,
-        given.lengths,
-        batch=given.batch,
-        repeats=given.repeats,
-        device=given.device,
-        methods=given.methods,
-    ):
+    for length, one in by_length(given):
         costs[length] = one
         print(f"{length} tokens: {one[NAIVE].seconds:.3f} s naive", flush=True)
     print(f"\n{heading(about)}\n\n{lengths_table(costs)}\n\n{memory_table(costs)}\n", flush=True)

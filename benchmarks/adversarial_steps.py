@@ -1,5 +1,6 @@
 """Cost of training steps, plain ones and against adversaries, of one model in one run."""
 
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from statistics import median
@@ -227,34 +228,21 @@ def random_batch(size: int, length: int, tokenizer: WordTokenizer, device: str) 
     return batch.to(device)
 
 
-def by_length(
-    size: str,
-    lengths: Sequence[int],
-    *,
-    batch: int,
-    repeats: int,
-    device: str,
-    methods: Sequence[str] = tuple(METHODS),
-) -> Iterator[tuple[int, dict[str, Cost]]]:
+def by_length(given: Namespace) -> Iterator[tuple[int, dict[str, Cost]]]:
     """Yields the cost of a step at each length.
 
     Args:
-        size: of the model, one of `SIZES`.
-        lengths: tokens of each text.
-        batch: texts.
-        repeats: rounds that count.
-        device: where it is computed.
-        methods: names of `METHODS`.
+        given: the command line, with `model`, `lengths`, `batch`, `repeats`, `device`, `methods`.
     """
-    module, tokenizer = random_model(size, device, length=max(lengths))
+    module, tokenizer = random_model(given.model, given.device, length=max(given.lengths))
     steps = Steps(module)
-    made = {name: METHODS[name]() for name in methods}
-    for length in lengths:
-        one = random_batch(batch, length, tokenizer, device)
+    made = {name: METHODS[name]() for name in given.methods}
+    for length in given.lengths:
+        sizes = (given.batch, 1, min(COUNTED, given.batch))
+        one, single, few = (random_batch(n, length, tokenizer, given.device) for n in sizes)
         # On a GPU, memory is found in the first round; on a CPU, a text is enough.
-        first = one if device == "cuda" else random_batch(1, length, tokenizer, device)
-        seen = steps.interleaved(made, [one] * repeats, first=first)
-        few = random_batch(min(COUNTED, batch), length, tokenizer, device)
+        first = one if given.device == "cuda" else single
+        seen = steps.interleaved(made, [one] * given.repeats, first=first)
         yield (
             length,
             {

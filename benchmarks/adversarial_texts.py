@@ -108,25 +108,30 @@ class Compared(NamedTuple):
     agree: float
 
 
-def ours(name: str, attack: Attack, module: TaskModule, *, budget: int | None, single: bool) -> Way:
-    """Returns our engine as a way: all texts of a batch together, or one after the other.
+def both_ways(make: Callable[[], Attack], module: TaskModule, *, budget: int | None) -> list[Way]:
+    """Returns our engine in two ways: all texts of a batch together, and one after the other.
+
+    The second makes forward passes as small as TextAttack's.
 
     Args:
-        name: in the table.
-        attack: with resources of its own, so that nothing is known from another way.
-        module: what is attacked.
+        make: an attack with resources of its own: encoders remember the sentences they have seen.
+        module: the model that is attacked.
         budget: queries for each text.
-        single: one text at a time, in forward passes as small as TextAttack's.
     """
-    victim = Timed(module, batch_size=REFERENCE_BATCH if single else 256)
 
-    def run(samples: Sequence[Sample]) -> list[dict[str, Any]]:
-        limits = Limits(query_budget=budget, in_flight=1 if single else len(samples))
-        engine = Engine(attack, victim, limits=limits)
-        records: list[AttackRecord] = sorted(engine.run(samples), key=lambda one: one.sample_id)
-        return [parity.answer(record) for record in records]
+    def way(name: str, attack: Attack, victim: Timed, in_flight: int | None) -> Way:
+        def run(samples: Sequence[Sample]) -> list[dict[str, Any]]:
+            limits = Limits(query_budget=budget, in_flight=in_flight or len(samples))
+            records: list[AttackRecord] = list(Engine(attack, victim, limits=limits).run(samples))
+            return [parity.answer(one) for one in sorted(records, key=lambda one: one.sample_id)]
 
-    return Way(name, run, victim)
+        return Way(name, run, victim)
+
+    whole, single = Timed(module, batch_size=256), Timed(module, batch_size=REFERENCE_BATCH)
+    return [
+        way("all texts of a batch in lock step", make(), whole, None),
+        way("one text after the other", make(), single, 1),
+    ]
 
 
 class TextAttack:
@@ -246,19 +251,14 @@ def attacked(given: Namespace, one: Task) -> dict[str, dict[str, Compared]]:
     encoder = given.sentence_encoder or SENTENCE_ENCODER
     vectors = given.vectors or given.data_dir / parity.GLOVE
 
-    # Each way has resources of its own: encoders remember the sentences they have seen.
     def whole() -> Attack:
         return build("textfooler", Resources(given.resources, sentence_encoder=encoder))
 
     def words() -> Attack:
         return parity.composed("textfooler", Resources(given.resources, vectors=vectors))
 
-    def both(make: Callable[[], Attack]) -> list[Way]:
-        names = {"all texts of a batch in lock step": False, "one text after the other": True}
-        return [ours(k, make(), module, budget=budget, single=v) for k, v in names.items()]
-
-    found = {"TextFooler": compared(both(whole), batches)}
-    ways = both(words)
+    found = {"TextFooler": compared(both_ways(whole, module, budget=budget), batches)}
+    ways = both_ways(words, module, budget=budget)
     with ExitStack() as stack:
         if given.textattack_python is not None:
             settings = {"vectors": vectors, "data_dir": given.data_dir, "budget": budget}
