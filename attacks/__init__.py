@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from attacks.engine import Engine, Limits
     from attacks.interface import Outcome, attack
     from attacks.outcome import AttackRecord, Sample
+    from attacks.recipe_settings import RecipeSettings
     from attacks.victims.kinds import CallableVictim, HuggingFaceVictim, ModuleVictim, VictimError
 
 _HOMES = {
@@ -27,6 +28,7 @@ _HOMES = {
     "Limits": "engine",
     "ModuleVictim": "victims.kinds",
     "Outcome": "interface",
+    "RecipeSettings": "recipe_settings",
     "Sample": "outcome",
     "VictimError": "victims.kinds",
     "attack": "interface",
@@ -44,6 +46,7 @@ __all__ = [
     "ModuleVictim",
     "Outcome",
     "PGDSettings",
+    "RecipeSettings",
     "Sample",
     "VictimError",
     "attack",

@@ -8,12 +8,10 @@ step and answers the questions of all of them together (`attacks/engine.py`).
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from attacks.document import Candidate, Document
-from attacks.goals import Goal, Untargeted, tie
-
-Compat = Literal["none", "textattack"]
+from attacks.goals import Compat, Goal, Untargeted, tie
 
 
 class Job(NamedTuple):

@@ -18,7 +18,6 @@ import numpy as np
 from attacks.composition import (
     Answers,
     Attack,
-    Compat,
     Context,
     Group,
     Job,
@@ -32,8 +31,9 @@ from attacks.composition import (
 )
 from attacks.document import Candidate, Document
 from attacks.fingerprint import describe, flat
-from attacks.goals import Floats, leads, logarithms
+from attacks.goals import Compat, Floats, leads, logarithms
 from attacks.outcome import AttackRecord, Outcome, Sample, words_changed
+from attacks.recipe_settings import Budget
 from attacks.victims.kinds import Victim, VictimError
 from text import Text, check_range
 
@@ -61,33 +61,20 @@ class WhiteBox(Protocol):
         """
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
-    """How much is spent, and how many samples share a round.
+@dataclass(frozen=True, kw_only=True)
+class Limits(Budget):
+    """The budget of a sample, and the number of samples that share a round.
 
     Attributes:
-        query_budget: texts the victim may be asked about for one sample, the clean one included;
-            no limit if None.
-        budget_per_word: the same per word of the sample; the smaller of the two counts.
-        in_flight: samples that are attacked at the same time. More of them fill larger batches;
-            results do not depend on it.
+        in_flight: samples that are attacked at the same time; changes the speed and nothing else.
     """
 
-    query_budget: int | None = None
-    budget_per_word: float | None = None
     in_flight: int = 64
 
     def __post_init__(self) -> None:
-        """Check the settings."""
-        check_range({"in_flight": self.in_flight, "query_budget": self.query_budget}, least=1)
-        check_range({"budget_per_word": self.budget_per_word}, above=0)
-
-    def budget(self, words: int) -> float:
-        """Of a sample of so many words; at least the clean text may be asked about."""
-        per_word = float("inf") if self.budget_per_word is None else self.budget_per_word * words
-        whole = float("inf") if self.query_budget is None else self.query_budget
-        budget = min(whole, per_word)
-        return budget if budget == float("inf") else max(1, int(budget))
+        """Checks the settings."""
+        super().__post_init__()
+        check_range({"in_flight": self.in_flight}, least=1)
 
 
 @dataclass(slots=True, eq=False)

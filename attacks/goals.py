@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Score = Literal["margin", "probability"]
+Compat = Literal["none", "textattack"]
 Floats = NDArray[np.float64]
 
 NEAR = {"margin": 1e-5, "probability": 1e-6}
@@ -133,3 +134,17 @@ class Targeted:
         """See `Goal`."""
         hit: NDArray[np.bool_] = logits.argmax(axis=1) == self._classes(logits)
         return hit
+
+
+def make_goal(
+    target: int | None = None, *, score: Score | None = None, compat: Compat = "none"
+) -> Goal:
+    """Returns the goal of an attack.
+
+    Args:
+        target: the class to reach; any but the gold one if None.
+        score: `margin` if None, and `probability` for the reference's.
+        compat: of the attack.
+    """
+    score = score or ("probability" if compat == "textattack" else "margin")
+    return Untargeted(score=score) if target is None else Targeted(target=target, score=score)

@@ -6,15 +6,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from attacks.composition import Attack, Compat
+from attacks.composition import Attack
 from attacks.engine import Engine, Limits
-from attacks.goals import Goal, Score, Targeted, Untargeted
+from attacks.goals import Compat, Score, Targeted, Untargeted, make_goal
 from attacks.journal import Journal
 from attacks.outcome import AttackRecord
 from attacks.progress import Progress, Watched
+from attacks.recipe_settings import RecipeSettings
 from attacks.samples import Given, as_samples
 from attacks.summary import Summary, summarise, table
 from attacks.victims.kinds import as_victim
+
+_OF_PARTS = (
+    *("resources", "vectors", "sentence_encoder", "masked_lm"),
+    *("similarity", "word_similarity", "candidates"),
+)
+"""Settings that the parts of a composed attack have already."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,20 +40,6 @@ class Outcome:
 
     def __str__(self) -> str:
         return table({self.name: self.summary})
-
-
-def make_goal(
-    target: int | None = None, *, score: Score | None = None, compat: Compat = "none"
-) -> Goal:
-    """The goal of an attack.
-
-    Args:
-        target: the class to reach; any but the gold one if None.
-        score: see `attacks.goals`; `margin` if None, and `probability` for the reference's.
-        compat: of the attack.
-    """
-    score = score or ("probability" if compat == "textattack" else "margin")
-    return Untargeted(score=score) if target is None else Targeted(target=target, score=score)
 
 
 def changed(
@@ -91,18 +84,15 @@ def attack(
     model: Any,
     samples: Iterable[Given],
     *,
-    recipe: str | Attack = "textfooler",
+    recipe: str | RecipeSettings | Attack = "textfooler",
     tokenizer: Any = None,
     target: int | None = None,
-    score: Score | None = None,
-    compat: Compat | None = None,
-    resources: str | Path | None = None,
-    limits: Limits | None = None,
-    batch_size: int = 256,
+    in_flight: int = 64,
     seed: int = 0,
     columns: Sequence[str] | None = None,
     path: str | Path | None = None,
     progress: bool = True,
+    **settings: Any,
 ) -> Outcome:
     """Attack a text classifier.
 
@@ -111,22 +101,18 @@ def attack(
             of texts (or pairs) to logits `[texts, classes]`, or a victim (`attacks.victims.kinds`).
         samples: texts (or pairs) with their gold classes, or rows of a data set; numbered as they
             come. See `attacks.samples`.
-        recipe: name of a recipe (`attacks.recipes.RECIPES`), or a composed attack.
+        recipe: name of a recipe (`attacks.recipes.RECIPES`), its settings, or a composed attack.
         tokenizer: of a `transformers` model.
         target: class to reach; any but the gold one if None, or what a composed attack is after.
-        score: `margin` or `probability`; see `attacks.goals`. That of a composed attack if None.
-        compat: `textattack` reproduces the reference's behaviour. Parts of a composed attack have
-            theirs already, and so it cannot be another one.
-        resources: folder with word vectors, WordNet and the like; see
-            `attacks.resources.catalogue`. Not for a composed attack.
-        limits: query budget, and samples that share a round.
-        batch_size: texts per forward pass.
+        in_flight: see `Limits`.
         seed: of the random numbers.
         columns: names of the texts of a pair: `("premise", "hypothesis")` leaves the premise alone.
         path: file that takes each record as it is made; given again, the samples in it are left
             out, so that a victim that failed costs nothing but the sample it failed on. The victim
             is asked about their texts once more, and refused if it answers otherwise.
         progress: show a bar where standard error is a terminal.
+        settings: of `RecipeSettings`, as `query_budget=100`. Parts of a composed attack have their
+            resources and `compat` already; without a score, it keeps its own.
 
     Raises:
         ValueError: no samples, two of the same id, an unknown recipe, settings that a composed
@@ -134,21 +120,21 @@ def attack(
         VictimError: the victim failed.
     """
     numbered, columns = as_samples(samples, columns)
-    if isinstance(recipe, str):
-        from attacks import recipes
-        from attacks.resources.catalogue import Resources
-
-        goal = make_goal(target, score=score, compat=compat or "none")
-        composed = recipes.build(recipe, Resources(resources), compat=compat or "none", goal=goal)
+    if isinstance(recipe, Attack):
+        given = RecipeSettings(recipe=recipe.name, **settings)
+        composed = _with(recipe, given, target=target, compat=settings.get("compat"))
     else:
-        if resources is not None:
-            msg = (
-                f"got resources={str(resources)!r} and the composed attack {recipe.name}, whose "
-                "parts have theirs, expected one or the other: leave resources out"
-            )
-            raise ValueError(msg)
-        composed = changed(recipe, target=target, score=score, compat=compat)
-    victim = as_victim(model, tokenizer=tokenizer, batch_size=batch_size)
+        from attacks.recipes import build
+
+        given = RecipeSettings(recipe=recipe) if isinstance(recipe, str) else recipe
+        given = replace(given, **settings)
+        composed = build(given, goal=make_goal(target, score=given.score, compat=given.compat))
+    limits = Limits(
+        query_budget=given.query_budget,
+        budget_per_word=given.budget_per_word,
+        in_flight=in_flight,
+    )
+    victim = as_victim(model, tokenizer=tokenizer, batch_size=given.batch_size)
     engine = Engine(composed, victim, limits=limits, seed=seed, columns=columns)
     with ExitStack() as stack:
         journal: Journal | None = None
@@ -175,3 +161,17 @@ def attack(
     return Outcome(
         name=composed.name, records=found, summary=summarise(found, score=composed.goal.score)
     )
+
+
+def _with(
+    composed: Attack, given: RecipeSettings, *, target: int | None, compat: Compat | None
+) -> Attack:
+    """Returns a composed attack with the settings that it can have; see `changed`."""
+    for name in _OF_PARTS:
+        if (value := getattr(given, name)) is not None:
+            msg = (
+                f"got {name}={value!r} and the composed attack {composed.name}, whose "
+                f"parts have theirs, expected one or the other: leave {name} out"
+            )
+            raise ValueError(msg)
+    return changed(composed, target=target, score=given.score, compat=compat)

@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from rapidfuzz.distance import Levenshtein
 
-from attacks.composition import Compat
 from attacks.document import Document
+from attacks.goals import Compat
 from text import Text
 
 Outcome = Literal["skipped", "failed", "succeeded"]

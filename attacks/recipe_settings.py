@@ -1,97 +1,94 @@
-"""What all recipes share: their settings, and which words they leave alone."""
+"""The settings of an attack on texts."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from attacks.composition import Attack, Compat, Constraint, PreConstraint
-from attacks.constraints.preconstraints import REFERENCE, Columns, RepeatModification, StopWords
-from attacks.goals import Goal, Untargeted
-from attacks.resources.catalogue import Resources
+from attacks.goals import Compat, Score
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """What can be changed of a recipe; None leaves it as published.
+class Budget:
+    """The number of texts that an attack may ask the victim about.
 
     Attributes:
-        compat: `textattack` reproduces the reference, its faults included.
-        goal: what the attack is after.
-        candidates: replacements that are tried for a word (those by neighbours or by a masked
-            language model).
-        word_similarity: least cosine between the vectors of a word and its replacement.
-        similarity: least similarity of sentences; 0 does without a sentence encoder.
-        columns: texts of a pair that are rewritten; see `preconstraints.Columns`.
+        query_budget: texts the model may be asked about for one sample, the clean one included; no
+            limit if null. Most recipes ask about each word before they replace any.
+        budget_per_word: the same per word of the sample; the smaller of the two counts.
     """
 
+    query_budget: int | None = None
+    budget_per_word: float | None = None
+
+    def __post_init__(self) -> None:
+        """Checks the settings.
+
+        Raises:
+            ValueError: a number is out of its range.
+        """
+        from text import check_range  # brings torch
+
+        check_range({"query_budget": self.query_budget}, least=1)
+        check_range({"budget_per_word": self.budget_per_word}, above=0)
+
+    def budget(self, words: int) -> float:
+        """Returns the budget of a sample of so many words: at least 1, for the clean text."""
+        per_word = float("inf") if self.budget_per_word is None else self.budget_per_word * words
+        whole = float("inf") if self.query_budget is None else self.query_budget
+        budget = min(whole, per_word)
+        return budget if budget == float("inf") else max(1, int(budget))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeSettings(Budget):
+    """An attack on texts: its recipe, its resources and its cost.
+
+    Attributes:
+        recipe: name of the attack: textfooler, textbugger, bae, deepwordbug, pwws, a2t, a2t-mlm or
+            random. The command `attack` also takes several with commas between them, `all` for the
+            first six, or a YAML file with an attack of your own (configs/attack/custom.yaml);
+            there, `--attack NAME` is short for `--attack.recipe NAME`.
+        batch_size: texts per forward pass of the attack; halved when memory runs out.
+        score: value that the search follows: the `margin` between logits, or the `probability` of
+            the gold class, which is blind where the model is very confident. If null, margin, and
+            probability with `compat: textattack`.
+        compat: `textattack` reproduces TextAttack 0.3.11, its faults included (docs/attacks.md).
+        resources: folder with word vectors, WordNet and the like (docs/attacks.md);
+            `python -m app resources` fills one.
+        vectors: file of word vectors, or of lists of neighbours, in place of those found.
+        sentence_encoder: folder or hub name of the model that compares sentences;
+            sentence-transformers/all-MiniLM-L6-v2 if null.
+        masked_lm: folder or hub name of the model that bae and a2t-mlm take words from;
+            bert-base-uncased if null.
+        similarity: least sentence similarity; the recipe's own if null; 0 does without a sentence
+            encoder. This one and the next two change the recipes that have them; a recipe without
+            them refuses them.
+        word_similarity: least cosine of the vectors of a word and its replacement.
+        candidates: replacements that are tried for a word.
+        columns: names of the texts of a pair that may be changed; by the task if null.
+    """
+
+    recipe: str = "textfooler"
+    batch_size: int = 256
+    score: Score | None = None
     compat: Compat = "none"
-    goal: Goal = field(default_factory=Untargeted)
-    candidates: int | None = None
-    word_similarity: float | None = None
+    resources: str | None = None
+    vectors: str | None = None
+    sentence_encoder: str | None = None
+    masked_lm: str | None = None
     similarity: float | None = None
+    word_similarity: float | None = None
+    candidates: int | None = None
     columns: Sequence[str] | None = None
 
+    def __post_init__(self) -> None:
+        """Checks the settings; `attacks.recipes` checks them against the recipe.
 
-Recipe = Callable[[Resources, Settings], Attack]
-Number = TypeVar("Number", int, float)
+        Raises:
+            ValueError: a number is out of its range.
+        """
+        from text import check_range
 
-
-def pre_constraints(
-    settings: Settings, stop_words: frozenset[str], *, keeps_premise: bool
-) -> list[PreConstraint]:
-    """No word twice, no stop words, and not the texts that a task gives.
-
-    Args:
-        settings: of the recipe.
-        stop_words: the list.
-        keeps_premise: whether the reference's recipe leaves the premise alone.
-    """
-    reference = settings.compat == "textattack"
-    found: list[PreConstraint] = [
-        RepeatModification(),
-        StopWords(stop_words, ignore_case=not reference),
-    ]
-    if settings.columns is not None or not reference:
-        found.append(Columns(settings.columns))
-    elif keeps_premise:
-        found.append(Columns(tasks=REFERENCE))
-    return found
-
-
-def sentence_similarity(
-    resources: Resources,
-    settings: Settings,
-    recipe: str,
-    *,
-    window: int | None,
-    against: Literal["original", "current"],
-    skip_short: bool,
-) -> list[Constraint]:
-    """The sentence encoder of a recipe, with its threshold; nothing where it is set to 0.
-
-    The threshold is the published one, calibrated for the encoder that is there
-    (docs/attacks/similarity.md), also in `compat`.
-    """
-    if settings.similarity == 0:
-        return []
-    from attacks.constraints.sentence_similarity import SentenceSimilarity
-    from attacks.resources.thresholds import PUBLISHED, minimum
-
-    encoder = resources.sentence_encoder()
-    least = settings.similarity
-    return [
-        SentenceSimilarity(
-            encoder,
-            minimum(recipe, encoder.name) if least is None else least,
-            window=window,
-            metric=PUBLISHED[recipe].metric,
-            against=against,
-            skip_short=skip_short,
-            compat=settings.compat,
-        )
-    ]
-
-
-def given(value: Number | None, default: Number) -> Number:
-    """What was asked for, or what was published."""
-    return default if value is None else value
+        super().__post_init__()
+        check_range({"batch_size": self.batch_size, "candidates": self.candidates}, least=1)
+        check_range({"similarity": self.similarity}, least=0, most=1)
+        check_range({"word_similarity": self.word_similarity}, least=-1, most=1)

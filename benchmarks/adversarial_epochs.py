@@ -14,6 +14,7 @@ import yaml
 import datamodules
 import lit_modules
 from app.training.join import join, training_samples
+from attacks.recipe_settings import RecipeSettings
 from benchmarks.adversarial_steps import ASA, METHODS, NAIVE, Steps
 from benchmarks.command import table
 from benchmarks.program_runs import built
@@ -125,16 +126,15 @@ def adversaries(given: Namespace) -> dict[str, Adversary]:
     """Returns the adversaries that an epoch is measured with."""
     made: dict[str, Adversary] = {name: METHODS[name]() for name in given.methods if name != ASA}
     made["FGSM"] = FGSMAdversary()
-    resources, encoder = str(given.resources), given.sentence_encoder
+    places = {"resources": str(given.resources), "sentence_encoder": given.sentence_encoder}
     for similarity, words in ((None, ""), (0.0, ", no sentence encoder")):
         made[f"TextFooler in every step, {given.budget} queries{words}"] = TextAdversary(
-            query_budget=given.budget,
-            resources=resources,
-            sentence_encoder=encoder,
-            similarity=similarity,
+            attack=RecipeSettings(
+                recipe="textfooler", query_budget=given.budget, similarity=similarity, **places
+            )
         )
     made["A2T before the epoch, 20 % of its texts"] = EpochTextAdversary(
-        clean_epochs=0, resources=resources, sentence_encoder=encoder
+        attack=RecipeSettings(recipe="a2t", query_budget=200, **places), clean_epochs=0
     )
     return made
 

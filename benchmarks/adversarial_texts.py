@@ -21,6 +21,7 @@ from attacks.composition import Attack
 from attacks.engine import Engine, Limits
 from attacks.goals import Floats
 from attacks.outcome import AttackRecord, Sample
+from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
 from attacks.resources.catalogue import SENTENCE_ENCODER, Resources
 from attacks.resources.stop_words import TEXTFOOLER
@@ -252,7 +253,10 @@ def attacked(given: Namespace, one: Task) -> dict[str, dict[str, Compared]]:
     vectors = given.vectors or given.data_dir / parity.GLOVE
 
     def whole() -> Attack:
-        return build("textfooler", Resources(given.resources, sentence_encoder=encoder))
+        return build(
+            RecipeSettings(recipe="textfooler"),
+            Resources(given.resources, sentence_encoder=encoder),
+        )
 
     def words() -> Attack:
         return parity.composed("textfooler", Resources(given.resources, vectors=vectors))

@@ -32,6 +32,7 @@ from attacks.composition import Attack
 from attacks.engine import Engine, Limits
 from attacks.goals import Floats
 from attacks.outcome import AttackRecord, Sample
+from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
 from attacks.resources.catalogue import Resources
 from attacks.victims.kinds import ModuleVictim
@@ -128,7 +129,7 @@ def measure(
     """Returns the medians of one recipe over the repetitions, in the order of `COLUMNS`."""
     rows: list[tuple[float, ...]] = []
     for _ in range(given.repeats):
-        attack = build(name, Resources(given.resources))
+        attack = build(RecipeSettings(recipe=name), Resources(given.resources))
         encoded = Encoded(attack)
         recorder = Recorder(victim)
         engine = Engine(attack, recorder, limits=Limits(in_flight=flight))

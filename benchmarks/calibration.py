@@ -28,6 +28,7 @@ from attacks.constraints.sentence_similarity import SentenceSimilarity
 from attacks.document import Document
 from attacks.engine import Engine
 from attacks.outcome import Sample
+from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
 from attacks.resources.catalogue import Resources
 from attacks.resources.sentence_encoders import MINILM, SentenceEncoder
@@ -330,7 +331,7 @@ def effect(data: Path, encoder: str, limit: int, thresholds: Sequence[float]) ->
     ]
     rows: list[list[object]] = []
     for threshold in thresholds:
-        attack = build("textfooler", resources, similarity=threshold)
+        attack = build(RecipeSettings(recipe="textfooler", similarity=threshold), resources)
         records = list(Engine(attack, victim).run(given))
         outcomes = [record.outcome for record in records]
         changed = [r.words_changed / r.words for r in records if r.outcome == "succeeded"]

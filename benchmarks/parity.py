@@ -23,8 +23,9 @@ from typing import Any
 
 from attacks.composition import Attack
 from attacks.engine import Engine, Limits
-from attacks.interface import make_goal
+from attacks.goals import make_goal
 from attacks.outcome import AttackRecord, Sample
+from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
 from attacks.resources.catalogue import Resources
 from attacks.victims.kinds import CallableVictim
@@ -113,8 +114,10 @@ def composed(name: str, resources: Resources) -> Attack:
     """Returns the attack as it was recorded; TextFooler without its sentence encoder."""
     goal = make_goal(compat="textattack")
     if name == "textfooler":
-        return build(name, resources, compat="textattack", goal=goal, similarity=0.0)
-    return build(name, resources, compat="textattack", goal=goal)
+        return build(
+            RecipeSettings(recipe=name, compat="textattack", similarity=0.0), resources, goal=goal
+        )
+    return build(RecipeSettings(recipe=name, compat="textattack"), resources, goal=goal)
 
 
 def samples(path: Path, rows: Sequence[int]) -> list[Sample]:

@@ -21,6 +21,7 @@ from lit_modules.shared.averaged import AveragedWeights
 from lit_modules.shared.nested import CODE, named, settings_of
 from lit_modules.shared.process_means import global_means
 from lit_modules.shared.schedule import Decay
+from lit_modules.shared.settings import rebuilt
 from lit_modules.shared.task_module import TaskModule, labels_of
 from lit_modules.shared.text_module import CHECKPOINT_KEY, METHODS, checkpoint_content
 from text import Batch, TaskName, Text, Tokenizer
@@ -164,12 +165,13 @@ class AdversarialTraining(TaskModule, method=True):
             msg = "a setting init_from, which no checkpoint of ours has: it would have a file read"
             raise ValueError(msg)
         inner, outer = dict(parts.pop("classifier")), dict(parts.pop("adversary"))
-        method, adversary = METHODS[inner.pop("name")], ADVERSARIES[outer.pop("name")]
+        method, adversary_class = METHODS[inner.pop("name")], ADVERSARIES[outer.pop("name")]
         classifier = method.from_settings(inner["settings"])
         if not isinstance(classifier, TaskModule):
             msg = f"{method.__name__} in AdversarialTraining, which classifies nothing"
             raise ValueError(msg)
-        return cls(classifier=classifier, adversary=adversary(**outer["settings"]), **parts)
+        adversary = adversary_class(**rebuilt(adversary_class, outer["settings"]))
+        return cls(classifier=classifier, adversary=adversary, **parts)
 
     # Texts
 

@@ -1,18 +1,18 @@
-"""What `attack` can be told, and which attacks that comes to."""
+"""The settings of the command `attack`, and the attacks that they come to."""
 
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import yaml
 
-from attacks.composition import Attack, Compat
+from attacks.composition import Attack
 from attacks.engine import Limits
-from attacks.goals import Score
-from attacks.interface import make_goal
+from attacks.goals import make_goal
+from attacks.recipe_settings import RecipeSettings
 from datamodules.labelled import Split
 from text import check_range
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from attacks.resources.catalogue import Resources
 
 SIX = ("textfooler", "textbugger", "bae", "deepwordbug", "pwws", "a2t")
-"""What `all` stands for."""
+"""The recipes that `all` stands for."""
 _OF_RECIPES = ("similarity", "word_similarity", "candidates", "columns")
 """Settings of recipes; the first three of some of them."""
 _OF_RESOURCES = {
@@ -36,90 +36,49 @@ _FILES = (".yaml", ".yml", ".json")
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttackSettings:
-    """Settings of `attack`.
+class AttackSettings(RecipeSettings):
+    """Settings of the command `attack`.
 
-    Args:
-        recipe: what to attack with: a recipe (textfooler, textbugger, bae, deepwordbug, pwws, a2t,
-            a2t-mlm, random), several with commas between them, `all` for the first six, or a YAML
-            file with an attack of your own (configs/attack/custom.yaml). `--attack NAME` is short
-            for `--attack.recipe NAME`.
+    Attributes:
         num_samples: how many samples of the split; all if not given. More of them later go on from
             those that are done.
         choice: which ones: drawn once and for all (the same for every model and attack, and the
             first 100 of 1000 are the 100), or the `first` ones of the file.
         split: which samples.
-        resources: folder with word vectors, WordNet and the like (docs/attacks.md);
-            `python -m app resources` fills one.
-        vectors: file of word vectors, or of lists of neighbours, in the place of those found.
-        sentence_encoder: folder or hub name of the model that compares sentences;
-            sentence-transformers/all-MiniLM-L6-v2 if not given.
-        masked_lm: folder or hub name of the model that bae and a2t-mlm take words from;
-            bert-base-uncased if not given.
-        query_budget: texts the model may be asked about for one sample; no limit if not given.
-        budget_per_word: the same per word of the sample; the smaller of the two counts.
         in_flight: samples that are attacked at the same time; changes the speed and nothing else.
-        batch_size: texts per forward pass; halved by itself when memory runs out.
-        score: what the search follows: the `margin` between logits, or the `probability` of the
-            gold class, which is blind where the model is very confident. Margin if not given,
-            probability with `compat: textattack`.
-        compat: `textattack` reproduces TextAttack 0.3.11, its faults included (docs/attacks.md).
         goal: `untargeted`, any class but the gold one; or the name or index of the class to reach.
         seed: of random replacements; each sample has its own, made of this and its id.
-        similarity: least sentence similarity, in the place of the recipe's own; 0 does without a
-            sentence encoder. This one and the next two change the recipes that have them, and one
-            of those that are asked for has to.
-        word_similarity: least cosine of the vectors of a word and its replacement.
-        candidates: replacements that are tried for a word.
-        columns: names of the texts of a pair that may be changed; by the task if not given.
         tag: file the outcome as RECIPE-TAG, beside that of the same recipe with other settings.
         show: print so many adversarial pairs at the end.
         html: write all pairs side by side to RUN/attacks/RECIPE.html.
     """
 
-    recipe: str = "textfooler"
     num_samples: int | None = None
     choice: Literal["drawn", "first"] = "drawn"
     split: Split = "test"
-    resources: str | None = None
-    vectors: str | None = None
-    sentence_encoder: str | None = None
-    masked_lm: str | None = None
-    query_budget: int | None = None
-    budget_per_word: float | None = None
     in_flight: int = 64
-    batch_size: int = 256
-    score: Score | None = None
-    compat: Compat = "none"
     goal: str | int = "untargeted"
     seed: int = 0
-    similarity: float | None = None
-    word_similarity: float | None = None
-    candidates: int | None = None
-    columns: list[str] | None = None
     tag: str | None = None
     show: int = 0
     html: bool = True
 
     def __post_init__(self) -> None:
-        """Check what needs no model.
+        """Checks what needs no model.
 
         Raises:
             ValueError: a number out of its range, or a tag that is no part of a file's name.
         """
-        check_range({"num_samples": self.num_samples, "batch_size": self.batch_size}, least=1)
+        super().__post_init__()
+        check_range({"num_samples": self.num_samples, "in_flight": self.in_flight}, least=1)
         check_range({"show": self.show, "seed": self.seed}, least=0)
-        check_range({"similarity": self.similarity}, least=0, most=1)
-        check_range({"word_similarity": self.word_similarity}, least=-1, most=1)
-        check_range({"candidates": self.candidates}, least=1)
         if self.tag is not None and not _NAME.fullmatch(self.tag):
             msg = f"got tag {self.tag!r}, expected letters, digits and . _ -"
             raise ValueError(msg)
-        _ = self.limits  # a wrong budget is found now
 
     @property
     def limits(self) -> Limits:
-        """What the engine may spend."""
+        """The budget of the engine."""
         return Limits(
             query_budget=self.query_budget,
             budget_per_word=self.budget_per_word,
@@ -127,14 +86,13 @@ class AttackSettings:
         )
 
     def about(self) -> dict[str, Any]:
-        """What every outcome depends on: neither speed nor number of samples.
+        """Returns what every outcome depends on: neither speed nor number of samples.
 
         Beside it, the outcome of one attack depends on `Planned.about`.
         """
-        score = self.score or ("probability" if self.compat == "textattack" else "margin")
         return {
             "goal": str(self.goal),
-            "score": score,
+            "score": make_goal(score=self.score, compat=self.compat).score,
             "compat": self.compat,
             "seed": self.seed,
             "query_budget": self.query_budget,
@@ -144,12 +102,12 @@ class AttackSettings:
         }
 
     def options(self) -> dict[str, Any]:
-        """Settings that some attacks have, as far as they are given."""
+        """Returns the settings that some attacks have, as far as they are given."""
         every = {name: getattr(self, name) for name in (*_OF_RECIPES, *_OF_RESOURCES.values())}
         return {name: value for name, value in every.items() if value is not None}
 
     def target(self, class_names: Sequence[str]) -> int | None:
-        """The class to reach, if there is one.
+        """Returns the class to reach, if there is one.
 
         Raises:
             ValueError: the model has no such class.
@@ -185,7 +143,7 @@ class Planned(NamedTuple):
 
 
 def plan(settings: AttackSettings, *, device: "torch.device | None" = None) -> list[Planned]:
-    """The attacks of a command, all of them built: what is missing is said before the first begins.
+    """Builds all attacks of a command, so that what is missing is said before the first begins.
 
     Args:
         settings: of the command.
@@ -199,19 +157,12 @@ def plan(settings: AttackSettings, *, device: "torch.device | None" = None) -> l
     from transformers.utils import logging
 
     from attacks import recipes
-    from attacks.resources.catalogue import MASKED_LM, SENTENCE_ENCODER, Resources
+    from attacks.resources.catalogue import Resources
 
     if not sys.stderr.isatty():
         # That of loading weights does not look for one.
         logging.disable_progress_bar()  # type: ignore[no-untyped-call] # has no annotations
-    resources = Resources(
-        settings.resources,
-        device=device,
-        vectors=settings.vectors,
-        sentence_encoder=settings.sentence_encoder or SENTENCE_ENCODER,
-        masked_lm=settings.masked_lm or MASKED_LM,
-    )
-    goal = make_goal(score=settings.score, compat=settings.compat)
+    resources = Resources.of(settings, device=device)
     names, known = _names(settings.recipe), recipes.RECIPES
     for name in names:
         if not name.endswith(_FILES) and name not in known:
@@ -236,13 +187,8 @@ def plan(settings: AttackSettings, *, device: "torch.device | None" = None) -> l
         # The columns of the corpus have that name.
         about["attacked_columns"] = about.pop("columns", None)
         if name in known:
-            attack = recipes.build(
-                name,
-                resources,
-                compat=settings.compat,
-                goal=goal,
-                **{key: value for key, value in options.items() if key in _OF_RECIPES},
-            )
+            changed: dict[str, Any] = {key: options.get(key) for key in _OF_RECIPES}
+            attack = recipes.build(replace(settings, recipe=name, **changed), resources)
             one = Planned(name, attack, {"recipe": name, **about}, options, goal_given=False)
         else:
             attack, spec = _composed(name, resources, settings)

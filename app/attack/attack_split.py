@@ -28,7 +28,8 @@ from app.training.stand_in import StandIn, WholeSplit
 from attacks.composition import Attack
 from attacks.engine import VERSION, Engine
 from attacks.fingerprint import describe, flat
-from attacks.interface import Outcome, make_goal
+from attacks.goals import make_goal
+from attacks.interface import Outcome
 from attacks.outcome import Sample, from_line
 from attacks.progress import Progress, Watched
 from attacks.summary import doubt, summarise

@@ -7,8 +7,8 @@ from typing import Any
 
 from jsonargparse import ArgumentError, ArgumentParser
 
-from attacks.composition import Attack, Compat
-from attacks.goals import Goal
+from attacks.composition import Attack
+from attacks.goals import Compat, Goal
 from attacks.resources.catalogue import Resources
 
 HOMES = (

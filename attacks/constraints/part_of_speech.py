@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attacks.composition import Compat, Group
+from attacks.composition import Group
 from attacks.constraints.words import Replaced, replaced
+from attacks.goals import Compat
 from attacks.resources.tagger import Tagger
 
 BEFORE, AFTER = 4, 3

@@ -7,8 +7,9 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.composition import Compat, Group
+from attacks.composition import Group
 from attacks.document import Candidate, Document, count_words, word_spans
+from attacks.goals import Compat
 from attacks.resources.passages import Passages
 from attacks.resources.thresholds import Metric
 

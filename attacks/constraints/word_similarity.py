@@ -7,8 +7,9 @@ import numpy as np
 import torch
 from torch.nn.functional import cosine_similarity
 
-from attacks.composition import Compat, Group
+from attacks.composition import Group
 from attacks.constraints.words import replaced
+from attacks.goals import Compat
 from attacks.resources.vectors import WordVectors
 
 log = logging.getLogger(__name__)

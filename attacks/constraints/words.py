@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from attacks.composition import Compat, Group
+from attacks.composition import Group
 from attacks.document import words_of
+from attacks.goals import Compat
 
 
 class Replaced(NamedTuple):

@@ -9,8 +9,9 @@ import sys
 from collections.abc import Callable, Iterable
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
+from attacks.recipe_settings import RecipeSettings
 from attacks.resources.neighbours import ListedNeighbours, Neighbours, VectorNeighbours
 from attacks.resources.stop_words import LISTS as STOP_WORDS
 from attacks.resources.stop_words import StopWordList
@@ -44,8 +45,8 @@ class Resources:
     Args:
         folder: where to look first; nowhere else than above if None.
         vectors: word vectors (text) or lists of neighbours (JSON) to use instead of those found.
-        sentence_encoder: folder or hub name of another one than the default.
-        masked_lm: the same of the masked language model.
+        sentence_encoder: folder or hub name; `SENTENCE_ENCODER` if None.
+        masked_lm: folder or hub name of the masked language model; `MASKED_LM` if None.
         device: where these two compute; the GPU if there is one.
 
     Raises:
@@ -57,8 +58,8 @@ class Resources:
         folder: str | Path | None = None,
         *,
         vectors: str | Path | None = None,
-        sentence_encoder: str | Path = SENTENCE_ENCODER,
-        masked_lm: str | Path = MASKED_LM,
+        sentence_encoder: str | Path | None = None,
+        masked_lm: str | Path | None = None,
         device: "torch.device | str | None" = None,
     ) -> None:
         self.folder = None if folder is None else Path(folder)
@@ -67,9 +68,23 @@ class Resources:
             if path is not None and not path.exists():
                 msg = f"got {path}, which is not there, expected the path of resources"
                 raise ResourceError(msg)
-        self._names = {"sentence-encoder": str(sentence_encoder), "masked-lm": str(masked_lm)}
+        self._names = {
+            "sentence-encoder": str(sentence_encoder or SENTENCE_ENCODER),
+            "masked-lm": str(masked_lm or MASKED_LM),
+        }
         self._models: dict[str, Any] = {}
         self._device = device
+
+    @classmethod
+    def of(cls, settings: RecipeSettings, *, device: "torch.device | str | None" = None) -> Self:
+        """Returns the resources that the settings of an attack name."""
+        return cls(
+            settings.resources,
+            vectors=settings.vectors,
+            sentence_encoder=settings.sentence_encoder,
+            masked_lm=settings.masked_lm,
+            device=device,
+        )
 
     # What there is
 

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from string import ascii_letters
 from typing import Any
 
-from attacks.composition import Compat, Job
+from attacks.composition import Job
 from attacks.document import Candidate
+from attacks.goals import Compat
 from attacks.resources.language_model import MaskedLM, Query
 from attacks.resources.passages import Passage, Passages
 from attacks.transformations.case import in_case_of

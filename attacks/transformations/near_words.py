@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from attacks.composition import Compat, Job
+from attacks.composition import Job
 from attacks.document import Candidate, words_of
+from attacks.goals import Compat
 from attacks.resources.neighbours import Neighbours
 from attacks.transformations.case import in_case_of
 

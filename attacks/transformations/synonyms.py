@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from attacks.composition import Compat, Job
+from attacks.composition import Job
 from attacks.document import Candidate, count_words, words_of
+from attacks.goals import Compat
 from attacks.transformations.case import in_case_of
 
 

@@ -10,9 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attacks.composition import Compat
 from attacks.document import Document
-from attacks.goals import Floats, logarithms
+from attacks.goals import Compat, Floats, logarithms
 from attacks.victims.saliency import in_mode, module_weights, transformer_weights
 from layers.positions import longest_text
 from text import Text, cuts_unsaid, length_batches

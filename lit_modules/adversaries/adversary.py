@@ -1,6 +1,5 @@
 """What adversaries share: the batch as they see it, and what they return."""
 
-import inspect
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from lit_modules.shared.averaged import AveragedWeights
+from lit_modules.shared.settings import parameters, plain
 from lit_modules.shared.task_module import TaskModule
 from text import Batch, TaskName, Text
 
@@ -117,9 +117,8 @@ class Adversary:
         return False
 
     def settings(self) -> dict[str, Any]:
-        """The arguments from which it can be built again, as plain values."""
-        names = inspect.signature(type(self).__init__).parameters
-        return {name: getattr(self, name) for name in names if name != "self"}
+        """Returns the arguments from which it can be built again, as plain values."""
+        return {name: plain(getattr(self, name)) for name in parameters(type(self))}
 
     def more_texts(self, texts: Sequence[Text]) -> list[str]:
         """What a vocabulary should know beside the training texts.

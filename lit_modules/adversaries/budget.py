@@ -1,4 +1,4 @@
-"""Whether a query budget leaves anything to an attack once it has ranked the words of a text."""
+"""Counts the texts whose query budget is used up by ranking their words."""
 
 from collections.abc import Iterable, Sequence
 from random import Random
@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from attacks.composition import Attack, Context, Judged
 from attacks.document import Document
-from attacks.engine import Limits
+from attacks.recipe_settings import Budget
 from attacks.search import Greedy
 from text import Text
 
 
 class Shortage(NamedTuple):
-    """How many texts are too long for a budget.
+    """The number of texts that are too long for a budget.
 
     Attributes:
         short: texts for which ranking their words uses up the budget.
@@ -26,13 +26,13 @@ class Shortage(NamedTuple):
 
 
 def shortage(
-    attack: Attack, limits: Limits, texts: Iterable[Text], *, columns: Sequence[str]
+    attack: Attack, budget: Budget, texts: Iterable[Text], *, columns: Sequence[str]
 ) -> Shortage:
-    """Look at some texts.
+    """Counts the texts that are too long for a budget.
 
     Args:
-        attack: what is asked about.
-        limits: with the budget.
+        attack: the attack.
+        budget: of a sample.
         texts: to be attacked.
         columns: names of the texts of a pair.
 
@@ -57,5 +57,5 @@ def shortage(
         if not asks:
             break
         most = max(most, words)
-        short += words > 0 and 1 + words >= limits.budget(len(document))
+        short += words > 0 and 1 + words >= budget.budget(len(document))
     return Shortage(short, seen, most)

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import torch
 
-from attacks.goals import Score
 from attacks.outcome import Sample
+from attacks.recipe_settings import RecipeSettings
 from layers.noise import sample_seeds
 from lit_modules.adversaries.adversary import Found, Problem, TrainingLoop, undisturbed
+from lit_modules.adversaries.attacking import AttackingAdversary
 from lit_modules.adversaries.gathering import gathered, place
-from lit_modules.adversaries.text_adversary import TextAdversary
 from lit_modules.adversaries.text_passes import logits_of, samples_of, succeeded
 from text import Text, check_range
 
@@ -50,7 +50,7 @@ class Pool:
     rows: Mapping[int, Attacked] = field(default_factory=dict)
 
 
-class EpochTextAdversary(TextAdversary):
+class EpochTextAdversary(AttackingAdversary):
     """Attacks training samples at the beginning of an epoch, and adds what succeeded to that epoch.
 
     Source: Yoo and Qi, "Towards Improving Adversarial Training of NLP Models" (A2T), 2021,
@@ -67,69 +67,28 @@ class EpochTextAdversary(TextAdversary):
     def __init__(
         self,
         *,
-        recipe: str = "a2t",
-        query_budget: int | None = 200,
-        budget_per_word: float | None = None,
+        attack: RecipeSettings = RecipeSettings(recipe="a2t", query_budget=200),
         clean_epochs: int = 1,
         interval: int = 1,
         adversarial_share: float = 0.2,
         weight: float = 1.0,
-        score: Score | None = None,
-        resources: str | None = None,
-        vectors: str | None = None,
-        sentence_encoder: str | None = None,
-        masked_lm: str | None = None,
-        similarity: float | None = None,
-        word_similarity: float | None = None,
-        candidates: int | None = None,
-        columns: Sequence[str] | None = None,
-        extend_vocabulary: bool = False,
-        batch_size: int = 256,
+        **base: Any,
     ) -> None:
-        """Keep the settings.
+        """Keeps the settings.
 
         Args:
-            recipe: what to attack with; see TextAdversary, as for all that is not said here.
-            query_budget: texts the model may be asked about for one sample; no limit if null.
-            budget_per_word: the same per word of the sample; the smaller of the two counts.
+            attack: the attack on the texts.
             clean_epochs: epochs before the first with adversarial texts.
             interval: epochs from one with adversarial texts to the next; those between are clean.
             adversarial_share: adversarial texts that are wanted, as a share of the training
                 samples; fewer where not so many attacks succeed. 1 attacks all samples.
             weight: what an adversarial text counts in the loss; a clean one counts 1.
-            score: what the search follows: `margin` or `probability`; margin if null.
-            resources: folder with word vectors, WordNet and the like (docs/attacks.md);
-                `python -m app resources` fills one.
-            vectors: file of word vectors, or of lists of neighbours, in the place of those found.
-            sentence_encoder: folder or hub name of the model that compares sentences.
-            masked_lm: folder or hub name of the model that bae and a2t-mlm take words from.
-            similarity: least sentence similarity; 0 does without a sentence encoder.
-            word_similarity: least cosine of the vectors of a word and its replacement.
-            candidates: replacements that are tried for a word.
-            columns: names of the texts of a pair that may be changed; by the task if null.
-            extend_vocabulary: also take up the words that the attack may put in.
-            batch_size: texts per forward pass of the attack; halved when memory runs out.
+            base: settings of `AttackingAdversary`.
 
         Raises:
-            ValueError: an unknown recipe, or a setting that is out of its range or that the recipe
-                does not have.
+            ValueError: a setting that is out of its range.
         """
-        super().__init__(
-            recipe=recipe,
-            query_budget=query_budget,
-            budget_per_word=budget_per_word,
-            score=score,
-            resources=resources,
-            vectors=vectors,
-            sentence_encoder=sentence_encoder,
-            masked_lm=masked_lm,
-            similarity=similarity,
-            word_similarity=word_similarity,
-            candidates=candidates,
-            columns=columns,
-            extend_vocabulary=extend_vocabulary,
-            batch_size=batch_size,
-        )
+        super().__init__(attack=attack, **base)
         check_range({"clean_epochs": clean_epochs}, least=0)
         check_range({"interval": interval}, least=1)
         check_range({"adversarial_share": adversarial_share}, above=0, most=1)
@@ -167,7 +126,7 @@ class EpochTextAdversary(TextAdversary):
         )
 
     def start(self, loop: TrainingLoop) -> None:
-        """See `TextAdversary`."""
+        """See `AttackingAdversary`."""
         super().start(loop)
         # Of a fit before this one nothing is left.
         self._pool, self._restored = self._restored, Pool()

@@ -20,7 +20,7 @@ INSIDE = [
     *("--model.classifier=TextClassifier", "--model.classifier.width=16"),
     *("--model.classifier.heads=2", "--model.classifier.depth=1", "--model.classifier.dropout=0.3"),
 ]
-LETTERS = ["--model.adversary.recipe=deepwordbug"]
+LETTERS = ["--model.adversary.attack.recipe=deepwordbug"]
 ADVERSARIAL = {
     "ASA": [
         "--model=ASA",

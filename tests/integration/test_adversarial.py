@@ -22,7 +22,7 @@ STANDARD = [
     *DATA,
     "--trainer.max_epochs=1",
 ]
-TEXT = ["--model.adversary.recipe=deepwordbug"]
+TEXT = ["--model.adversary.attack.recipe=deepwordbug"]
 
 
 @pytest.mark.parametrize("adversary", [["TextAdversary", *TEXT], ["SMART"]], ids=lambda a: a[0])
@@ -56,7 +56,11 @@ def test_from_a_trained_classifier(here: Path, steadfast: Steadfast, adversary: 
             "got --model.classifier MaskedLM, expected one of FineTuning, ASA, OLSA",
         ),
         (
-            [*SMALL[1:], "--model.adversary=TextAdversary", "--model.adversary.recipe=texfooler"],
+            [
+                *SMALL[1:],
+                "--model.adversary=TextAdversary",
+                "--model.adversary.attack.recipe=texfooler",
+            ],
             "got recipe 'texfooler', expected one of textfooler, textbugger",
         ),
         (
@@ -68,7 +72,7 @@ def test_from_a_trained_classifier(here: Path, steadfast: Steadfast, adversary: 
             "got depth=-1",
         ),
         (
-            [*SMALL[1:], "--model.adversary=TextAdversary", "--model.adversary.recipe=pwws"],
+            [*SMALL[1:], "--model.adversary=TextAdversary", "--model.adversary.attack.recipe=pwws"],
             "`python -m app resources wordnet` gets it",
         ),
         (
@@ -91,7 +95,13 @@ def test_a_budget_that_only_ranks_is_warned_about(here: Path, steadfast: Steadfa
     settings = [*SMALL, "--model.adversary=TextAdversary", *TEXT]
     outcome = steadfast(
         "fit",
-        [*settings, "--model.adversary.query_budget=3", *DATA, *QUIET, "--trainer.max_steps=1"],
+        [
+            *settings,
+            "--model.adversary.attack.query_budget=3",
+            *DATA,
+            *QUIET,
+            "--trainer.max_steps=1",
+        ],
         "--run=a",
     )
     assert outcome.status == 0

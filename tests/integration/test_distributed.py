@@ -70,7 +70,7 @@ RUNS = {
     "text": [
         *ADVERSARIAL,
         "--model.adversary=TextAdversary",
-        "--model.adversary.recipe=deepwordbug",
+        "--model.adversary.attack.recipe=deepwordbug",
         "--model.adversary.share=0.7",
         "--model.adversary.clean_weight=0.5",
     ],

@@ -21,8 +21,8 @@ METHODS = {
     "AdversarialTraining-TextAdversary": [
         "--model=AdversarialTraining",
         "--model.adversary=TextAdversary",
-        "--model.adversary.recipe=deepwordbug",
-        "--model.adversary.query_budget=20",
+        "--model.adversary.attack.recipe=deepwordbug",
+        "--model.adversary.attack.query_budget=20",
         "--model.classifier=TextClassifier",
         "--model.classifier.heads=2",
     ],

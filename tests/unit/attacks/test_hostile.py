@@ -112,12 +112,12 @@ def test_a_victim_that_breaks_down_is_named_and_costs_nothing_that_was_done(
     kind: str, tmp_path: Path
 ) -> None:
     answer, message = HOSTILE[kind]
-    path, limits = tmp_path / "a.jsonl", Limits(in_flight=4)
+    path = tmp_path / "a.jsonl"
     hostile = from_the_third_call(answer)
 
     def run(model: Any) -> attacks.Outcome:
         return attacks.attack(
-            model, SAMPLES, recipe=attack(), limits=limits, path=path, progress=False
+            model, SAMPLES, recipe=attack(), in_flight=4, path=path, progress=False
         )
 
     with pytest.raises(attacks.VictimError, match=message) as caught:
@@ -143,7 +143,7 @@ def test_a_victim_that_breaks_down_late_has_left_records(tmp_path: Path) -> None
             function,
             SAMPLES,
             recipe=attack(),
-            limits=Limits(in_flight=2),
+            in_flight=2,
             path=path,
             progress=False,
         )
@@ -317,7 +317,7 @@ def test_ten_thousand_words() -> None:
 @pytest.mark.long
 def test_a_word_of_many_letters() -> None:
     outcome = attacks.attack(
-        count, [("good" * 2500, 1)], recipe=attack(), limits=Limits(query_budget=9), progress=False
+        count, [("good" * 2500, 1)], recipe=attack(), query_budget=9, progress=False
     )
     assert outcome.records[0].outcome == "failed"
 

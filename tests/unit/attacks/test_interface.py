@@ -12,8 +12,8 @@ import torch
 import attacks
 from attacks.constraints import EditDistance
 from attacks.constraints.preconstraints import StopWords
-from attacks.goals import Targeted, Untargeted
-from attacks.interface import changed, make_goal
+from attacks.goals import Targeted, Untargeted, make_goal
+from attacks.interface import changed
 from attacks.journal import read
 from attacks.progress import Progress, Watched
 from attacks.search import Greedy
@@ -161,12 +161,12 @@ def test_a_victim_that_fails_costs_what_was_in_flight_only(tmp_path: Path) -> No
             raise RuntimeError(msg)
         return bag(texts)
 
-    path, limits = tmp_path / "a.jsonl", attacks.Limits(in_flight=1)
+    path = tmp_path / "a.jsonl"
     with pytest.raises(attacks.VictimError, match="RuntimeError: broken pipe"):
-        run(fragile, path=path, limits=limits)
+        run(fragile, path=path, in_flight=1)
     assert [one.sample_id for one in read(path)[1]] == [0, 1]
     calls, before = 0, run(samples=TEXTS[:2])
-    outcome = run(path=path, limits=limits)
+    outcome = run(path=path, in_flight=1)
     for name in ("outcome", "adversarial", "queries"):
         whole = [getattr(one, name) for one in run().records]
         assert [getattr(one, name) for one in outcome.records] == whole
@@ -292,7 +292,7 @@ def composed(**settings: Any) -> attacks.Attack:
         ({"seed": 1}, "seed 0 -> 1"),
         ({"target": 0}, r'attack.goal "Untargeted" -> "Targeted"'),
         ({"score": "probability"}, r'attack.goal.score "margin" -> "probability"'),
-        ({"limits": attacks.Limits(query_budget=9)}, "query_budget null -> 9"),
+        ({"query_budget": 9}, "query_budget null -> 9"),
         (
             {"recipe": composed(transformation=Synonyms({"good": ("bad",)}))},
             "attack.transformation.table",
@@ -372,7 +372,7 @@ def test_nothing_is_written_where_the_attack_cannot_begin(tmp_path: Path) -> Non
 def test_samples_in_flight_are_no_other_settings(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     run(path=path)
-    assert run(path=path, limits=attacks.Limits(in_flight=2)).records
+    assert run(path=path, in_flight=2).records
 
 
 def test_goals() -> None:
@@ -435,7 +435,7 @@ def test_random_attacks_depend_on_the_seed_alone() -> None:
         [(one.sample_id, one.outcome, one.adversarial, one.queries) for one in outcome.records]
         for outcome in (
             run(samples=samples, recipe=attack),
-            run(samples=samples, recipe=attack, limits=attacks.Limits(in_flight=3)),
+            run(samples=samples, recipe=attack, in_flight=3),
             run(samples=samples, recipe=attack, batch_size=2),
             run(samples=samples, recipe=attack, seed=1),
         )

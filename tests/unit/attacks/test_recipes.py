@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from attacks.composition import Attack, Compat
+from attacks.composition import Attack
 from attacks.constraints import EditDistance, PartOfSpeech, WordSimilarity
 from attacks.constraints.preconstraints import Columns, StopWords
 from attacks.constraints.sentence_similarity import SentenceSimilarity
 from attacks.engine import Engine, Limits
-from attacks.goals import Untargeted
+from attacks.goals import Compat, Untargeted
 from attacks.outcome import AttackRecord, Sample
+from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import RECIPES, build
 from attacks.resources.catalogue import Resources
 from attacks.search import Greedy, RandomSearch
@@ -71,7 +72,9 @@ def test_names() -> None:
 def test_textfooler(folder: Path, resources: Resources, tmp_path: Path) -> None:
     vectors = tmp_path / "v.txt"
     vectors.write_text(vector_lines())
-    attack = build("textfooler", Resources(folder, vectors=vectors), compat="textattack")
+    attack = build(
+        RecipeSettings(recipe="textfooler", compat="textattack"), Resources(folder, vectors=vectors)
+    )
     assert isinstance(attack.transformation, EmbeddingSwap)
     assert attack.transformation.k == 50
     assert attack.search == Greedy(ranking="delete")
@@ -90,11 +93,11 @@ def test_textfooler(folder: Path, resources: Resources, tmp_path: Path) -> None:
     assert len(frozenset(stop_words.words)) == 266
     assert not stop_words.ignore_case
     assert not attack.white_box
-    assert build("textfooler", resources).compat == "none"
+    assert build(RecipeSettings(recipe="textfooler"), resources).compat == "none"
 
 
 def test_textbugger(resources: Resources) -> None:
-    attack = build("textbugger", resources)
+    attack = build(RecipeSettings(recipe="textbugger"), resources)
     assert isinstance(attack.transformation, Composite)
     assert [type(one).__name__ for one in attack.transformation.transformations] == [
         *("InsertSpace", "DeleteCharacter", "SwapCharacters", "Homoglyphs", "EmbeddingSwap")
@@ -107,20 +110,20 @@ def test_textbugger(resources: Resources) -> None:
 
 
 def test_deepwordbug(resources: Resources) -> None:
-    attack = build("deepwordbug", resources)
+    attack = build(RecipeSettings(recipe="deepwordbug"), resources)
     assert attack.search == Greedy(ranking="unk")
     assert attack.constraints == [EditDistance(30)]
 
 
 def test_pwws(resources: Resources) -> None:
-    attack = build("pwws", resources)
+    attack = build(RecipeSettings(recipe="pwws"), resources)
     assert isinstance(attack.transformation, WordNetSwap)
     assert attack.search == Greedy(ranking="weighted-saliency")
     assert attack.constraints == ()
 
 
 def test_random(resources: Resources) -> None:
-    assert build("random", resources).search == RandomSearch(tries=10)
+    assert build(RecipeSettings(recipe="random"), resources).search == RandomSearch(tries=10)
 
 
 # Settings
@@ -129,13 +132,15 @@ def test_random(resources: Resources) -> None:
 def test_settings(resources: Resources) -> None:
     goal = Untargeted(score="probability")
     attack = build(
-        "textfooler",
+        RecipeSettings(
+            recipe="textfooler",
+            candidates=7,
+            word_similarity=0.9,
+            similarity=0.5,
+            columns=["premise"],
+        ),
         resources,
         goal=goal,
-        candidates=7,
-        word_similarity=0.9,
-        similarity=0.5,
-        columns=["premise"],
     )
     assert attack.goal is goal
     assert isinstance(attack.transformation, EmbeddingSwap)
@@ -149,17 +154,15 @@ def test_settings(resources: Resources) -> None:
 
 def test_without_a_sentence_encoder(folder: Path) -> None:
     for name in ("textfooler", "textbugger"):
-        attack = build(name, Resources(folder), similarity=0.0)
+        attack = build(RecipeSettings(recipe=name, similarity=0.0), Resources(folder))
         assert not any(isinstance(one, SentenceSimilarity) for one in attack.constraints)
 
 
 def test_what_a_recipe_does_not_have(resources: Resources) -> None:
-    with pytest.raises(
-        ValueError, match=r"got \['similarity'\] for pwws, expected only .* nothing"
-    ):
-        build("pwws", resources, similarity=0.5)
+    with pytest.raises(ValueError, match=r"got similarity for pwws, expected only .* nothing"):
+        build(RecipeSettings(recipe="pwws", similarity=0.5), resources)
     with pytest.raises(ValueError, match="got recipe 'textfoolr', expected one of textfooler"):
-        build("textfoolr", resources)
+        build(RecipeSettings(recipe="textfoolr"), resources)
 
 
 # What they do
@@ -208,11 +211,13 @@ def verdicts(records: dict[int, AttackRecord]) -> dict[int, tuple[object, ...]]:
 @pytest.mark.parametrize("compat", ["none", "textattack"])
 @pytest.mark.parametrize("name", WORDS)
 def test_the_same_in_any_company(resources: Resources, name: str, compat: Compat) -> None:
-    together = verdicts(attacked(build(name, resources, compat=compat), TEXTS))
+    together = verdicts(
+        attacked(build(RecipeSettings(recipe=name, compat=compat), resources), TEXTS)
+    )
     assert {outcome for outcome, *_ in together.values()} >= {"succeeded", "skipped"}
     order = list(range(len(TEXTS)))
     random.Random(1).shuffle(order)
-    attack = build(name, resources, compat=compat)
+    attack = build(RecipeSettings(recipe=name, compat=compat), resources)
     assert verdicts(attacked(attack, TEXTS, order=order, in_flight=1)) == together
     assert verdicts(attacked(attack, TEXTS, order=order[::-1], in_flight=3)) == together
     alone = attacked(attack, TEXTS, order=[1])
@@ -222,12 +227,14 @@ def test_the_same_in_any_company(resources: Resources, name: str, compat: Compat
 @pytest.mark.parametrize("name", WORDS)
 def test_successes_are_misclassified_and_keep_stop_words(resources: Resources, name: str) -> None:
     victim = BagVictim(bias=-0.4)
-    for record in attacked(build(name, resources), TEXTS).values():
+    for record in attacked(build(RecipeSettings(recipe=name), resources), TEXTS).values():
         if record.outcome == "succeeded":
             assert record.adversarial is not None
             assert victim.logits([record.adversarial]).argmax() == 0
             assert record.words_changed > 0
-    changed = attacked(build(name, resources), ["The good THE film the"])[0].adversarial
+    changed = attacked(build(RecipeSettings(recipe=name), resources), ["The good THE film the"])[
+        0
+    ].adversarial
     assert isinstance(changed, str)
     assert [changed.split()[i] for i in (0, 2)] == ["The", "THE"] or name == "textbugger"
     assert changed.endswith("the")
@@ -236,7 +243,7 @@ def test_successes_are_misclassified_and_keep_stop_words(resources: Resources, n
 @pytest.mark.parametrize("name", WORDS)
 def test_pairs(resources: Resources, name: str) -> None:
     pairs: list[Text] = [("good film", "a good good film"), ("", "good film"), ("good", "")]
-    attack = build(name, resources)
+    attack = build(RecipeSettings(recipe=name), resources)
     records = attacked(attack, pairs, columns=("premise", "hypothesis"))
     for i, record in records.items():
         assert record.outcome != "skipped"
@@ -252,12 +259,20 @@ def test_pairs(resources: Resources, name: str) -> None:
 def test_no_words_at_all(folder: Path) -> None:
     (folder / "counterfitted_neighbors.json").write_text("{}")
     resources = Resources(folder)
-    for attack in (build("textfooler", resources, similarity=0.0), build("random", resources)):
+    for attack in (
+        build(RecipeSettings(recipe="textfooler", similarity=0.0), resources),
+        build(RecipeSettings(recipe="random"), resources),
+    ):
         found = attacked(attack, ["good film"])[0]
         assert (found.outcome, found.adversarial) == ("failed", "good film")
-    assert attacked(build("deepwordbug", resources), ["the good film"])[0].outcome == "succeeded"
+    assert (
+        attacked(build(RecipeSettings(recipe="deepwordbug"), resources), ["the good film"])[
+            0
+        ].outcome
+        == "succeeded"
+    )
 
 
 def test_words_in_their_case(resources: Resources) -> None:
-    found = attacked(build("pwws", resources), ["Good GOOD film"])[0]
+    found = attacked(build(RecipeSettings(recipe="pwws"), resources), ["Good GOOD film"])[0]
     assert found.adversarial in {"Well WELL film", "Unspoiled UNSPOILED film"}

@@ -15,6 +15,7 @@ from attacks.constraints import PartOfSpeech, WordSimilarity
 from attacks.constraints.preconstraints import Columns, MaxModificationRate, StopWords
 from attacks.constraints.sentence_similarity import SentenceSimilarity
 from attacks.engine import Engine
+from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
 from attacks.resources.catalogue import ResourceError, Resources
 from attacks.resources.sentence_encoders import MINILM
@@ -71,7 +72,7 @@ def parts(attack: Attack) -> dict[type, Any]:
 
 
 def test_bae(resources: Resources) -> None:
-    attack = build("bae", resources)
+    attack = build(RecipeSettings(recipe="bae"), resources)
     swap = attack.transformation
     assert isinstance(swap, MaskedLMSwap)
     assert swap.model.k == 50
@@ -91,7 +92,7 @@ def test_bae(resources: Resources) -> None:
 def test_a2t(folder: Path, resources: Resources, tmp_path: Path, name: str) -> None:
     vectors = tmp_path / "v.txt"
     vectors.write_text(vector_lines())
-    attack = build(name, Resources(folder, vectors=vectors))
+    attack = build(RecipeSettings(recipe=name), Resources(folder, vectors=vectors))
     assert attack.white_box
     assert attack.search == Greedy(ranking="gradient")
     found = parts(attack)
@@ -117,7 +118,9 @@ def test_a2t(folder: Path, resources: Resources, tmp_path: Path, name: str) -> N
 
 @pytest.mark.parametrize("name", MODELS)
 def test_settings_and_compat(resources: Resources, name: str) -> None:
-    attack = build(name, resources, candidates=7, similarity=0.5, compat="textattack")
+    attack = build(
+        RecipeSettings(recipe=name, candidates=7, similarity=0.5, compat="textattack"), resources
+    )
     swap = attack.transformation
     assert (swap.k if isinstance(swap, EmbeddingSwap) else swap.model.k) == 7  # type: ignore[attr-defined] # one of the two
     assert parts(attack)[SentenceSimilarity].minimum == 0.5
@@ -125,11 +128,11 @@ def test_settings_and_compat(resources: Resources, name: str) -> None:
     assert not parts(attack)[StopWords].ignore_case
     # The reference keeps premises in A2T only.
     assert (Columns in parts(attack)) is (name != "bae")
-    without = build(name, resources, similarity=0)
+    without = build(RecipeSettings(recipe=name, similarity=0), resources)
     assert SentenceSimilarity not in parts(without)
     if name != "a2t":
-        with pytest.raises(ValueError, match=r"got \['word_similarity'\]"):
-            build(name, resources, word_similarity=0.5)
+        with pytest.raises(ValueError, match=r"got word_similarity for"):
+            build(RecipeSettings(recipe=name, word_similarity=0.5), resources)
 
 
 # What they do
@@ -145,7 +148,7 @@ def attacked(attack: Attack, texts: Sequence[Text], **settings: Any) -> list[Any
 
 @pytest.mark.parametrize("name", MODELS)
 def test_each_as_in_company(resources: Resources, name: str) -> None:
-    attack = build(name, resources)
+    attack = build(RecipeSettings(recipe=name), resources)
     together = attacked(attack, TEXTS)
     for text, record in zip(TEXTS, together, strict=True):
         assert attacked(attack, [text]) == [record]
@@ -154,7 +157,9 @@ def test_each_as_in_company(resources: Resources, name: str) -> None:
 
 
 def test_a2t_changes_four_words_or_a_tenth(resources: Resources) -> None:
-    (record,) = attacked(build("a2t", resources), ["film " * 60 + "good " * 60])
+    (record,) = attacked(
+        build(RecipeSettings(recipe="a2t"), resources), ["film " * 60 + "good " * 60]
+    )
     assert record[0] == "failed"
     assert record[1].count("movie") + record[1].count("great") + record[1].count("bad") == 12
 
@@ -162,7 +167,9 @@ def test_a2t_changes_four_words_or_a_tenth(resources: Resources) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_premises_are_kept(resources: Resources, name: str) -> None:
     pairs: list[Text] = [("good film", "the film is good"), ("", "good film"), ("good", "")]
-    records = attacked(build(name, resources), pairs, columns=("premise", "hypothesis"))
+    records = attacked(
+        build(RecipeSettings(recipe=name), resources), pairs, columns=("premise", "hypothesis")
+    )
     for pair, record in zip(pairs, records, strict=True):
         assert record[1][0] == pair[0]
 
@@ -175,7 +182,7 @@ def test_only_victims_with_gradients(resources: Resources) -> None:
             return np.zeros((len(texts), 2))
 
     with pytest.raises(TypeError, match="shows no gradients"):
-        Engine(build("a2t", resources), Closed())
+        Engine(build(RecipeSettings(recipe="a2t"), resources), Closed())
 
 
 def test_models_are_loaded_once_and_checked(folder: Path, tmp_path: Path) -> None:

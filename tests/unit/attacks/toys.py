@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from attacks.composition import Attack, Compat, Group, Job
+from attacks.composition import Attack, Group, Job
 from attacks.document import Candidate, Document
-from attacks.goals import Floats
+from attacks.goals import Compat, Floats
 from attacks.outcome import Sample
 from text import Text
 

@@ -16,6 +16,7 @@ from attacks import recipes
 from attacks.composition import Attack
 from attacks.constraints.preconstraints import MaxModificationRate, RepeatModification, StopWords
 from attacks.goals import Targeted, Untargeted
+from attacks.recipe_settings import RecipeSettings
 from attacks.resources.catalogue import SENTENCE_ENCODER, Resources
 from attacks.search import Beam, Greedy
 from attacks.transformations import Composite, SwapCharacters
@@ -94,7 +95,7 @@ def test_all_stands_for_six_that_there_are() -> None:
 
 
 def test_every_recipe_is_named_in_the_help() -> None:
-    shown = AttackSettings.__doc__ or ""
+    shown = "".join(cls.__doc__ or "" for cls in AttackSettings.__mro__)
     assert all(name in shown for name in recipes.RECIPES)
     documented = {line.split(":")[0].strip() for line in shown.splitlines()}
     assert {field.name for field in fields(AttackSettings)} <= documented
@@ -171,7 +172,7 @@ class Asked(Resources):
 @pytest.mark.parametrize("name", recipes.RECIPES)
 def test_a_recipe_asks_for_what_it_is_said_to_need(name: str) -> None:
     resources = Asked()
-    recipes.build(name, resources)
+    recipes.build(RecipeSettings(recipe=name), resources)
     assert resources.asked == set(recipes.NEEDS[name])
 
 
@@ -199,7 +200,7 @@ def test_a_setting_applies_to_those_attacks_that_have_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "attacks.resources.catalogue.Resources", lambda *args, **named: NoResources()
+        "attacks.resources.catalogue.Resources.of", lambda *args, **named: NoResources()
     )
     path = tmp_path / "swap.yaml"
     path.write_text(yaml.safe_dump(SWAP))

@@ -14,6 +14,7 @@ from app.attack.attack_settings import AttackSettings
 from app.training.early_stopping import EarlyStoppingSettings
 from attacks import PGD
 from attacks.engine import Limits
+from attacks.recipe_settings import RecipeSettings
 from datamodules import CORPORA
 from lit_modules import METHODS, OLSA, TaskModule, TextClassifier
 from lit_modules.adversaries import ADVERSARIES, FreeLB
@@ -34,7 +35,10 @@ CLASSES: dict[str, Callable[..., Any]] = {
     **METHODS,
     **ADVERSARIES,
     **CORPORA,
-    **{cls.__name__: cls for cls in (AttackSettings, EarlyStoppingSettings, PGD, Limits)},
+    **{
+        cls.__name__: cls
+        for cls in (AttackSettings, RecipeSettings, EarlyStoppingSettings, PGD, Limits)
+    },
 }
 
 

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attacks.composition import Compat, Group
+from attacks.composition import Group
 from attacks.constraints import EditDistance, PartOfSpeech, WordSimilarity
 from attacks.document import Document
+from attacks.goals import Compat
 from attacks.resources.tagger import Tagger
 from attacks.resources.tags import END, START, UNIVERSAL, Place, features, normalise
 from tests.unit.attacks.lexicon import (

@@ -1,17 +1,19 @@
 """A corpus on films, a small classifier of it, and the resources of attacks on it."""
 
+import inspect
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from itertools import cycle
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from attacks.recipe_settings import RecipeSettings
 from layers.noise import sample_seeds
 from lit_modules import TaskModule, TextClassifier
 from lit_modules.adversaries import Adversary, Found, Problem, TextSample
@@ -140,3 +142,14 @@ class World:
 
     def step(self, adversary: Adversary, ids: Sequence[int], *, logs: bool = True) -> Found:
         return adversary.step(self.problem(ids, logs=logs))
+
+
+A = TypeVar("A", bound=Adversary)
+
+
+def made(cls: type[A], **settings: Any) -> A:
+    """Makes an adversary from its settings and from those of its attack, by name."""
+    own = {one.name for one in fields(RecipeSettings)} & set(settings)
+    default = inspect.signature(cls).parameters["attack"].default
+    attack = replace(default, **{name: settings.pop(name) for name in own})
+    return cls(**{"attack": attack, **settings})

@@ -15,13 +15,14 @@ from lit_modules.adversaries import epoch_text as epochs
 from lit_modules.adversaries.adversary import Found
 from lit_modules.adversaries.epoch_text import EpochTextAdversary, Pool
 from lit_modules.adversaries.gathering import gathered, place
-from tests.unit.lit_modules.adversaries.films import COUNT, World
+from lit_modules.shared.settings import rebuilt
+from tests.unit.lit_modules.adversaries.films import COUNT, World, made
 from text import Text
 
 
 def adversary(folder: Path, **settings: Any) -> EpochTextAdversary:
     given: dict[str, Any] = {"clean_epochs": 0, "adversarial_share": 0.25, **settings}
-    return EpochTextAdversary(recipe="textfooler", resources=str(folder), **given)
+    return made(EpochTextAdversary, recipe="textfooler", resources=str(folder), **given)
 
 
 def begun(world: World, one: EpochTextAdversary) -> EpochTextAdversary:
@@ -182,7 +183,10 @@ def test_a_resumed_epoch_has_the_same_texts(
     assert pool(first).rows
     again = adversary(folder)
     again.restore(first.state())
-    assert EpochTextAdversary(**again.settings()).settings() == first.settings()
+    assert (
+        EpochTextAdversary(**rebuilt(EpochTextAdversary, again.settings())).settings()
+        == first.settings()
+    )
     with monkeypatch.context() as patch:
         patch.setattr(epochs, "gathered", None)  # nothing is attacked again
         begun(world, again)

@@ -14,7 +14,8 @@ from attacks.engine import Engine
 from attacks.outcome import AttackRecord
 from attacks.victims.kinds import ModuleVictim, VictimError
 from lit_modules.adversaries.text_adversary import TextAdversary
-from tests.unit.lit_modules.adversaries.films import World
+from lit_modules.shared.settings import rebuilt
+from tests.unit.lit_modules.adversaries.films import World, made
 from text import Text
 
 IDS = [5, 0, 17, 2, 9, 14, 3, 8]
@@ -58,7 +59,7 @@ def loss_of(world: World, texts: Sequence[Text], ids: Sequence[int]) -> torch.Te
 def test_the_loss_is_that_of_the_attacked_texts(
     recipe: str, world: World, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    adversary = world.started(TextAdversary(recipe=recipe, resources=str(folder)))
+    adversary = world.started(made(TextAdversary, recipe=recipe, resources=str(folder)))
     records = seen(monkeypatch)
     torch.manual_seed(1)
     found = world.step(adversary, IDS)
@@ -84,7 +85,7 @@ def test_a_mix_with_the_clean_loss(
 ) -> None:
     world.classifier.eval()  # no dropout
     settings: dict[str, Any] = {"clean_weight": 0.3, "resources": str(folder)}
-    adversary = world.started(TextAdversary(**settings))
+    adversary = world.started(made(TextAdversary, **settings))
     records = seen(monkeypatch)
     found = world.step(adversary, IDS)
     clean = loss_of(world, [world.samples[one].text for one in IDS], IDS)
@@ -97,7 +98,7 @@ def test_a_mix_with_the_clean_loss(
 def test_only_successes(world: World, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world.classifier.eval()
     settings: dict[str, Any] = {"keep_failed": False, "query_budget": 8, "resources": str(folder)}
-    adversary = world.started(TextAdversary(**settings))
+    adversary = world.started(made(TextAdversary, **settings))
     records = seen(monkeypatch)
     found = world.step(adversary, list(world.samples))
     moved = [r for r in records if r.outcome == "failed" and r.adversarial != r.text]
@@ -115,7 +116,7 @@ def test_verdicts_do_not_depend_on_batches(
     found = []
     for sizes in (24, 5, 1):
         settings: dict[str, Any] = {"recipe": "random", "share": 0.7, "resources": str(folder)}
-        adversary = world.started(TextAdversary(**settings))
+        adversary = world.started(made(TextAdversary, **settings))
         ids = list(world.samples)[:: -1 if sizes == 5 else 1]
         for start in range(0, len(ids), sizes):
             world.step(adversary, ids[start : start + sizes], logs=False)
@@ -128,7 +129,7 @@ def test_the_share_is_another_one_in_each_epoch(
     world: World, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records = seen(monkeypatch)
-    adversary = world.started(TextAdversary(share=0.5, resources=str(folder)))
+    adversary = world.started(made(TextAdversary, share=0.5, resources=str(folder)))
     chosen = []
     for world.epoch in range(20):
         world.step(adversary, list(world.samples), logs=False)
@@ -143,7 +144,7 @@ def test_another_epoch_has_another_seed(
     world: World, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records = seen(monkeypatch)
-    adversary = world.started(TextAdversary(recipe="random", resources=str(folder)))
+    adversary = world.started(made(TextAdversary, recipe="random", resources=str(folder)))
     found = []
     for world.epoch in (0, 1, 0):
         world.step(adversary, IDS)
@@ -155,7 +156,7 @@ def test_another_epoch_has_another_seed(
 def test_pairs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(pairs=True, columns=("text", "text_pair"))
     settings: dict[str, Any] = {"columns": ["text"], "resources": str(folder)}
-    adversary = world.started(TextAdversary(**settings))
+    adversary = world.started(made(TextAdversary, **settings))
     records = seen(monkeypatch)
     world.step(adversary, IDS)
     changed = [r.adversarial for r in records if r.adversarial and r.adversarial != r.text]
@@ -180,7 +181,7 @@ def state_of(world: World) -> tuple[Any, ...]:
 def test_an_exception_in_the_attack_leaves_all_as_it_was(
     error: BaseException, world: World, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    adversary = world.started(TextAdversary(resources=str(folder)))
+    adversary = world.started(made(TextAdversary, resources=str(folder)))
     next(iter(world.classifier.children())).eval()  # a frozen part stays in its mode
     next(iter(world.classifier.parameters())).requires_grad_(False)
     before = state_of(world)
@@ -205,7 +206,7 @@ def test_an_exception_in_the_attack_leaves_all_as_it_was(
 
 
 def test_neither_the_attack_nor_logging_moves_random_numbers(world: World, folder: Path) -> None:
-    adversary = world.started(TextAdversary(resources=str(folder)))
+    adversary = world.started(made(TextAdversary, resources=str(folder)))
     ends = []
     for logs in (True, False):
         torch.manual_seed(5)
@@ -221,7 +222,7 @@ def test_weights_that_were_cast_in_the_attack_are_not_used_in_training(
     recipe: str, world: World, folder: Path
 ) -> None:
     settings: dict[str, Any] = {"clean_weight": 0.5, "resources": str(folder)}
-    adversary = world.started(TextAdversary(recipe=recipe, **settings))
+    adversary = world.started(made(TextAdversary, recipe=recipe, **settings))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         loss = world.step(adversary, IDS).loss
     torch.autograd.backward(loss)
@@ -229,7 +230,7 @@ def test_weights_that_were_cast_in_the_attack_are_not_used_in_training(
 
 
 def test_a_batch_without_anything_to_attack(world: World, folder: Path) -> None:
-    adversary = world.started(TextAdversary(share=1e-9, resources=str(folder)))
+    adversary = world.started(made(TextAdversary, share=1e-9, resources=str(folder)))
     found = world.step(adversary, IDS)
     assert len(found.ratios) == 4
     assert all(part == whole == 0 for part, whole in found.ratios.values())
@@ -241,7 +242,7 @@ def test_a_batch_without_anything_to_attack(world: World, folder: Path) -> None:
 
 def test_an_unknown_recipe_is_named_with_all_known_ones() -> None:
     with pytest.raises(ValueError, match=r"got recipe 'textfoler', expected one of textfooler, .*"):
-        TextAdversary(recipe="textfoler")
+        made(TextAdversary, recipe="textfoler")
 
 
 @pytest.mark.parametrize(
@@ -257,14 +258,14 @@ def test_an_unknown_recipe_is_named_with_all_known_ones() -> None:
 )
 def test_settings_out_of_range(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        TextAdversary(**settings)
+        made(TextAdversary, **settings)
 
 
 def test_settings_are_those_of_the_arguments() -> None:
-    adversary = TextAdversary(recipe="a2t", share=0.5, columns=["hypothesis"])
+    adversary = made(TextAdversary, recipe="a2t", share=0.5, columns=["hypothesis"])
     settings = adversary.settings()
-    assert settings["columns"] == ["hypothesis"]
-    assert TextAdversary(**settings).settings() == settings
+    assert settings["attack"]["columns"] == ["hypothesis"]
+    assert TextAdversary(**rebuilt(TextAdversary, settings)).settings() == settings
 
 
 def test_missing_resources_are_said_before_the_first_step(
@@ -272,15 +273,15 @@ def test_missing_resources_are_said_before_the_first_step(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with pytest.raises(ValueError, match="python -m app resources neighbours") as caught:
-        world.started(TextAdversary(resources=str(tmp_path)))
-    assert "--model.adversary.resources" in str(caught.value)
+        world.started(made(TextAdversary, resources=str(tmp_path)))
+    assert "--model.adversary.attack.resources" in str(caught.value)
     with pytest.raises(ValueError, match="which is not there"):
-        world.started(TextAdversary(resources=str(tmp_path / "nowhere")))
+        world.started(made(TextAdversary, resources=str(tmp_path / "nowhere")))
 
 
 def test_an_unknown_column_is_said_before_the_first_step(world: World, folder: Path) -> None:
     with pytest.raises(ValueError, match=r"got columns .*hypothesis.* to rewrite"):
-        world.started(TextAdversary(columns=["hypothesis"], resources=str(folder)))
+        world.started(made(TextAdversary, columns=["hypothesis"], resources=str(folder)))
 
 
 def test_a_step_before_the_start(world: World) -> None:
@@ -304,8 +305,8 @@ def test_a_budget_that_is_used_up_by_the_ranking(
 ) -> None:
     settings: dict[str, Any] = {"query_budget": budget, "resources": str(folder)}
     with caplog.at_level(logging.WARNING):
-        adversary = world.started(TextAdversary(recipe=recipe, **settings))
-    name = "lit_modules.adversaries.text_adversary"
+        adversary = world.started(made(TextAdversary, recipe=recipe, **settings))
+    name = "lit_modules.adversaries.attacking"
     warnings = [one.getMessage() for one in caplog.records if one.name == name]
     assert len(warnings) == (short > 0)
     if short:
@@ -319,7 +320,7 @@ def test_a_budget_that_is_used_up_by_the_ranking(
 
 
 def test_a_batch_without_texts(world: World, folder: Path) -> None:
-    adversary = TextAdversary(resources=str(folder))
+    adversary = made(TextAdversary, resources=str(folder))
     world.started(adversary)
     problem = world.problem(IDS)
     problem.samples = None

@@ -1,22 +1,27 @@
 """The recipes that follow the thesis's section 4.5."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from lit_modules.adversaries import TextAdversary
+from lit_modules.shared.settings import rebuilt
 
 ROOT = Path(__file__).parents[4]
 RECIPES = sorted((ROOT / "configs").rglob("*.yaml"))
 
 
-def text_adversary(path: Path) -> dict[str, object] | None:
+def text_adversary(path: Path) -> dict[str, Any] | None:
     """The settings of a TextAdversary that attacks with TextFooler, if a recipe has one."""
     model = (yaml.safe_load(path.read_text()) or {}).get("model", {})
     adversary = (model.get("init_args") or {}).get("adversary") or {}
-    settings: dict[str, object] = adversary.get("init_args", {})
-    found = adversary.get("class_path") == "TextAdversary" and settings["recipe"] == "textfooler"
+    settings: dict[str, Any] = adversary.get("init_args", {})
+    found = (
+        adversary.get("class_path") == "TextAdversary"
+        and settings["attack"]["recipe"] == "textfooler"
+    )
     return settings if found else None
 
 
@@ -31,7 +36,7 @@ def test_there_are_three() -> None:
 def test_a_textfooler_recipe_trains_on_attacked_texts_alone(path: Path) -> None:
     """Each batch is perturbed and fed to the model; at most 100 queries for a text."""
     settings = FOUND[path]
-    adversary = TextAdversary(**settings)  # type: ignore[arg-type] # as the command line makes it
+    adversary = TextAdversary(**rebuilt(TextAdversary, settings))  # as the command line makes it
     assert (adversary.clean_weight, adversary.share) == (0, 1)
-    assert adversary.query_budget == 100
+    assert adversary.attack.query_budget == 100
     assert "thesis, section 4.5" in path.read_text()

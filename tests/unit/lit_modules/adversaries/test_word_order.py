@@ -11,14 +11,14 @@ from attacks.outcome import AttackRecord
 from lit_modules.adversaries import word_order as ranks
 from lit_modules.adversaries.text_adversary import TextAdversary
 from lit_modules.adversaries.word_order import Ranks
-from tests.unit.lit_modules.adversaries.films import COUNT, World
+from tests.unit.lit_modules.adversaries.films import COUNT, World, made
 
 WORDS = 3
 """That are ranked in each text of the corpus."""
 
 
 def adversary(folder: Path, reuse: int, **settings: Any) -> TextAdversary:
-    return TextAdversary(resources=str(folder), reuse_ranks=reuse, **settings)
+    return made(TextAdversary, resources=str(folder), reuse_ranks=reuse, **settings)
 
 
 def epoch(
@@ -90,7 +90,7 @@ def test_a_resumed_run_has_the_same_orders(folder: Path) -> None:
     queries = [{k: r.queries for k, r in epoch(world, each, 1).items()} for each in (one, again)]
     assert queries[0] == queries[1]
     assert again.state() == one.state()
-    fresh = TextAdversary(resources=str(folder))
+    fresh = made(TextAdversary, resources=str(folder))
     fresh.restore(fresh.state())
     assert fresh.state() == {}
 

@@ -1,0 +1,120 @@
+"""Adversaries that attack texts: building the attack, and running it."""
+
+import logging
+from collections.abc import Sequence
+
+import torch
+
+from attacks.composition import Attack
+from attacks.engine import Engine, Limits
+from attacks.outcome import AttackRecord, Sample
+from attacks.recipe_settings import RecipeSettings
+from attacks.recipes import build, check_recipe
+from attacks.resources.catalogue import ResourceError, Resources
+from attacks.victims.kinds import ModuleVictim
+from lit_modules.adversaries.adversary import Adversary, TrainingLoop
+from lit_modules.adversaries.budget import Shortage, shortage
+from lit_modules.adversaries.text_passes import some_texts
+from lit_modules.adversaries.wording import replacements
+from lit_modules.shared.task_module import TaskModule
+from text import Text
+
+log = logging.getLogger(__name__)
+
+_IN_FLIGHT = 256
+"""Samples that are attacked at the same time, at most: more fill no batches that these do not."""
+
+
+class AttackingAdversary(Adversary):
+    """Attacks texts of the corpus with a recipe, by the weights as they are."""
+
+    embeds = False
+    tasks = ("classification",)
+
+    def __init__(self, *, attack: RecipeSettings, extend_vocabulary: bool = False) -> None:
+        """Keeps the settings.
+
+        Args:
+            attack: the attack on the texts.
+            extend_vocabulary: where a vocabulary of words is built for this run, also take up the
+                words that the attack may put in the place of others: without, it knows few of
+                them, and what it does not know says nothing.
+
+        Raises:
+            ValueError: an unknown recipe, or a setting that the recipe does not have.
+        """
+        check_recipe(attack)
+        self.attack, self.extend_vocabulary = attack, extend_vocabulary
+        self._built: Attack | None = None
+        self._names: Sequence[str] = ("text",)
+
+    def more_texts(self, texts: Sequence[Text]) -> list[str]:
+        """See `Adversary`.
+
+        Raises:
+            ValueError: resources of the attack are not there.
+        """
+        if not self.extend_vocabulary:
+            return []
+        return replacements(self._build(torch.device("cpu")), texts)
+
+    def start(self, loop: TrainingLoop) -> None:
+        """See `Adversary`: builds the attack.
+
+        Raises:
+            ValueError: resources of the attack are not there, or a column is unknown.
+        """
+        self._names = loop.text_columns
+        self._built = self._build(loop.device)
+        found = shortage(self._built, self.attack, some_texts(loop.samples), columns=self._names)
+        if found.short and loop.global_rank == 0:
+            self._warn(found)
+
+    def _build(self, device: torch.device) -> Attack:
+        try:
+            return build(self.attack, Resources.of(self.attack, device=device))
+        except ResourceError as error:
+            # The attack that follows training is told where they are by another setting.
+            reason = str(error).replace("--attack.resources", "--model.adversary.attack.resources")
+            msg = f"training against {self.attack.recipe}: {reason}"
+            raise ValueError(msg) from error
+
+    def _warn(self, found: Shortage) -> None:
+        log.warning(
+            "query_budget=%s and budget_per_word=%s are used up by ranking the words, a question "
+            "for each, in %d of %d training texts: none of their words will be replaced, and they "
+            "are trained on as they are; raise the budget (the longest text has %d words to rank), "
+            "or take a2t, which ranks by gradients",
+            self.attack.query_budget,
+            self.attack.budget_per_word,
+            found.short,
+            found.seen,
+            found.most,
+        )
+
+    def _begun(self) -> Attack:
+        """Returns the attack that `start` has built."""
+        if self._built is None:
+            msg = "got a text adversary without an attack, expected start() before the first step"
+            raise RuntimeError(msg)
+        return self._built
+
+    def _attacked(
+        self, classifier: TaskModule, samples: Sequence[Sample], seed: int, epoch: int
+    ) -> dict[int, AttackRecord]:
+        """Attacks some samples, and returns their records by id."""
+        return self._run(self._begun(), classifier, samples, (seed << 24) + epoch)
+
+    def _run(
+        self, attack: Attack, classifier: TaskModule, samples: Sequence[Sample], seed: int
+    ) -> dict[int, AttackRecord]:
+        if not samples:
+            return {}
+        limits = Limits(
+            query_budget=self.attack.query_budget,
+            budget_per_word=self.attack.budget_per_word,
+            in_flight=min(len(samples), _IN_FLIGHT),
+        )
+        victim = ModuleVictim(classifier, batch_size=self.attack.batch_size)
+        engine = Engine(attack, victim, limits=limits, seed=seed, columns=self._names)
+        return {record.sample_id: record for record in engine.run(samples)}
