@@ -14,7 +14,9 @@ _WANTED = re.compile(r"Expected an? (?P<type>.+?)(?:\. Got value: (?P<value>.*))
 _GIVEN = re.compile(r"Given value:(?: (?P<value>.*))?")
 _REQUIRED = re.compile(r".*following arguments are required: (?P<names>.+)")
 _OBJECT = re.compile(r"Namespace\(class_path='(?P<path>.+?)'.*")
-_OPTION = re.compile(r"Option '(?P<name>.+)' is not accepted")
+_OPTION = re.compile(
+    r"Option '(?P<name>.+)' is not accepted|unrecognized arguments: --(?P<nested>[\w.]+).*"
+)
 _RESTRICTED = re.compile(
     r"Not of type (?P<type>\w+): (?:(?P<value>.+) does not conform to restriction |"
     r"does not match regular expression )?(?P<rule>.*)"
@@ -86,9 +88,10 @@ def plain(message: str) -> str:
             text = text[found.end() :].strip()
         if found := _CLASS.fullmatch(text):
             owner = found["path"].rsplit(".", 1)[-1]
-        elif found := _OPTION.fullmatch(text):
-            setting = ".".join([*keys, found["name"]])
-            shown = f"{setting.rsplit('.', 1)[0]}.help {owner}"
+        elif (found := _OPTION.fullmatch(text)) and owner:
+            setting = ".".join([*keys, found["name"] or found["nested"]])
+            group = ".".join(keys) if found["nested"] else setting.rpartition(".")[0]
+            shown = f"{group}.help {owner}"
             return f"got --{setting}, which {owner} does not have; --{shown} lists its settings"
         elif text.startswith(tuple(f"Expected a {words}" for words in _NO_NUMBER)):
             continue

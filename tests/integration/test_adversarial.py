@@ -76,6 +76,11 @@ def test_from_a_trained_classifier(here: Path, steadfast: Steadfast, adversary: 
             "`python -m app resources wordnet` gets it",
         ),
         (
+            [*SMALL[1:], "--model.adversary=TextAdversary", "--model.adversary.attack.recipy=pwws"],
+            "got --model.adversary.attack.recipy, which TextAdversary does not have; "
+            "--model.adversary.help TextAdversary lists its settings",
+        ),
+        (
             ["--model.adversary=FreeLB", "--model.init_from=none.ckpt"],
             "got checkpoint none.ckpt, which is no file",
         ),
