@@ -24,14 +24,14 @@ CONFIGS = Path("configs")
 ENCODER = [
     *("--config=configs/unibert/sst2.yaml", "--config=configs/unibert/trims/bert.yaml"),
     *("--data.limit_train=10000", "--trainer.max_epochs=2", "--data.batch_size=32"),
-    *("--model.pooling=mean", "--model.optimizer.init_args.lr=1e-4"),
+    *("--model.pooling=mean", "--model.optimisation.optimizer.init_args.lr=1e-4"),
 ]
 """How a pretrained encoder is tuned before."""
 LIMIT = {
     "sst2": ["--data.limit_train=20000"],
     "minilm": [
         *("--data.limit_train=5000", "--data.batch_size=32"),
-        "--model.optimizer.init_args.lr=5e-5",
+        "--model.optimisation.optimizer.init_args.lr=5e-5",
     ],
     "reviews": [],
 }
@@ -51,7 +51,7 @@ class AdversarialTables(RunTables):
         """Returns the rows of a group; all but the first go on from its classifier."""
         corpus = "reviews" if group == "reviews" else "sst2"
         if group == "minilm":
-            options = [*ENCODER, f"--model.backbone={self.given.encoder}"]
+            options = [*ENCODER, f"--model.backbone.pretrained={self.given.encoder}"]
         else:
             options = [f"--config={CONFIGS}/text_classifier/{group}.yaml"]
         found = [Row("standard training", f"{group}-standard", options)]

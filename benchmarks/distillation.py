@@ -26,6 +26,9 @@ from benchmarks.program_runs import quiet_trainer
 from benchmarks.timing import timed
 from datamodules import RunningText
 from layers import project_, unitary_weights
+from lit_modules.shared.encoder_source import Encoder
+from lit_modules.shared.optimisation import Optimisation
+from lit_modules.shared.unitary_projection import Unitary
 from lit_modules.unitary_distillation import UnitaryDistillation
 from text import Batch
 
@@ -52,11 +55,17 @@ def model_of(given: Namespace, way: str, corpus: RunningText) -> UnitaryDistilla
         "none" if way == "none" else "qr" if way.endswith("qr") else "polar"
     )
     module = UnitaryDistillation(
-        backbone=given.backbone,
-        unitary=method,
-        unitary_gradual_steps=2 * given.steps // 3 if way.startswith("gradual") else 0,
+        backbone=Encoder(pretrained=given.backbone),
+        unitary=Unitary(
+            method=method,
+            gradual_steps=2 * given.steps // 3 if way.startswith("gradual") else 0,
+        ),
         max_length=given.length,
-        optimizer=lambda p: torch.optim.AdamW(p, lr=given.lr, weight_decay=0.0, fused=True),
+        optimisation=Optimisation(
+            optimizer=lambda p: torch.optim.AdamW(p, lr=given.lr, weight_decay=0.0, fused=True),
+            warmup=0.05,
+            decay="linear",
+        ),
     )
     module.attach_tokenizer(module.build_tokenizer(corpus.train_texts()))
     corpus.tokenizer = module.tokenizer

@@ -99,7 +99,7 @@ class OLSATables(RunTables):
             kept = "".join(c if c.isalnum() or c == "." else "-" for c in title.lower())
             options = [f"--config={config}", *more]
             if config == FINETUNE and self.given.encoder:
-                options += ["--model.backbone", self.given.encoder]
+                options += ["--model.backbone.pretrained", self.given.encoder]
             yield Row(title, "-".join([corpus, *filter(None, kept.split("-"))]), options)
 
     def make(self, group: str, row: Row) -> None:

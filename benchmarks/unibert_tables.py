@@ -35,8 +35,8 @@ PRETRAINED = [
     "--trainer.max_epochs=2",
     "--model.pooling=mean",
     "--data.batch_size=32",
-    "--model.optimizer.init_args.lr=1e-4",
-    "--model.warmup=0.1",
+    "--model.optimisation.optimizer.init_args.lr=1e-4",
+    "--model.optimisation.warmup=0.1",
 ]
 
 
@@ -45,7 +45,10 @@ def tuned(corpus: str, trim: str, runs: Path) -> list[str]:
     plain = trim in ("bert", "bert_multi_margin")
     folder = runs / ("pretrain-plain" if plain else "pretrain") / "backbone"
     names = (f"{corpus}.yaml", f"trims/{trim}.yaml", "small.yaml")
-    return [*(f"--config={CONFIGS / name}" for name in names), f"--model.backbone={folder}"]
+    return [
+        *(f"--config={CONFIGS / name}" for name in names),
+        f"--model.backbone.pretrained={folder}",
+    ]
 
 
 def compose_snli(data_dir: Path, folder: Path) -> Path:
@@ -88,7 +91,10 @@ class UniBERTTables(RunTables):
                 ("without unitary weights", "none", "pretrain-plain"),
                 ("unitary weights", "qr", "pretrain"),
             ):
-                options = [f"--config={CONFIGS}/pretrain_small.yaml", f"--model.unitary={unitary}"]
+                options = [
+                    f"--config={CONFIGS}/pretrain_small.yaml",
+                    f"--model.unitary.method={unitary}",
+                ]
                 yield Row(title, run, [*options, "--data.limit_tokens=6000000", *SHORT])
         elif group in BASE:
             for trim in TRIMS:
@@ -98,18 +104,21 @@ class UniBERTTables(RunTables):
                 options = [
                     *tuned("sst2", "unibert", runs),
                     *BASE["sst2"],
-                    f"--model.margin={margin}",
+                    f"--model.objective.margin={margin}",
                 ]
                 yield Row(f"margin {margin:g}", f"margin-{margin:g}", options)
         else:
             for trim in TRIMS:
                 options = [f"--config={CONFIGS}/sst2.yaml", f"--config={CONFIGS}/trims/{trim}.yaml"]
-                options += [f"--model.backbone={self.given.encoder}", *PRETRAINED]
+                options += [f"--model.backbone.pretrained={self.given.encoder}", *PRETRAINED]
                 projected = ", projected at once" if trim in ("bert_unitary", "unibert") else ""
                 yield Row(trim + projected, f"pretrained-{trim}", options)
             for loss in ("cross_entropy", "multi_margin"):
-                options = [f"--config={CONFIGS}/sst2.yaml", f"--model.loss={loss}"]
-                options += [f"--model.backbone={runs / 'distil' / 'backbone'}", *PRETRAINED]
+                options = [f"--config={CONFIGS}/sst2.yaml", f"--model.objective.loss={loss}"]
+                options += [
+                    f"--model.backbone.pretrained={runs / 'distil' / 'backbone'}",
+                    *PRETRAINED,
+                ]
                 yield Row(f"{loss}, projected and distilled", f"distilled-{loss}", options)
 
     def make(self, group: str, row: Row) -> None:
@@ -161,8 +170,8 @@ class UniBERTTables(RunTables):
 
 def distillation(given: Namespace) -> list[str]:
     """Returns the options by which a unitary copy learns to imitate the encoder."""
-    options = ["--model=UnitaryDistillation", f"--model.backbone={given.encoder}"]
-    options += ["--model.optimizer.init_args.lr=5e-4", "--model.max_length=64"]
+    options = ["--model=UnitaryDistillation", f"--model.backbone.pretrained={given.encoder}"]
+    options += ["--model.optimisation.optimizer.init_args.lr=5e-4", "--model.max_length=64"]
     options += ["--data=RunningText", "--data.files=imdb/unsup_12k.txt.gz", "--data.length=64"]
     options += ["--data.data_dir", str(given.data_dir), "--data.batch_size=16"]
     options += ["--trainer.max_steps=200", "--trainer.limit_val_batches=2"]

@@ -5,6 +5,7 @@ from layers.embeddings import NormalizedEmbedding
 from layers.encoders import (
     LipschitzClassifier,
     LipschitzEncoder,
+    OLSALayers,
     olsa_classifier,
 )
 from layers.groupsort import GroupSort, maxmin
@@ -18,6 +19,7 @@ __all__ = [
     "LipschitzClassifier",
     "LipschitzEncoder",
     "NormalizedEmbedding",
+    "OLSALayers",
     "OrthogonalLinear",
     "TransformerClassifier",
     "maxmin",

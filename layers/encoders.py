@@ -1,15 +1,18 @@
 """The certifiable family of classifiers on embedded tokens."""
 
 import math
-from typing import Literal
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from layers.attention.additive import Activation
+from layers.attention.bounds import Bound
 from layers.attention.one_lipschitz import OneLipschitzSelfAttention
 from layers.ball import project_to_ball
 from layers.groupsort import GroupSort
 from layers.orthogonal import Method, OrthogonalLinear
+from text import check_range
 
 
 class MeanOnlyNorm(nn.Module):
@@ -144,6 +147,41 @@ class LipschitzClassifier(nn.Module):
         return logits
 
 
+@dataclass(frozen=True, kw_only=True)
+class OLSALayers:
+    """How the layers of an OLSA Transformer are built.
+
+    Attributes:
+        bound: formula behind alpha_2. sound: our theorem. paper: as printed, not a theorem.
+        initial_alpha_1: attention temperature at the start, in units of logits; trained.
+        value_clip: project each head's values to value_clip * r / sqrt(heads); null for none.
+        offset_heads: how many heads look at the neighbours 1, 1, 2, 2, ... tokens away, which costs
+            nothing in the bound (ours).
+        feedforward: add a 1-Lipschitz feed-forward map to every layer (ours).
+        orthogonal: parametrisation of orthogonal weights.
+        activation: of the attention scores; relu is the paper's ablation.
+        mean_norm: LayerNorm without variance after each layer, the paper's ablation.
+        dropout: after each layer while training, the paper's ablation.
+    """
+
+    bound: Bound = "sound"
+    initial_alpha_1: float = 16.0
+    value_clip: float | None = None
+    offset_heads: int = 0
+    feedforward: bool = False
+    orthogonal: Method = "cayley"
+    activation: Activation = "maxmin"
+    mean_norm: bool = False
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Checks the ranges."""
+        check_range({"layers.initial_alpha_1": self.initial_alpha_1}, above=0)
+        check_range({"layers.value_clip": self.value_clip}, above=0)
+        check_range({"layers.offset_heads": self.offset_heads}, least=0)
+        check_range({"layers.dropout": self.dropout}, least=0, below=1)
+
+
 def olsa_classifier(
     width: int,
     num_classes: int,
@@ -151,43 +189,39 @@ def olsa_classifier(
     depth: int,
     heads: int,
     radius: float,
-    initial_alpha_1: float,
-    bound: Literal["sound", "paper"] = "sound",
-    value_clip: float | None = None,
-    offset_heads: int = 0,
-    feedforward: bool = False,
-    activation: Literal["maxmin", "relu"] = "maxmin",
-    orthogonal: Method = "cayley",
-    mean_norm: bool = False,
-    dropout: float = 0.0,
+    layers: OLSALayers = OLSALayers(),
     head_bias: bool = False,
 ) -> LipschitzClassifier:
-    """The OLSA Transformer on embedded tokens; `depth=0` is the bag of embeddings.
+    """Builds the OLSA Transformer on embedded tokens; `depth=0` is the bag of embeddings.
 
-    Args are those of the parts; see there.
+    Args:
+        width: token width d.
+        num_classes: number of logits.
+        depth: number of layers.
+        heads: attention heads of a layer.
+        radius: largest norm of an embedded token.
+        layers: how a layer is built.
+        head_bias: see `LipschitzClassifier`.
     """
     if not math.isfinite(radius) or radius <= 0:
         msg = f"got radius={radius}, expected a positive number"
         raise ValueError(msg)
-    blocks = [
-        LipschitzBlock(
-            OneLipschitzSelfAttention(
-                width,
-                heads,
-                initial_alpha_1=initial_alpha_1,
-                bound=bound,
-                value_clip=value_clip,
-                offset_heads=offset_heads,
-                activation=activation,
-                orthogonal=orthogonal,
-            ),
-            feedforward=OrthogonalFeedForward(width, orthogonal=orthogonal)
-            if feedforward
-            else None,
-            norm=MeanOnlyNorm(width) if mean_norm else None,
-            dropout=dropout,
+    attention = {
+        name: getattr(layers, name)
+        for name in (
+            *("initial_alpha_1", "bound", "value_clip", "offset_heads"),
+            *("activation", "orthogonal"),
         )
-        for _ in range(depth)
-    ]
+    }
+    blocks = []
+    for _ in range(depth):
+        feedforward = None
+        mechanism = OneLipschitzSelfAttention(width, heads, **attention)
+        if layers.feedforward:
+            feedforward = OrthogonalFeedForward(width, orthogonal=layers.orthogonal)
+        norm = MeanOnlyNorm(width) if layers.mean_norm else None
+        blocks.append(
+            LipschitzBlock(mechanism, feedforward=feedforward, norm=norm, dropout=layers.dropout)
+        )
     encoder = LipschitzEncoder(blocks, radius=radius)
     return LipschitzClassifier(encoder, width, num_classes, head_bias=head_bias)

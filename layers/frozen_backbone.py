@@ -1,5 +1,6 @@
 """Pretrained encoders as frozen sources of token vectors."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,6 +14,22 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
+@dataclass(frozen=True, kw_only=True)
+class FrozenEncoder:
+    """A pretrained encoder that is not trained.
+
+    Attributes:
+        pretrained: its folder or hub name; null: none, words are embedded from scratch.
+        layer: which of its hidden states is used; -1 is the last.
+        cache: keep its outputs for the training split in memory after first use, 4 N d bytes a
+            sample.
+    """
+
+    pretrained: str | None = None
+    layer: int = -1
+    cache: bool = False
+
+
 class FrozenBackbone(nn.Module):
     """A pretrained encoder that is never trained; its token vectors are scaled to a fixed norm.
 
@@ -20,40 +37,35 @@ class FrozenBackbone(nn.Module):
     """
 
     def __init__(
-        self,
-        name_or_path: str,
-        *,
-        config: dict[str, Any] | None = None,
-        layer: int = -1,
-        norm: float = 2.0,
-        cache: bool = False,
+        self, settings: FrozenEncoder, *, config: dict[str, Any] | None = None, norm: float = 2.0
     ) -> None:
-        """Load the encoder.
+        """Loads the encoder.
 
         Args:
-            name_or_path: folder or hub name.
+            settings: which encoder, and what of it.
             config: with a configuration (as `config` gives it) only the architecture is built and
                 no file is read: for weights that come from a checkpoint.
-            layer: which hidden state to take; -1 is the last.
             norm: norm of every output vector.
-            cache: keep outputs in memory by sample id (4 N d bytes a sample).
 
         Raises:
-            ValueError: the encoder cannot be loaded, or has no such layer.
+            ValueError: no encoder is named, it cannot be loaded, or has no such layer.
         """
         super().__init__()
+        if settings.pretrained is None:
+            msg = f"got {settings}, expected the folder or hub name of an encoder"
+            raise ValueError(msg)
         self.encoder: PreTrainedModel = (
-            build_encoder(config) if config is not None else load_encoder(name_or_path)
+            build_encoder(config) if config is not None else load_encoder(settings.pretrained)
         )
         self.encoder.requires_grad_(requires_grad=False)
         self.encoder.train(mode=False)
-        self.layer, self.norm = layer, norm
+        self.layer, self.norm = settings.layer, norm
         self.width: int = self.encoder.config.hidden_size
         states: int = self.encoder.config.num_hidden_layers + 1
-        if not -states <= layer < states:
-            msg = f"got backbone_layer={layer}, expected {-states} ... {states - 1}"
+        if not -states <= settings.layer < states:
+            msg = f"got backbone.layer={settings.layer}, expected {-states} ... {states - 1}"
             raise ValueError(msg)
-        self._cache: dict[int, Tensor] | None = {} if cache else None
+        self._cache: dict[int, Tensor] | None = {} if settings.cache else None
 
     def check_fits(self, vocab_size: int, max_length: int) -> None:
         """See `layers.pretrained_encoders.check_fits`."""

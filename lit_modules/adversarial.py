@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import pytorch_lightning as pl
-import torch
-from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from typing_extensions import override
@@ -18,10 +16,9 @@ from layers.noise import row_seeds, sample_seeds
 from lit_modules.adversaries import ADVERSARIES, Adversary, Found, Problem, TextSample
 from lit_modules.checkpoints.reading import CheckpointError, check_fits, load
 from lit_modules.shared.averaged import AveragedWeights
-from lit_modules.shared.nested import CODE, named, settings_of
+from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.process_means import global_means
-from lit_modules.shared.schedule import Decay
-from lit_modules.shared.settings import rebuilt
+from lit_modules.shared.settings import named, rebuilt
 from lit_modules.shared.task_module import TaskModule, labels_of
 from lit_modules.shared.text_module import CHECKPOINT_KEY, METHODS, checkpoint_content
 from text import Batch, TaskName, Text, Tokenizer
@@ -36,6 +33,7 @@ class AdversarialTraining(TaskModule, method=True):
     """
 
     classifier: TaskModule
+    nested = ("classifier", "adversary", "init_from")
 
     def __init__(
         self,
@@ -43,12 +41,9 @@ class AdversarialTraining(TaskModule, method=True):
         adversary: Adversary | None = None,
         classifier: TaskModule | None = None,
         init_from: str | None = None,
-        optimizer: OptimizerCallable | None = None,
-        lr_scheduler: LRSchedulerCallable | None = None,
-        warmup: float | None = None,
-        decay: Decay | None = None,
+        optimisation: Optimisation | None = None,
     ) -> None:
-        """Keep the settings.
+        """Keeps the settings.
 
         Args:
             adversary: what is trained against: PGDAdversary, FGSMAdversary, FreeLB, SMART,
@@ -56,12 +51,7 @@ class AdversarialTraining(TaskModule, method=True):
             classifier: what is trained: any method that classifies, and its settings. May be left
                 out with init_from, which says it as well.
             init_from: checkpoint of a classifier to begin with: vocabulary, classes and weights.
-            optimizer: of all trainable parameters; the classifier's own if null.
-            lr_scheduler: scheduler stepped once an epoch, in place of warmup and decay; the
-                classifier's own if null.
-            warmup: share of all steps over which the learning rate rises from zero, or, above 1,
-                their number; the classifier's own if null.
-            decay: shape of its way back to zero after that; the classifier's own if null.
+            optimisation: optimiser and learning rate; the classifier's own if null.
         """
         if adversary is None:
             msg = (
@@ -69,18 +59,9 @@ class AdversarialTraining(TaskModule, method=True):
                 f"{', '.join(ADVERSARIES)}"
             )
             raise ValueError(msg)
-        # Checked here; it is the classifier that has them.
-        super().__init__(
-            optimizer=optimizer or torch.optim.AdamW,
-            lr_scheduler=lr_scheduler,
-            warmup=warmup or 0.0,
-            decay=decay or "none",
-        )
-        self.save_hyperparameters(ignore=[*CODE, "init_from", "adversary", "classifier"])
+        super().__init__(optimisation=optimisation or Optimisation())
         self.hparams.update(adversary=named(adversary, adversary.settings()), classifier=None)
-        self.adversary, self.init_from = adversary, init_from
-        self.own = {"optimizer": optimizer, "lr_scheduler": lr_scheduler}
-        self.own_schedule = {"warmup": warmup, "decay": decay}
+        self.adversary, self.init_from, self.own = adversary, init_from, optimisation
         self.text_columns: Sequence[str] = ("text",)
         self._read_samples: Callable[[], Mapping[int, TextSample]] | None = None
         self._samples: Mapping[int, TextSample] | None = None
@@ -103,16 +84,15 @@ class AdversarialTraining(TaskModule, method=True):
                     "expected a plain classifier; FineTuning is the one of its kind"
                 )
                 raise ValueError(msg)
-            self.adopt(classifier, settings_of(classifier))
+            self.adopt(classifier)
         if init_from is not None:
             self._read(init_from)
 
-    def adopt(self, classifier: TaskModule, settings: Mapping[str, Any]) -> None:
-        """Take the classifier that is to be trained.
+    def adopt(self, classifier: TaskModule) -> None:
+        """Takes the classifier that is to be trained.
 
         Args:
             classifier: with or without weights.
-            settings: the arguments that build it again.
 
         Raises:
             ValueError: the adversary perturbs embeddings, and it has none.
@@ -126,10 +106,9 @@ class AdversarialTraining(TaskModule, method=True):
             raise ValueError(msg)
         self.classifier, self.tasks = classifier, classifier.tasks
         self.default_epochs = classifier.default_epochs
-        self.hparams["classifier"] = named(classifier, settings)
-        for name, value in {**self.own, **self.own_schedule}.items():
-            if value is not None:
-                setattr(classifier, name, value)
+        self.hparams["classifier"] = named(classifier, classifier.own_settings())
+        if self.own is not None:
+            classifier.optimisation = self.own
         if self._trainer is not None:
             classifier.trainer = self._trainer
 
@@ -146,7 +125,7 @@ class AdversarialTraining(TaskModule, method=True):
             return
         name = type(self._origin).__name__
         if not hasattr(self, "classifier"):
-            self.adopt(self._origin.train(), settings_of(self._origin))
+            self.adopt(self._origin.train())
             self._origin = None
             self.configure_model()  # the classifier has its weights: so has what goes with them
         elif type(self.classifier) is not type(self._origin):
@@ -171,7 +150,7 @@ class AdversarialTraining(TaskModule, method=True):
             msg = f"{method.__name__} in AdversarialTraining, which classifies nothing"
             raise ValueError(msg)
         adversary = adversary_class(**rebuilt(adversary_class, outer["settings"]))
-        return cls(classifier=classifier, adversary=adversary, **parts)
+        return cls(classifier=classifier, adversary=adversary, **rebuilt(cls, parts))
 
     # Texts
 
@@ -246,7 +225,7 @@ class AdversarialTraining(TaskModule, method=True):
             stored = self.from_settings(
                 {name: checkpoint["hyper_parameters"][name] for name in ("classifier", "adversary")}
             )
-            self.adopt(stored.classifier, stored.hparams["classifier"]["settings"])
+            self.adopt(stored.classifier)
         self.classifier.restore_text(checkpoint)
         super().restore_text(checkpoint)
         content = checkpoint_content(checkpoint)

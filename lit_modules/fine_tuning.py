@@ -8,14 +8,12 @@ import logging
 from collections.abc import Iterable
 from typing import Any, get_args
 
-import torch
-from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
 from torch import Tensor
 
 from layers.backbones import POOLINGS, Backbone, BackboneClassifier, Pooling, Reading
 from layers.pretrained_encoders import pooler_of
-from lit_modules.shared.encoder_source import EncoderSource
-from lit_modules.shared.schedule import Decay
+from lit_modules.shared.encoder_source import Encoder, EncoderSource
+from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.task_module import TaskModule
 from text import Batch, TaskName, Text, Tokenizer, check_choice, check_range
 
@@ -34,53 +32,31 @@ class FineTuning(TaskModule, method=True):
     def __init__(
         self,
         *,
-        backbone: str | None = None,
-        architecture: dict[str, Any] | None = None,
-        vocab_size: int = 8192,
+        backbone: Encoder = Encoder(),
         pooling: Pooling = "first",
         pretrained_pooler: bool = True,
         dropout: float = 0.1,
         backbone_dropout: float | None = None,
-        max_length: int = 128,
-        optimizer: OptimizerCallable = torch.optim.AdamW,
-        lr_scheduler: LRSchedulerCallable | None = None,
-        warmup: float = 0.06,
-        decay: Decay = "linear",
+        optimisation: Optimisation = Optimisation(warmup=0.06, decay="linear"),
+        **base: Any,
     ) -> None:
-        """Keep the settings; layers are built once the vocabulary is known.
+        """Keeps the settings; layers are built once the vocabulary is known.
 
         Args:
-            backbone: folder or hub name of a pretrained encoder, such as runs/NAME/backbone, which
-                pre-training writes; null begins with random weights.
-            architecture: of an encoder with random weights, in place of backbone: model_type (bert,
-                roberta, albert, distilbert, deberta, ...) and settings of its configuration.
-            vocab_size: word pieces learnt from the training split, for an encoder with random
-                weights.
+            backbone: the encoder.
             pooling: what of the last layer is judged: the first token, or the mean; tagging judges
                 each token.
             pretrained_pooler: with pooling first, begin the dense layer of the head with the pooler
                 that came with the backbone, as BERT is fine-tuned; at random where none came.
             dropout: in the head, while training.
             backbone_dropout: in the encoder, while training; null: as its configuration says.
-            max_length: longest text in tokens; longer ones are cut, and counted.
-            optimizer: optimiser of all trainable parameters.
-            lr_scheduler: scheduler stepped once an epoch, in place of warmup and decay.
-            warmup: share of all steps over which the learning rate rises from zero, or, above 1,
-                their number.
-            decay: shape of its way back to zero after that.
+            optimisation: optimiser and learning rate.
+            base: settings of `TaskModule`.
         """
-        super().__init__(
-            max_length=max_length,
-            optimizer=optimizer,
-            lr_scheduler=lr_scheduler,
-            warmup=warmup,
-            decay=decay,
-        )
-        self.source = EncoderSource(backbone, architecture, vocab_size=vocab_size)
+        super().__init__(optimisation=optimisation, **base)
+        self.source = EncoderSource(backbone)
         check_choice("pooling", pooling, POOLINGS)
         check_range({"dropout": dropout, "backbone_dropout": backbone_dropout}, least=0, below=1)
-        self.save_hyperparameters(ignore=["optimizer", "lr_scheduler"])
-        # Not read from hparams: a subclass built by the command line has its own arguments there.
         self.pooling: Pooling = pooling
         self.pretrained_pooler = pretrained_pooler
         self.dropout, self.backbone_dropout = dropout, backbone_dropout

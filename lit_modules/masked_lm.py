@@ -6,36 +6,20 @@ and appendix A. The settings of the latter's Table 6 are configs/unibert/pretrai
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pytorch_lightning as pl
 import torch
-from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
 from torch import Tensor
 from torch.nn import functional
 
-from layers.architectures import architecture_of
-from layers.pretrained_encoders import save_model
-from layers.weight_names import unitary_weights as find_weights
-from lit_modules.shared.encoder_source import EncoderSource
+from lit_modules.shared.encoder_training import EncoderTraining
 from lit_modules.shared.means import SampleMeans
+from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.process_means import batch_weight
-from lit_modules.shared.schedule import Decay
-from lit_modules.shared.text_module import TextModule
-from lit_modules.shared.token_masking import mask_tokens
-from lit_modules.shared.unitary_projection import Unitary, projection_of, unused_without
-from text import (
-    Batch,
-    PretrainedTokenizer,
-    Text,
-    Tokenizer,
-    check_choice,
-    check_range,
-    save_tokenizer,
-)
+from lit_modules.shared.token_masking import TokenMasking, mask_tokens
+from text import Batch
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -59,141 +43,33 @@ class Hidden(NamedTuple):
     words: Tensor
 
 
-class MaskedLM(TextModule, method=True):
-    """Guesses hidden tokens of running text; the encoder is what is wanted.
+class MaskedLM(EncoderTraining, method=True):
+    """Guesses hidden tokens of running text."""
 
-    At the end of a fit, the command line writes it with its tokenizer as a folder that
-    `transformers` and every method here load: runs/NAME/backbone.
-    """
-
-    model: "PreTrainedModel"
-    _special: Tensor
     default_epochs = 5
 
     def __init__(
         self,
         *,
-        backbone: str | None = None,
-        architecture: dict[str, Any] | None = None,
-        vocab_size: int = 8192,
-        tokenizer: str | None = None,
-        mask_share: float = 0.15,
-        masking: Literal["dynamic", "fixed"] = "dynamic",
-        mask_seed: int = 0,
-        unitary: Unitary = "none",
-        unitary_weights: list[str] | None = None,
-        unitary_every: int = 1,
-        unitary_gradual_steps: int = 0,
-        max_length: int = 128,
-        optimizer: OptimizerCallable = torch.optim.AdamW,
-        lr_scheduler: LRSchedulerCallable | None = None,
-        warmup: float = 0.01,
-        decay: Decay = "linear",
+        token_masking: TokenMasking = TokenMasking(),
+        optimisation: Optimisation = Optimisation(warmup=0.01, decay="linear"),
+        **base: Any,
     ) -> None:
-        """Keep the settings; layers are built once the vocabulary is known.
+        """Keeps the settings; layers are built once the vocabulary is known.
 
         Args:
-            backbone: folder or hub name of a pretrained encoder to go on with; null: random
-                weights.
-            architecture: of an encoder with random weights, in place of backbone: model_type (bert,
-                roberta, albert, distilbert, deberta, ...) and settings of its configuration.
-            vocab_size: word pieces learnt from the training files, for random weights without a
-                tokenizer.
-            tokenizer: folder or hub name of a tokenizer to use with random weights.
-            mask_share: share of the tokens to guess; of these 80 % are hidden behind the mask, 10 %
-                behind a random token, and 10 % are shown.
-            masking: dynamic: other tokens in each epoch; fixed: the same in all.
-            mask_seed: of the choice of tokens.
-            unitary: keep weights unitary by QR factors after every step, as UniBERT; by the nearest
-                unitary matrices (polar); or none.
-            unitary_weights: regular expressions of names of weights to keep unitary; null: query,
-                key, value and attention output of every layer.
-            unitary_every: project after so many steps only.
-            unitary_gradual_steps: close the distance to unitary weights over so many steps, in
-                place of at once before the first (ours).
-            max_length: longest sequence in tokens.
-            optimizer: optimiser of all trainable parameters.
-            lr_scheduler: scheduler stepped once an epoch, in place of warmup and decay.
-            warmup: share of all steps over which the learning rate rises from zero, or, above 1,
-                their number.
-            decay: shape of its way back to zero after that.
+            token_masking: which tokens are hidden.
+            optimisation: optimiser and learning rate.
+            base: settings of `EncoderTraining`.
         """
-        super().__init__(optimizer=optimizer, lr_scheduler=lr_scheduler, warmup=warmup, decay=decay)
-        if (backbone is None) == (architecture is None) or (backbone and tokenizer):
-            msg = (
-                f"got {backbone=}, {architecture=} and {tokenizer=}, expected either a pretrained "
-                "encoder (folder or hub name), which has its tokenizer, or what to build with "
-                "random weights"
-            )
-            raise ValueError(msg)
-        check_range({"mask_share": mask_share}, above=0, below=1)
-        check_choice("masking", masking, ("dynamic", "fixed"))
-        check_range({"mask_seed": mask_seed}, least=0)
-        check_range({"max_length": max_length}, least=1)
-        self.save_hyperparameters(ignore=["optimizer", "lr_scheduler"])
-        # Not read from hparams: a subclass built by the command line has its own arguments there.
-        self.source = EncoderSource(
-            backbone, architecture, vocab_size=vocab_size, tokenizer=tokenizer
-        )
-        self.max_length = max_length
-        self.mask_share, self.token_masking, self.mask_seed = mask_share, masking, mask_seed
-        self.projection = projection_of(
-            unitary,
-            unitary_weights,
-            every_n_steps=unitary_every,
-            gradual_steps=unitary_gradual_steps,
-        )
+        super().__init__(optimisation=optimisation, **base)
+        self.token_masking = token_masking
         self.val_means = SampleMeans(METRICS)
         self.test_means = SampleMeans(METRICS)
         self._clock: tuple[float, int] | None = None
         self._tokens = 0
         self._guessed: Tensor | None = None
         """Tokens guessed since this epoch began; None if it began in a run that was interrupted."""
-
-    def unused(self) -> dict[str, str]:
-        return super().unused() | self.source.unused | unused_without(self.projection)
-
-    def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
-        return self.source.build_tokenizer(texts, max_length=self.max_length)
-
-    def attach_tokenizer(self, tokenizer: Tokenizer) -> None:
-        """See `TextModule`; raises ValueError if the tokenizer has no mask."""
-        if not isinstance(tokenizer, PretrainedTokenizer) or tokenizer.mask_id is None:
-            msg = (
-                f"got a {type(tokenizer).__name__} without mask token, expected the tokenizer of a "
-                "masked language model: leave it out, and word pieces are learnt from the text"
-            )
-            raise ValueError(msg)
-        super().attach_tokenizer(tokenizer)
-        self.pieces = tokenizer
-        self.register_buffer(
-            "_special", torch.tensor(sorted(tokenizer.special_ids)), persistent=False
-        )
-
-    def configure_model(self) -> None:
-        if hasattr(self, "model"):
-            return
-        self.model = self.source.masked_lm(self.require_tokenizer())
-        if self.projection is not None:
-            # A wrong pattern is found now, before there is a run with it among its settings.
-            find_weights(self, self.projection.patterns)
-
-    def configure_callbacks(self) -> list[pl.Callback]:
-        """The projection belongs to the method: nobody has to remember it."""
-        return [] if self.projection is None else [self.projection]
-
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        super().on_save_checkpoint(checkpoint)
-        self.source.save(checkpoint, architecture_of(self.model))
-
-    def restore_text(self, checkpoint: dict[str, Any]) -> None:
-        super().restore_text(checkpoint)
-        self.source.restore(checkpoint)
-
-    def export(self, folder: Path) -> None:
-        """Write config.json, model.safetensors and the tokenizer, as `transformers` reads them."""
-        save_model(self.model, folder)
-        save_tokenizer(self.pieces, folder)
 
     # Steps
 
@@ -228,8 +104,8 @@ class MaskedLM(TextModule, method=True):
             batch.sample_ids,
             mask_id=mask_id,
             vocab_size=self.pieces.vocab_size,
-            share=self.mask_share,
-            seed=self.mask_seed,
+            share=self.token_masking.share,
+            seed=self.token_masking.seed,
             epoch=epoch,
         )
         hidden = Batch(masked.input_ids, batch.mask, batch.sample_ids)
@@ -249,7 +125,7 @@ class MaskedLM(TextModule, method=True):
     @property
     def choice(self) -> int:
         """The `epoch` whose tokens are hidden in this epoch of training."""
-        return self.current_epoch + 1 if self.token_masking == "dynamic" else 1
+        return self.current_epoch + 1 if self.token_masking.kind == "dynamic" else 1
 
     def over_guesses(
         self, values: Sequence[Tensor], batch: Batch, batch_idx: int
@@ -319,9 +195,9 @@ class MaskedLM(TextModule, method=True):
     def _nothing_to_guess(self, where: str) -> str:
         return (
             f"got no token to guess in {where}: its words are unknown to the tokenizer, or too few "
-            f"for mask_share={self.mask_share}; expected text in words that it knows: take a "
-            "backbone or tokenizer of its language, or an architecture without tokenizer, for "
-            "which word pieces are learnt from the text"
+            f"for token_masking.share={self.token_masking.share}; expected text in words that it "
+            "knows: take a backbone or tokenizer of its language, or an architecture without "
+            "tokenizer, for which word pieces are learnt from the text"
         )
 
     def _over_processes(self, sums: Tensor) -> Tensor:

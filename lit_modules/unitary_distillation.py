@@ -8,15 +8,14 @@ by little, and learns meanwhile to give the hidden states of the original.
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
 from torch import Tensor, nn
 from torch.nn import functional
 
 from layers.pretrained_encoders import load_encoder
-from lit_modules.masked_lm import MaskedLM
+from lit_modules.shared.encoder_training import EncoderTraining
 from lit_modules.shared.means import SampleMeans
+from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.process_means import batch_weight
-from lit_modules.shared.schedule import Decay
 from lit_modules.shared.unitary_projection import Unitary
 from text import Batch, check_choice, check_range
 
@@ -26,69 +25,49 @@ if TYPE_CHECKING:
 METRICS = ("loss", "cosine", "cosine_of_means")
 
 
-class UnitaryDistillation(MaskedLM, method=True):
+class UnitaryDistillation(EncoderTraining, method=True):
     """Teaches an encoder with unitary attention weights to stand in for the one it was made from.
 
-    Trained on running text without labels. Like a `MaskedLM`, it becomes a folder that
-    `transformers` reads. Logs `cosine`, between last hidden states of original and copy, mean over
-    tokens, and `cosine_of_means`, between their means over a sequence.
+    Trained on running text without labels. Logs `cosine`, between last hidden states of original
+    and copy, mean over tokens, and `cosine_of_means`, between their means over a sequence.
     """
+
+    default_epochs = 5
 
     def __init__(
         self,
         *,
-        backbone: str,
-        unitary: Unitary = "polar",
-        unitary_weights: list[str] | None = None,
-        unitary_gradual_steps: int = 0,
+        unitary: Unitary = Unitary(method="polar"),
         match: Literal["mse", "cosine"] = "mse",
         match_layers: Literal["all", "last"] = "all",
         dropout: float = 0.0,
-        max_length: int = 128,
-        optimizer: OptimizerCallable = torch.optim.AdamW,
-        lr_scheduler: LRSchedulerCallable | None = None,
-        warmup: float = 0.05,
-        decay: Decay = "linear",
+        optimisation: Optimisation = Optimisation(warmup=0.05, decay="linear"),
+        **base: Any,
     ) -> None:
-        """Keep the settings.
+        """Keeps the settings.
 
         Args:
-            backbone: folder or hub name of the pretrained encoder.
-            unitary: by the nearest unitary matrices (polar), which keep more of what the weights
-                have learnt, or by the paper's QR factors; none trains the copy as it is.
-            unitary_weights: regular expressions of names of weights to make unitary; null: query,
-                key, value and attention output of every layer.
-            unitary_gradual_steps: close the distance to unitary weights over so many steps; 0: at
-                once, before the first.
+            unitary: which weights become unitary, and how; polar keeps more of what the weights
+                have learnt than qr; none trains the copy as it is.
             match: mse: squared distance of hidden states, in parts of the original's square;
                 cosine: 1 - their cosine.
             match_layers: hidden states of all layers, or of the last.
             dropout: in the copy, while training.
-            max_length: longest sequence in tokens.
-            optimizer: optimiser of all trainable parameters.
-            lr_scheduler: scheduler stepped once an epoch, in place of warmup and decay.
-            warmup: share of all steps over which the learning rate rises from zero, or, above 1,
-                their number.
-            decay: shape of its way back to zero after that.
+            optimisation: optimiser and learning rate.
+            base: settings of `EncoderTraining`; backbone.pretrained is the original.
         """
-        super().__init__(
-            backbone=backbone,
-            unitary=unitary,
-            unitary_weights=unitary_weights,
-            unitary_gradual_steps=unitary_gradual_steps,
-            max_length=max_length,
-            optimizer=optimizer,
-            lr_scheduler=lr_scheduler,
-            warmup=warmup,
-            decay=decay,
-        )
+        super().__init__(unitary=unitary, optimisation=optimisation, **base)
+        if self.source.backbone is None:
+            msg = (
+                "got an architecture, expected a pretrained encoder to imitate: give "
+                "--model.backbone.pretrained, its folder or hub name"
+            )
+            raise ValueError(msg)
         check_choice("match", match, ("mse", "cosine"))
         check_choice("match_layers", match_layers, ("all", "last"))
         check_range({"dropout": dropout}, least=0, below=1)
-        self.hparams.clear()  # of settings of the base class that are none of ours
-        self.save_hyperparameters(ignore=["optimizer", "lr_scheduler"])
         self.match, self.match_layers, self.dropout = match, match_layers, dropout
-        self.original_name = backbone
+        self.original_name = self.source.backbone
         self.val_means, self.test_means = SampleMeans(METRICS), SampleMeans(METRICS)
         # In a list, so that it is no part of the module: not saved, not trained, not projected.
         self._original: list[PreTrainedModel] = []

@@ -1,13 +1,16 @@
 """The parser, with errors of one line."""
 
+import ast
+import json
 import math
 import re
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from jsonargparse import Namespace
 from pytorch_lightning.cli import LightningArgumentParser
 
+_LITERAL = re.compile(r"(?P<name>--[\w.+]+)=(?P<value>None|[\[{].*)", re.DOTALL)
 _KEY = re.compile(r'Parser key "(?P<key>.+?)":')
 _CLASS = re.compile(r"Problem with given class_path '(?P<path>.+)':")
 _WANTED = re.compile(r"Expected an? (?P<type>.+?)(?:\. Got value: (?P<value>.*))?")
@@ -35,6 +38,16 @@ _FRAME = ("Does not validate against", "Subtypes: ", "Errors:", "Given value typ
 class Parser(LightningArgumentParser):
     """Reports an error in one line, without the usage of the command before it."""
 
+    def parse_args(self, args: Any = None, *other: Any, **named: Any) -> Any:
+        """Parses arguments; see jsonargparse.
+
+        It hands a setting inside a class on alone, as Python writes its value, and reads it as
+        YAML: None would be a text, and a backslash in a list two.
+        """
+        if args is not None and len(args) == 1:
+            args = [_as_yaml(args[0])]
+        return super().parse_args(args, *other, **named)
+
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Print the message and end the program with status 2."""
         if not self.exit_on_error:
@@ -43,6 +56,17 @@ class Parser(LightningArgumentParser):
         prog = command.prog.replace(" [options]", "")
         print(f"error: {plain(message)} (`{prog} --help` lists what there is)", file=sys.stderr)
         self.exit(2)
+
+
+def _as_yaml(argument: Any) -> Any:
+    """Returns an argument whose value is a Python literal with the same value as YAML."""
+    found = _LITERAL.fullmatch(argument) if isinstance(argument, str) else None
+    if found is None:
+        return argument
+    try:
+        return f"{found['name']}={json.dumps(ast.literal_eval(found['value']))}"
+    except (SyntaxError, TypeError, ValueError):
+        return argument  # YAML already
 
 
 def check_numbers(config: Namespace) -> None:
@@ -76,7 +100,8 @@ def plain(message: str) -> str:
         message: of jsonargparse 4, in lines.
 
     Returns:
-        One line: `got --model.tau nan, expected a number`; the whole message where it is another.
+        One line, as `got --model.masking.tau nan, expected a number`; the whole message where it is
+        another.
     """
     keys: list[str] = []
     wanted: list[str] = []

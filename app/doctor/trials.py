@@ -225,11 +225,11 @@ def backbone(folder: Path) -> Trial:
     """Load a pretrained encoder and its tokenizer, and encode a text with both."""
     advice = "expected a folder with config.json, model.safetensors and tokenizer.json"
     yield Finding("backbone", "FAILED", f"{folder}: ", advice)
-    from layers.frozen_backbone import FrozenBackbone
+    from layers.frozen_backbone import FrozenBackbone, FrozenEncoder
     from text import collate
     from text.pretrained_tokenizer import PretrainedTokenizer
 
-    encoder = FrozenBackbone(str(folder.absolute()))
+    encoder = FrozenBackbone(FrozenEncoder(pretrained=str(folder.absolute())))
     tokenizer = PretrainedTokenizer.from_pretrained(str(folder.absolute()), max_length=32)
     encoder.check_fits(tokenizer.vocab_size, tokenizer.max_length)
     batch = collate(tokenizer.encode(["does it work?"]), pad_id=tokenizer.pad_id, pairs=False)

@@ -7,7 +7,7 @@ import pytorch_lightning as pl
 
 from app.processes.distributed import dry
 from app.runs import atomic
-from lit_modules import MaskedLM
+from lit_modules.shared.encoder_training import EncoderTraining
 
 
 class Export(pl.Callback):
@@ -22,7 +22,7 @@ class Export(pl.Callback):
 
     def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Write it beside, then put it in its place: there is never half a folder."""
-        if not isinstance(pl_module, MaskedLM) or not trainer.is_global_zero or dry(trainer):
+        if not isinstance(pl_module, EncoderTraining) or not trainer.is_global_zero or dry(trainer):
             return
         fresh = self.folder.with_name(f".{self.folder.name}.new")
         shutil.rmtree(fresh, ignore_errors=True)

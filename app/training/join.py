@@ -96,8 +96,8 @@ def require_classifier(model: pl.LightningModule, what: str) -> None:
     if not isinstance(model, TaskModule):
         msg = (
             f"got {what} for {type(model).__name__}, which classifies nothing, expected a "
-            "classifier: train one on its folder, for example --model UniBERT --model.backbone "
-            "runs/NAME/backbone"
+            "classifier: train one on its folder, for example --model UniBERT "
+            "--model.backbone.pretrained runs/NAME/backbone"
         )
         raise ValueError(msg)
 

@@ -1,6 +1,5 @@
 """Reading checkpoints: of any method, safely, with one clear error for whatever is wrong."""
 
-import inspect
 import logging
 import warnings
 from pathlib import Path
@@ -10,6 +9,7 @@ import torch
 
 from lit_modules.checkpoints.plausible import check_archive, check_content, without_weights
 from lit_modules.checkpoints.sealed import intact
+from lit_modules.shared.settings import parameters
 from lit_modules.shared.task_module import TaskModule
 from lit_modules.shared.text_module import CHECKPOINT_FORMAT, CHECKPOINT_KEY, METHODS, TextModule
 
@@ -80,7 +80,10 @@ def read_checkpoint(path: str | Path, *, lazily: bool = False) -> dict[str, Any]
     version = content.get("format") if isinstance(content, dict) else None
     if version != CHECKPOINT_FORMAT:
         version = version if isinstance(version, int) else None
-        msg = f"got checkpoint {path} of format {version}, expected {CHECKPOINT_FORMAT}"
+        msg = (
+            f"got checkpoint {path} of format {version}, expected {CHECKPOINT_FORMAT}: an older or "
+            "newer version of this project wrote it; use that version, or train again"
+        )
         raise CheckpointError(msg)
     lost = [name for name in ("state_dict", "hyper_parameters") if name not in checkpoint]
     lost += [name for name in CONTENT if name not in content]
@@ -188,7 +191,7 @@ def load_module(path: str | Path) -> TextModule:
     if method not in METHODS:
         msg = f"got checkpoint {path} of method {method}, expected one of {', '.join(METHODS)}"
         raise CheckpointError(msg)
-    accepted = inspect.signature(METHODS[method].__init__).parameters
+    accepted = parameters(METHODS[method])
     # Names with an underscore are LightningCLI's own notes.
     settings = {k: v for k, v in checkpoint["hyper_parameters"].items() if not k.startswith("_")}
     if unknown := sorted(settings.keys() - accepted.keys()):

@@ -6,7 +6,8 @@ docs/methods/asa.md.
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Literal, get_args
+from dataclasses import dataclass, fields
+from typing import Literal, get_args, get_origin
 
 import torch
 from torch import Tensor, nn
@@ -16,90 +17,93 @@ from layers.attention.masking.learnt_masks import AttentionAdversary, Masks, Rul
 from layers.gradient_reversal import reversal_coefficient
 from text import check_choice, check_range
 
-Masking = Literal["adversarial", "bernoulli", "scheduled", "magnitude", "none"]
-Penalty = Literal["released", "mean", "sum"]
-Reversal = Literal["constant", "rising"]
-
 SWITCH = 1e4
 """What the released code adds to the score of a unit when it keeps it (`(1 - mask) * -10000`)."""
 POINTS = 20
 """Parts of a training for which the share of the masked units is kept."""
 
 
-class AttentionMasking(nn.Module):
-    """Decides what is masked in a pass over a batch, and what that costs the adversary.
+@dataclass(frozen=True, kw_only=True)
+class Masking:
+    """How attention is masked while training.
 
-    Args:
-        masking: `adversarial` learns it; the others are rules, see `RuleMasks`: `bernoulli` and
-            `magnitude` with one share, `scheduled` Bernoulli with a share for each part of the
-            training; `none` masks nothing.
-        tau: of the penalty.
-        penalty: see `penalty`.
-        temperature: see `AttentionAdversary`; so are noise, per_head and initial_keep.
-        noise: whether masks are drawn.
-        per_head: a mask for each attention head.
-        initial_keep: share of the units kept at the beginning.
+    Attributes:
+        kind: adversarial: learnt, as the method does; or what it is compared with (Table 3):
+            bernoulli, scheduled (Bernoulli with a schedule), magnitude; or none: plain training.
+        tau: of the penalty for what the adversary masks; the lower, the more it masks.
+        penalty: released: tau^2 times the number of units that are kept, in all layers, as strong
+            beside the divergence as in the released code: the paper's tau are for this form; mean:
+            tau times the share that is kept; sum: tau times the number.
+        temperature: of the sigmoid whose derivative stands in for that of the masks.
+        noise: draw the masks (logistic noise); else mask what has a negative score.
+        per_head: a mask for each attention head, not one for all.
+        initial_keep: share of the units that are kept before anything is learnt.
         reversal: coefficient of the gradient reversal, or where it rises to.
-        reversal_schedule: `constant`, or `rising` as in Ganin and Lempitsky (2015).
-        share: that the rules mask.
-        schedule: shares at equal distances from the beginning to the end of training.
-
-    Raises:
-        ValueError: settings that make no sense, named with what was expected.
+        reversal_schedule: constant, or rising from 0 (Ganin and Lempitsky, 2015).
+        share: of the units that bernoulli and magnitude mask.
+        schedule: for scheduled: shares at equal distances from the beginning to the end of
+            training, such as those that ASA has masked (see docs/methods/asa.md).
     """
 
-    def __init__(
-        self,
-        masking: Masking,
-        *,
-        tau: float,
-        penalty: Penalty,
-        temperature: float,
-        noise: bool,
-        per_head: bool,
-        initial_keep: float,
-        reversal: float,
-        reversal_schedule: Reversal,
-        share: float,
-        schedule: Sequence[float] | None,
-    ) -> None:
-        super().__init__()
-        check_choice("masking", masking, get_args(Masking))
-        check_choice("penalty", penalty, get_args(Penalty))
-        check_choice("reversal_schedule", reversal_schedule, get_args(Reversal))
-        check_range({"tau": tau, "reversal": reversal}, least=0)
-        check_range({"temperature": temperature}, above=0)
-        check_range({"initial_keep": initial_keep}, above=0, below=1)
-        points = {f"schedule[{i}]": one for i, one in enumerate(schedule or ())}
-        check_range({"share": share, **points}, least=0, below=1)
-        if schedule is not None and len(schedule) < 2:
-            msg = f"got schedule={schedule}, expected at least two shares"
+    kind: Literal["adversarial", "bernoulli", "scheduled", "magnitude", "none"] = "adversarial"
+    tau: float = 0.3
+    penalty: Literal["released", "mean", "sum"] = "released"
+    temperature: float = 1.0
+    noise: bool = True
+    per_head: bool = False
+    initial_keep: float = 0.8
+    reversal: float = 1.0
+    reversal_schedule: Literal["constant", "rising"] = "constant"
+    share: float = 0.1
+    schedule: list[float] | None = None
+
+    def __post_init__(self) -> None:
+        """Checks the settings; a message names the one that is wrong."""
+        for field in fields(self):
+            if get_origin(field.type) is Literal:
+                check_choice(
+                    f"masking.{field.name}", getattr(self, field.name), get_args(field.type)
+                )
+        check_range({"masking.tau": self.tau, "masking.reversal": self.reversal}, least=0)
+        check_range({"masking.temperature": self.temperature}, above=0)
+        check_range({"masking.initial_keep": self.initial_keep}, above=0, below=1)
+        points = {f"masking.schedule[{i}]": one for i, one in enumerate(self.schedule or ())}
+        check_range({"masking.share": self.share, **points}, least=0, below=1)
+        if self.schedule is not None and len(self.schedule) < 2:
+            msg = f"got masking.schedule={self.schedule}, expected at least two shares"
             raise ValueError(msg)
-        if (masking == "scheduled") != (schedule is not None):
+        if (self.kind == "scheduled") != (self.schedule is not None):
             msg = (
-                f"got {masking=} and schedule={schedule}, expected a schedule for masking "
-                "scheduled, and for no other"
+                f"got masking.kind={self.kind!r} and masking.schedule={self.schedule}, expected a "
+                "schedule for kind scheduled, and for no other"
             )
             raise ValueError(msg)
-        self.kind, self.tau, self.penalty_form = masking, tau, penalty
-        self.temperature, self.noise, self.per_head = temperature, noise, per_head
-        self.initial_keep = initial_keep
-        self.reversal, self.reversal_schedule = reversal, reversal_schedule
-        self.share = share
-        self.schedule = None if schedule is None else [float(one) for one in schedule]
 
     @property
     def unused(self) -> dict[str, str]:
-        """Settings of a method that have no effect with this masking: by name, and beside what."""
-        learnt = ["tau", "penalty", "temperature", "noise", "per_head", "initial_keep", "reversal"]
-        names = ["reversal_schedule", "adversary_lr_factor", *learnt]
-        if self.kind == "adversarial":
-            names = []
-        if self.kind not in ("bernoulli", "magnitude"):
-            names.append("share")
-        if self.kind == "none":
-            names += ["alpha", "symmetric", "shared_dropout"]
-        return dict.fromkeys(names, f"masking={self.kind}")
+        """Settings that have no effect with this kind: by name, and beside what."""
+        names = ["share"] if self.kind not in ("bernoulli", "magnitude") else []
+        if self.kind != "adversarial":
+            names += ["tau", "penalty", "temperature", "noise", "per_head", "initial_keep"]
+            names += ["reversal", "reversal_schedule"]
+        return dict.fromkeys(names, f"masking.kind={self.kind}")
+
+
+class AttentionMasking(nn.Module):
+    """Decides what is masked in a pass over a batch, and what that costs the adversary.
+
+    `adversarial` learns it; the other kinds are rules, see `RuleMasks`: `bernoulli` and `magnitude`
+    with one share, `scheduled` Bernoulli with a share for each part of the training; `none` masks
+    nothing.
+
+    Args:
+        settings: the kind, and all that belongs to it.
+    """
+
+    def __init__(self, settings: Masking) -> None:
+        super().__init__()
+        self.settings = settings
+        self.kind = settings.kind
 
     def build(self, attention: BiasedAttention, width: int, heads: int) -> None:
         """Make the adversary, if there is one, and the curve of what is masked.
@@ -115,10 +119,10 @@ class AttentionMasking(nn.Module):
             self.adversary = AttentionAdversary(
                 width,
                 attention.layers,
-                heads=heads if self.per_head else 1,
-                temperature=self.temperature,
-                noise=self.noise,
-                initial_keep=self.initial_keep,
+                heads=heads if self.settings.per_head else 1,
+                temperature=self.settings.temperature,
+                noise=self.settings.noise,
+                initial_keep=self.settings.initial_keep,
             )
         # Sum and number of the shares masked in each part of the training.
         self.register_buffer("curve", torch.zeros(2, POINTS))
@@ -144,12 +148,15 @@ class AttentionMasking(nn.Module):
         if self.kind == "none":
             return None
         if self.kind == "adversarial":
-            rising = self.reversal_schedule == "rising"
-            factor = reversal_coefficient(progress) if rising else 1.0
-            return self.adversary.masks(real, seeds, coefficient=self.reversal * factor, draw=draw)
+            coefficient = self.settings.reversal
+            if self.settings.reversal_schedule == "rising":
+                coefficient *= reversal_coefficient(progress)
+            return self.adversary.masks(real, seeds, coefficient=coefficient, draw=draw)
         rule: Literal["bernoulli", "magnitude"]
         rule = "magnitude" if self.kind == "magnitude" else "bernoulli"
-        share = self.share if self.schedule is None else interpolated(self.schedule, progress)
+        share = self.settings.share
+        if self.settings.schedule is not None:
+            share = interpolated(self.settings.schedule, progress)
         return RuleMasks(rule, share, real=real, seeds=seeds)
 
     def penalty(self, masks: Masks, units: Tensor | float = 1.0) -> Tensor:
@@ -168,12 +175,12 @@ class AttentionMasking(nn.Module):
             units: of a sample, a mean: 1, or the number of its words if each has a divergence.
         """
         kept = torch.stack(masks.kept)
-        if self.penalty_form == "mean":
-            return self.tau * kept.mean()
+        if self.settings.penalty == "mean":
+            return self.settings.tau * kept.mean()
         number = (kept * masks.pairs).sum(dim=0).mean()
-        if self.penalty_form == "sum":
-            return self.tau * number
-        return self.tau**2 * number / (SWITCH * units)
+        if self.settings.penalty == "sum":
+            return self.settings.tau * number
+        return self.settings.tau**2 * number / (SWITCH * units)
 
     @torch.no_grad()
     def note(self, share: Tensor, progress: float) -> None:

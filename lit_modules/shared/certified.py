@@ -1,21 +1,24 @@
 """What a certificate adds to a classifier: the radius in the loss and among the metrics."""
 
+from typing import Any
+
 import torch
-from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
 from pytorch_lightning.trainer.states import TrainerFn
 from torch import Tensor
 
 from certify import in_float64, signed_margins
 from layers import LipschitzClassifier
+from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.radius_objective import RadiusObjective
-from lit_modules.shared.schedule import Decay
+from lit_modules.shared.settings import within
 from lit_modules.shared.task_module import TaskModule
+from lit_modules.shared.word_level import WordLevel
 from text import Batch
 
 FULL_PRECISION = ("32-true", "64-true")
 
 
-class CertifiedClassifier(TaskModule):
+class CertifiedClassifier(WordLevel):
     """A classifier whose network may be Lipschitz by construction, trained for a large radius.
 
     Its metrics `radius` and `radius_correct` (0 where the prediction is wrong) are those of the
@@ -25,46 +28,32 @@ class CertifiedClassifier(TaskModule):
 
     def __init__(
         self,
-        objective: RadiusObjective,
         *,
-        certified: bool = True,
-        max_length: int = 128,
-        min_count: int = 1,
-        max_vocab_size: int | None = None,
-        optimizer: OptimizerCallable = torch.optim.AdamW,
-        lr_scheduler: LRSchedulerCallable | None = None,
-        warmup: float = 0.0,
-        decay: Decay = "none",
+        objective: RadiusObjective = RadiusObjective(),
+        optimisation: Optimisation = Optimisation(warmup=0.1, decay="linear"),
+        **base: Any,
     ) -> None:
-        """Keep the settings.
+        """Keeps the settings.
 
         Args:
-            objective: the loss.
-            certified: whether `configure_model` builds a `LipschitzClassifier`.
-            max_length: see `TaskModule`, here and below.
-            min_count: rarer words are unknown.
-            max_vocab_size: most frequent words kept.
-            optimizer: of all trainable parameters.
-            lr_scheduler: stepped once an epoch.
-            warmup: share of steps.
-            decay: after the warm-up.
+            objective: the loss, and the reward of a large certified radius.
+            optimisation: optimiser and learning rate.
+            base: settings of `WordLevel`.
         """
-        super().__init__(
-            max_length=max_length,
-            min_count=min_count,
-            max_vocab_size=max_vocab_size,
-            optimizer=optimizer,
-            lr_scheduler=lr_scheduler,
-            warmup=warmup,
-            decay=decay,
-        )
-        self.objective, self.certified = objective, certified
+        super().__init__(optimisation=optimisation, **base)
+        self.objective = objective
+
+    @property
+    def certified(self) -> bool:
+        """Whether `configure_model` builds a `LipschitzClassifier`."""
+        return True
 
     def unused(self) -> dict[str, str]:
-        if self.certified:
-            return super().unused() | self.objective.unused
-        certified = ("gamma_schedule", "margin", "margin_cap", "target_radius")
-        return super().unused() | dict.fromkeys(certified, "a network without certificate")
+        names = self.objective.unused
+        if not self.certified:
+            certified = ("gamma_schedule", "margin", "margin_cap", "target_radius")
+            names = dict.fromkeys(certified, "a network without certificate")
+        return super().unused() | within("objective", names)
 
     def setup(self, stage: str) -> None:
         precision = str(self.trainer.precision)

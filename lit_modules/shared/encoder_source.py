@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,8 +23,32 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Encoder:
+    """The encoder of `transformers` that a method trains: pretrained, or with random weights.
+
+    Attributes:
+        pretrained: folder or hub name of a pretrained encoder, such as runs/NAME/backbone, which
+            pre-training writes; null begins with random weights.
+        architecture: of an encoder with random weights, in place of pretrained: model_type (bert,
+            roberta, albert, distilbert, deberta, ...) and settings of its configuration.
+        tokenizer: folder or hub name of a tokenizer to use with random weights.
+        vocab_size: word pieces learnt from the training split, for random weights without a
+            tokenizer.
+    """
+
+    pretrained: str | None = None
+    architecture: dict[str, Any] | None = None
+    tokenizer: str | None = None
+    vocab_size: int = 8192
+
+    def __post_init__(self) -> None:
+        """Checks the ranges."""
+        check_range({"backbone.vocab_size": self.vocab_size}, least=1)
+
+
 class EncoderSource:
-    """One of three places: a checkpoint, a pretrained encoder, or random weights.
+    """Makes the encoder of a method: from a checkpoint, from a folder or the hub, or at random.
 
     A method has one of these beside its settings. It asks for a tokenizer, then for the encoder; it
     hands every checkpoint over to be noted in, and every checkpoint that it is restored from. From
@@ -31,32 +56,25 @@ class EncoderSource:
     model fetched.
 
     Args:
-        backbone: folder or hub name of a pretrained encoder; None for random weights.
-        architecture: of an encoder with random weights, in place of `backbone`.
-        vocab_size: word pieces learnt from the texts, where no tokenizer comes with the encoder.
-        tokenizer: folder or hub name of a tokenizer to use with random weights.
+        settings: which encoder.
 
     Raises:
-        ValueError: both an encoder and an architecture, or neither.
+        ValueError: both an encoder and an architecture, or neither; or a tokenizer beside an
+            encoder, which has its own.
     """
 
-    def __init__(
-        self,
-        backbone: str | None,
-        architecture: dict[str, Any] | None,
-        *,
-        vocab_size: int,
-        tokenizer: str | None = None,
-    ) -> None:
-        if (backbone is None) == (architecture is None):
+    def __init__(self, settings: Encoder) -> None:
+        pretrained, architecture = settings.pretrained, settings.architecture
+        tokenizer = settings.tokenizer
+        if (pretrained is None) == (architecture is None) or (pretrained and tokenizer):
             msg = (
-                f"got {backbone=} and {architecture=}, expected one of them: a pretrained encoder "
-                "(folder or hub name), or what to build with random weights"
+                f"got backbone.{pretrained=}, backbone.{architecture=} and backbone.{tokenizer=}, "
+                "expected either a pretrained encoder (folder or hub name), which has its "
+                "tokenizer, or an architecture to build with random weights"
             )
             raise ValueError(msg)
-        check_range({"vocab_size": vocab_size}, least=1)
-        self.backbone, self.architecture = backbone, architecture or {}
-        self.vocab_size, self.tokenizer = vocab_size, tokenizer
+        self.backbone, self.architecture = pretrained, architecture or {}
+        self.vocab_size, self.tokenizer = settings.vocab_size, tokenizer
         self.restored: dict[str, Any] | None = None
         """The architecture in the checkpoint, after `restore`."""
 
@@ -64,7 +82,7 @@ class EncoderSource:
     def unused(self) -> dict[str, str]:
         """Settings that have no effect as the others are: by name, and beside what."""
         ready = "a backbone" if self.backbone else "a tokenizer" if self.tokenizer else None
-        return {"vocab_size": ready} if ready else {}
+        return {"backbone.vocab_size": ready} if ready else {}
 
     def build_tokenizer(self, texts: Iterable[Text], *, max_length: int) -> Tokenizer:
         """That of the pretrained encoder, the one that was named, or word pieces of the texts.

@@ -9,31 +9,63 @@ from layers.attention.masking.biased import BiasedAttention
 from layers.attention.masking.learnt_masks import Masks
 from layers.noise import row_seeds, sample_seeds
 from layers.shared_dropout import share_dropout
-from lit_modules.shared.attention_masking import AttentionMasking
+from lit_modules.shared.attention_masking import AttentionMasking, Masking
+from lit_modules.shared.settings import within
 from lit_modules.shared.text_module import TextModule
-from text import Batch
+from text import Batch, check_range
 from text.run_seed import run_seed
 
 T = TypeVar("T")
 
 
 class MaskedAttention(TextModule):
-    """Comes before the method that trains the encoder among the bases of a class.
+    """Trains an encoder with masks of its attention and without.
+
+    Stands before the method that trains the encoder among the bases of a class.
 
     Attributes:
         masking: what is masked; has the adversary, if there is one.
         attention: of the encoder, once there are layers.
-        adversary_lr_factor: learning rate of the adversary, in that of the encoder.
-        shared_dropout: whether both passes drop the same.
     """
 
-    masking: AttentionMasking
     attention: BiasedAttention
-    adversary_lr_factor: float
-    shared_dropout: bool
+
+    def __init__(
+        self,
+        *,
+        masking: Masking = Masking(),
+        alpha: float = 1.0,
+        symmetric: bool = False,
+        adversary_lr_factor: float = 1.0,
+        shared_dropout: bool = True,
+        **base: Any,
+    ) -> None:
+        """Keeps the settings.
+
+        Args:
+            masking: how attention is masked.
+            alpha: of the divergence between the passes with and without masks.
+            symmetric: KL(p || q) + KL(q || p) in place of KL(p || q), p without masks. The squared
+                difference of a regression is either.
+            adversary_lr_factor: learning rate of the adversary, in that of the encoder.
+            shared_dropout: both passes drop the same, so that the divergence is what the masks do;
+                false: each pass draws anew, as in the released code.
+            base: settings of the method that trains the encoder.
+        """
+        super().__init__(**base)
+        check_range({"alpha": alpha}, least=0)
+        check_range({"adversary_lr_factor": adversary_lr_factor}, above=0)
+        self.masking = AttentionMasking(masking)
+        self.alpha, self.symmetric = alpha, symmetric
+        self.adversary_lr_factor, self.shared_dropout = adversary_lr_factor, shared_dropout
 
     def unused(self) -> dict[str, str]:
-        return super().unused() | self.masking.unused
+        masking = self.masking.settings
+        names = [] if masking.kind == "adversarial" else ["adversary_lr_factor"]
+        if masking.kind == "none":
+            names += ["alpha", "symmetric", "shared_dropout"]
+        own = dict.fromkeys(names, f"masking.kind={masking.kind}")
+        return super().unused() | own | within("masking", masking.unused)
 
     def bias(self, network: nn.Module, encoder: Any) -> None:
         """Let the attention of an encoder be masked, and make the adversary.

@@ -1,12 +1,41 @@
 """The multi-margin loss: every wrong logit has to stay a margin below the right one."""
 
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 from torch import Tensor
 from torch.nn import functional
 
+from text import check_choice, check_range
+
 MarginForm = Literal["sum", "mean"]
-FORMS: tuple[MarginForm, ...] = ("sum", "mean")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarginObjective:
+    """The loss of UniBERT, and what it is compared with.
+
+    Attributes:
+        loss: multi_margin, or cross_entropy.
+        margin: the margin epsilon between right and wrong logits, in units of the logits.
+        form: sum over the wrong classes, as the paper; mean over all, as its code.
+    """
+
+    loss: Literal["multi_margin", "cross_entropy"] = "multi_margin"
+    margin: float = 100.0
+    form: MarginForm = "sum"
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        check_choice("objective.loss", self.loss, ("multi_margin", "cross_entropy"))
+        check_choice("objective.form", self.form, get_args(MarginForm))
+        check_range({"objective.margin": self.margin}, above=0)
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Settings that have no effect as the others are: by name, and beside what."""
+        names = ("margin", "form") if self.loss == "cross_entropy" else ()
+        return dict.fromkeys(names, "objective.loss=cross_entropy")
 
 
 def multi_margin_losses(

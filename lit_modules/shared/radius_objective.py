@@ -14,7 +14,7 @@ Margin = Literal["paper", "pairwise"]
 Schedule = Literal["constant", "linear"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class RadiusObjective:
     """Cross-entropy minus gamma times a margin reward, or a hinge on the radius.
 
@@ -44,16 +44,19 @@ class RadiusObjective:
     def __post_init__(self) -> None:
         """Check the settings."""
         for name, choices in (("loss", Loss), ("margin", Margin), ("gamma_schedule", Schedule)):
-            check_choice(name, getattr(self, name), get_args(choices))
-        check_range({"gamma": self.gamma}, least=0)
-        check_range({"target_radius": self.target_radius, "margin_cap": self.margin_cap}, above=0)
+            check_choice(f"objective.{name}", getattr(self, name), get_args(choices))
+        check_range({"objective.gamma": self.gamma}, least=0)
+        check_range({"objective.target_radius": self.target_radius}, above=0)
+        check_range({"objective.margin_cap": self.margin_cap}, above=0)
 
     @property
     def unused(self) -> dict[str, str]:
         """Settings that have no effect as the others are: by name, and beside what."""
         if self.loss == "cross_entropy":
-            return {"target_radius": "loss=cross_entropy"}
-        return dict.fromkeys(("gamma", "gamma_schedule", "margin", "margin_cap"), "loss=hinge")
+            return {"target_radius": "objective.loss=cross_entropy"}
+        return dict.fromkeys(
+            ("gamma", "gamma_schedule", "margin", "margin_cap"), "objective.loss=hinge"
+        )
 
     def current_gamma(self, progress: float) -> float:
         """The reward's weight after a share `progress` (0 ... 1) of the run; 0 with a hinge."""

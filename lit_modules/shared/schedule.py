@@ -24,8 +24,8 @@ def learning_rate_factor(total: int, *, warmup: float, decay: Decay) -> Callable
     """
     if not (0 <= warmup <= 1 or (warmup > 1 and float(warmup).is_integer())):
         msg = (
-            f"got warmup={warmup}, expected the share of all steps, 0 ... 1, or their number, "
-            "a whole number above 1"
+            f"got optimisation.warmup={warmup}, expected the share of all steps, 0 ... 1, or "
+            "their number, a whole number above 1"
         )
         raise ValueError(msg)
 

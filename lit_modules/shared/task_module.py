@@ -1,17 +1,15 @@
 """What every classifying LightningModule shares: texts in, logits out, the same metrics."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
 from torch import Tensor, nn
 
 from attacks import PGD
 from lit_modules.shared.means import SampleMeans
 from lit_modules.shared.process_means import batch_weight
-from lit_modules.shared.schedule import Decay
 from lit_modules.shared.scores import Scores
 from lit_modules.shared.tasks import TASKS, Task
 from lit_modules.shared.text_module import CHECKPOINT_KEY, TextModule, checkpoint_content
@@ -19,11 +17,8 @@ from text import (
     Batch,
     Encoding,
     TaskName,
-    Text,
     Texts,
     Tokenizer,
-    WordTokenizer,
-    check_range,
     collate,
     given_texts,
     length_batches,
@@ -52,49 +47,20 @@ class TaskModule(TextModule):
     val_scores: Scores
     test_scores: Scores
 
-    def __init__(
-        self,
-        *,
-        max_length: int = 128,
-        min_count: int = 1,
-        max_vocab_size: int | None = None,
-        optimizer: OptimizerCallable = torch.optim.AdamW,
-        lr_scheduler: LRSchedulerCallable | None = None,
-        warmup: float = 0.0,
-        decay: Decay = "none",
-    ) -> None:
-        """Keep the settings.
+    def __init__(self, **base: Any) -> None:
+        """Keeps the settings.
 
         Args:
-            max_length: longest text in tokens; longer ones are cut, and counted.
-            min_count: words rarer than this in the training split become unknown.
-            max_vocab_size: keep only so many of the most frequent words.
-            optimizer: optimiser of all trainable parameters.
-            lr_scheduler: scheduler stepped once an epoch, in place of `warmup` and `decay`.
-            warmup: share of all steps over which the learning rate rises from zero, or, above 1,
-                their number.
-            decay: shape of its way back to zero after that.
+            base: settings of `TextModule`.
         """
-        super().__init__(optimizer=optimizer, lr_scheduler=lr_scheduler, warmup=warmup, decay=decay)
-        counts = {"min_count": min_count, "max_vocab_size": max_vocab_size}
-        check_range({"max_length": max_length, **counts}, least=1)
+        super().__init__(**base)
         self.class_names: list[str] | None = None
         self.pairs = False
         self.task: Task = TASKS["classification"]
-        self.max_length, self.min_count, self.max_vocab_size = max_length, min_count, max_vocab_size
         self.test_attack: PGD | None = None
         """Run by every test step if set; the strength of an attack is no property of the model."""
 
     # Texts and classes
-
-    def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
-        """The tokenizer that this method wants for a corpus: word level unless overridden."""
-        return WordTokenizer.build(
-            texts,
-            max_length=self.max_length,
-            min_count=self.min_count,
-            max_size=self.max_vocab_size,
-        )
 
     def attach(
         self,

@@ -1,27 +1,28 @@
 """What every LightningModule of ours shares: tokenizer, optimiser, and checkpoints of its own."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import pytorch_lightning as pl
-import torch
-from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 
 from lit_modules.shared.means import SampleMeans
+from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.process_means import batch_weight, global_means
-from lit_modules.shared.schedule import Decay, learning_rate_factor
+from lit_modules.shared.schedule import learning_rate_factor
 from lit_modules.shared.scores import Scores
+from lit_modules.shared.settings import CODE, parameters, plain, rebuilt, within
 from lit_modules.shared.weight_decay import exempt_vectors, group_sizes
-from text import Text, Tokenizer, tokenizer_from_state
+from text import Text, Tokenizer, check_range, tokenizer_from_state
 
 log = logging.getLogger(__name__)
 
 CHECKPOINT_KEY = "steadfast"
-CHECKPOINT_FORMAT = 1
+CHECKPOINT_FORMAT = 2
+"""1: settings were flat, without groups."""
 
 
 METHODS: dict[str, type["TextModule"]] = {}
@@ -35,6 +36,8 @@ class TextModule(pl.LightningModule):
     carries its tokenizer; `configure_model` then builds the layers.
     """
 
+    nested: Sequence[str] = ()
+    """Arguments that are modules and the like, of which a method keeps the settings itself."""
     default_epochs: int = 20
     """After how many epochs the command line ends a fit whose length nobody has limited."""
 
@@ -50,39 +53,52 @@ class TextModule(pl.LightningModule):
             METHODS[cls.__name__] = cls
 
     def __init__(
-        self,
-        *,
-        optimizer: OptimizerCallable = torch.optim.AdamW,
-        lr_scheduler: LRSchedulerCallable | None = None,
-        warmup: float = 0.0,
-        decay: Decay = "none",
+        self, *, max_length: int = 128, optimisation: Optimisation = Optimisation()
     ) -> None:
-        """Keep the settings.
+        """Keeps the settings; layers are built once the vocabulary is known.
 
         Args:
-            optimizer: optimiser of all trainable parameters.
-            lr_scheduler: scheduler stepped once an epoch, in place of `warmup` and `decay`.
-            warmup: share of all steps over which the learning rate rises from zero, or, above 1,
-                their number.
-            decay: shape of its way back to zero after that.
+            max_length: longest text in tokens; longer ones are cut, and counted.
+            optimisation: optimiser and learning rate.
         """
         super().__init__()
+        check_range({"max_length": max_length}, least=1)
         self.tokenizer: Tokenizer | None = None
-        self.optimizer, self.lr_scheduler = optimizer, lr_scheduler
-        self.warmup, self.decay = warmup, decay
+        self.max_length, self.optimisation = max_length, optimisation
         self.stored_groups: list[int] | None = None
         """Of the optimiser in the checkpoint that a run goes on from, see `exempt_vectors`."""
-        learning_rate_factor(0, warmup=warmup, decay=decay)  # a wrong setting is found now
-        check_optimizer(optimizer, lr_scheduler)
+        # Lightning collects the arguments of all constructors that are being run.
+        self.save_hyperparameters(ignore=self.nested)
+        # Those of the bases are none of a class that does not hand them on; the rest are notes of
+        # the command line.
+        own, noted = parameters(type(self)), set(self.hparams) - set(parameters(TextModule))
+        self._set_settings({k: v for k, v in self.hparams.items() if k in own or k in noted})
+
+    def _set_settings(self, settings: Mapping[str, Any]) -> None:
+        """Keeps the settings that checkpoints hold, as plain values."""
+        settings = {name: plain(value) for name, value in settings.items() if name not in CODE}
+        self.hparams.clear()
+        self.hparams.update(settings)
+
+    def own_settings(self) -> dict[str, Any]:
+        """Returns the settings from which `from_settings` builds it again."""
+        found = dict(self.hparams)
+        # Built by the command line inside another module, it has the notes of that one's arguments.
+        outer = found.get("classifier")
+        if isinstance(outer, Mapping) and "class_path" in outer:
+            given = {**outer.get("init_args", {}), **outer.get("dict_kwargs", {})}
+            self._set_settings({n: v for n, v in given.items() if n in parameters(type(self))})
+            found = dict(self.hparams)
+        return {name: value for name, value in found.items() if not name.startswith("_")}
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        """Build it from what a checkpoint holds of its arguments."""
-        return cls(**settings)
+        """Builds a module from the settings that a checkpoint holds."""
+        return cls(**rebuilt(cls, settings))
 
     def unused(self) -> dict[str, str]:
         """Settings that have no effect as the others are: by name, and beside what."""
-        return dict.fromkeys(("warmup", "decay"), "lr_scheduler") if self.lr_scheduler else {}
+        return within("optimisation", self.optimisation.unused)
 
     # Text
 
@@ -149,12 +165,13 @@ class TextModule(pl.LightningModule):
         return [p for p in self.parameters() if p.requires_grad]
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
-        optimizer = self.optimizer(self.parameter_groups())
+        given = self.optimisation
+        optimizer = given.optimizer(self.parameter_groups())
         for group in optimizer.param_groups:
             group["lr"] = group["lr"] * group.pop("lr_factor", 1.0)
         exempt_vectors(optimizer, self.stored_groups)
-        if self.lr_scheduler is not None:
-            scheduler = self.lr_scheduler(optimizer)
+        if given.lr_scheduler is not None:
+            scheduler = given.lr_scheduler(optimizer)
             if isinstance(scheduler, ReduceLROnPlateau):
                 # LightningCLI's own class names what it watches; torch's does not.
                 monitor = getattr(scheduler, "monitor", "val/loss")
@@ -163,17 +180,17 @@ class TextModule(pl.LightningModule):
                     "lr_scheduler": {"scheduler": scheduler, "monitor": monitor},
                 }
             return [optimizer], [scheduler]
-        if self.warmup == 0 and self.decay == "none":
+        if given.warmup == 0 and given.decay == "none":
             return optimizer
         total = self.total_steps()
-        if 0 < total < self.warmup:
+        if 0 < total < given.warmup:
             log.warning(
                 "got a warm-up of %d steps in a run of %d, so that the learning rate never reaches "
-                "its value; give a share of the steps, such as --model.warmup 0.1",
-                self.warmup,
+                "its value; give a share of the steps, such as --model.optimisation.warmup 0.1",
+                given.warmup,
                 total,
             )
-        factor = learning_rate_factor(total, warmup=self.warmup, decay=self.decay)
+        factor = learning_rate_factor(total, warmup=given.warmup, decay=given.decay)
         schedule = LambdaLR(optimizer, factor)
         return {
             "optimizer": optimizer,
@@ -232,22 +249,6 @@ class TextModule(pl.LightningModule):
         """Log the metrics of a split."""
         for name, mean in means.items():
             self.log(f"{stage}/{name}", mean, prog_bar=name in ("accuracy", "spearman", "f1"))
-
-
-def check_optimizer(optimizer: OptimizerCallable, lr_scheduler: LRSchedulerCallable | None) -> None:
-    """Raise ValueError for settings that an optimiser or its scheduler refuses.
-
-    torch looks at them when they are built, which would be once the corpus has been read.
-    """
-    what = "optimizer"
-    try:
-        built = optimizer([nn.Parameter(torch.zeros(1, 1))])
-        what = "lr_scheduler"
-        if lr_scheduler is not None:
-            lr_scheduler(built)
-    except ValueError as error:
-        msg = f"got --model.{what} that torch refuses ({error}), expected settings in its ranges"
-        raise ValueError(msg) from error
 
 
 def checkpoint_content(checkpoint: dict[str, Any]) -> dict[str, Any]:

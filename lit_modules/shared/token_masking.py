@@ -1,11 +1,35 @@
 """Which tokens a masked language model has to guess, and what it sees in their place."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from text import check_choice, check_range
 from text.splitmix import GOLDEN, mixed
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenMasking:
+    """The tokens that a masked language model has to guess.
+
+    Attributes:
+        kind: dynamic: other tokens in each epoch; fixed: the same in all.
+        share: share of the tokens to guess; of these 80 % are hidden behind the mask, 10 % behind a
+            random token, and 10 % are shown.
+        seed: of the choice of tokens.
+    """
+
+    kind: Literal["dynamic", "fixed"] = "dynamic"
+    share: float = 0.15
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        check_range({"token_masking.share": self.share}, above=0, below=1)
+        check_choice("token_masking.kind", self.kind, ("dynamic", "fixed"))
+        check_range({"token_masking.seed": self.seed}, least=0)
 
 
 class Masked(NamedTuple):

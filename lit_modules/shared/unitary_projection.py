@@ -1,6 +1,7 @@
 """Keeps chosen weights unitary: projects them after every step of the optimiser."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import pytorch_lightning as pl
@@ -11,19 +12,55 @@ from pytorch_lightning.trainer.states import TrainerFn
 from torch import nn
 from typing_extensions import override
 
-from layers.unitary import (
-    METHODS,
-    UnitaryMethod,
-    project_,
-    unitary_residual,
-)
+from layers.unitary import METHODS, UnitaryMethod, project_, unitary_residual
 from layers.weight_names import check_projectable, unitary_weights
 from text import check_choice, check_range
 
-Unitary = Literal["none", "qr", "polar"]
-UnitarySchedule = Literal["none", "linear"]
 _UNITARY = 1e-3
 """Largest entry of |WᵀW - I| of weights that a fit begins with as they are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unitary:
+    """Which weights are kept unitary, and how.
+
+    Attributes:
+        method: qr: the paper's factor; polar: the nearest unitary matrix (ours); none: no weight is
+            projected.
+        weights: regular expressions of names of weights; null: query, key, value and attention
+            output of every layer.
+        every_n_steps: project after so many steps only; also before each validation and at the end
+            of each epoch, so that what is measured and kept as best is unitary.
+        gradual_steps: close the distance to unitary weights in equal parts over so many steps, in
+            place of at once before the first; 0: at once (ours).
+    """
+
+    method: Literal["none", "qr", "polar"] = "qr"
+    weights: list[str] | None = None
+    every_n_steps: int = 1
+    gradual_steps: int = 0
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        check_choice("unitary.method", self.method, ("none", *METHODS))
+        check_range({"unitary.every_n_steps": self.every_n_steps}, least=1)
+        check_range({"unitary.gradual_steps": self.gradual_steps}, least=0)
+        if self.gradual_steps and self.every_n_steps > 1:
+            msg = (
+                f"got unitary.every_n_steps={self.every_n_steps} beside unitary.gradual_steps="
+                f"{self.gradual_steps}, expected 1: every step closes a part of the distance"
+            )
+            raise ValueError(msg)
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Settings that have no effect as the others are: by name, and beside what."""
+        names = ("weights", "every_n_steps", "gradual_steps") if self.method == "none" else ()
+        return dict.fromkeys(names, "unitary.method=none")
+
+    def projection(self) -> "UnitaryProjection | None":
+        """Returns the callback that projects; None with method none."""
+        return None if self.method == "none" else UnitaryProjection(self)
 
 
 class UnitaryProjection(pl.Callback):
@@ -39,49 +76,22 @@ class UnitaryProjection(pl.Callback):
     |QᵀQ - I| after it.
     """
 
-    def __init__(
-        self,
-        patterns: Sequence[str] | None = None,
-        method: UnitaryMethod = "qr",
-        *,
-        every_n_steps: int = 1,
-        schedule: UnitarySchedule = "none",
-        gradual_steps: int = 0,
-        log: bool = True,
-    ) -> None:
-        """Keep the settings.
+    def __init__(self, settings: Unitary = Unitary(), *, log: bool = True) -> None:
+        """Keeps the settings.
 
         Args:
-            patterns: regular expressions of names of weights; see `layers.unitary_weights`.
-            method: `qr` is the paper's factor, `polar` the nearest unitary matrix.
-            every_n_steps: project after so many steps only; also before each validation and at the
-                end of each epoch, so that what is measured and kept as best is unitary.
-            schedule: `linear` closes the distance to the unitary matrices in equal parts over
-                `gradual_steps` steps, from where the weights are. Ours, not the paper's.
-            gradual_steps: length of that; not used by `none`.
+            settings: which weights, and how.
             log: whether to log.
 
         Raises:
-            ValueError: a setting out of its range.
+            ValueError: method none.
         """
-        if method not in METHODS or schedule not in ("none", "linear"):
-            msg = (
-                f"got method={method!r} and schedule={schedule!r}, expected a method of "
-                f"{', '.join(METHODS)} and schedule none or linear"
-            )
+        if settings.method == "none":
+            msg = f"got {settings}, expected a method of {', '.join(METHODS)}"
             raise ValueError(msg)
-        if every_n_steps < 1:
-            msg = f"got every_n_steps={every_n_steps}, expected 1 or more"
-            raise ValueError(msg)
-        if schedule == "linear" and (gradual_steps < 1 or every_n_steps > 1):
-            msg = (
-                f"got schedule=linear with gradual_steps={gradual_steps} and "
-                f"every_n_steps={every_n_steps}, expected 1 or more, and 1"
-            )
-            raise ValueError(msg)
-        self.patterns = None if patterns is None else list(patterns)
-        self.method, self.every_n_steps = method, every_n_steps
-        self.schedule, self.gradual_steps, self.log = schedule, gradual_steps, log
+        self.settings, self.log = settings, log
+        self.method: UnitaryMethod = settings.method
+        self.patterns = settings.weights
         self.weights: dict[str, nn.Parameter] = {}
         self._begun = False
         self._due = False
@@ -126,7 +136,7 @@ class UnitaryProjection(pl.Callback):
                 raise ValueError(msg)
         self.weights = unitary_weights(pl_module, self.patterns)
         check_projectable(list(self.weights.values()))
-        if self._begun or self.schedule == "linear":
+        if self._begun or self.settings.gradual_steps:
             return
         # Measured, so that weights which are unitary up to rounding stay what they are.
         if not float(unitary_residual(list(self.weights.values())).max()) <= _UNITARY:
@@ -151,7 +161,7 @@ class UnitaryProjection(pl.Callback):
         if step == self._step:  # gradients are being accumulated
             return
         self._step, self._due = step, True
-        if step % self.every_n_steps:
+        if step % self.settings.every_n_steps:
             return
         every: int = trainer.log_every_n_steps  # type: ignore[attr-defined] # set by a connector
         if self.log and every > 0 and step % every == 0:
@@ -183,8 +193,8 @@ class UnitaryProjection(pl.Callback):
     def _project(self) -> None:
         if not self._due:
             return
-        share, left = 1.0, self.gradual_steps - self._step + 1
-        if self.schedule == "linear" and left > 1:
+        share, left = 1.0, self.settings.gradual_steps - self._step + 1
+        if left > 1:
             share = 1 / left  # of what is left: equal parts of the whole
         project_(list(self.weights.values()), self.method, share=share)
         self._due = False
@@ -197,47 +207,3 @@ class UnitaryProjection(pl.Callback):
         ]
         pl_module.log("unitary/drift", torch.stack(moved).mean())
         pl_module.log("unitary/residual", unitary_residual(after).max())
-
-
-def unused_without(projection: UnitaryProjection | None) -> dict[str, str]:
-    """Settings of a method that have no effect where it projects nothing; see `TextModule`."""
-    names = ("unitary_weights", "unitary_every", "unitary_gradual_steps")
-    return {} if projection is not None else dict.fromkeys(names, "unitary=none")
-
-
-def projection_of(
-    unitary: Unitary,
-    patterns: Sequence[str] | None,
-    *,
-    every_n_steps: int = 1,
-    gradual_steps: int = 0,
-) -> UnitaryProjection | None:
-    """The projection that the settings of a method ask for, if they ask for one.
-
-    Args:
-        unitary: method of the projection, or none.
-        patterns: see `UnitaryProjection`.
-        every_n_steps: see there.
-        gradual_steps: over how many steps the distance is closed; 0 closes it at once.
-
-    Raises:
-        ValueError: a setting out of its range.
-    """
-    check_choice("unitary", unitary, ("none", *METHODS))
-    check_range({"unitary_every": every_n_steps}, least=1)
-    check_range({"unitary_gradual_steps": gradual_steps}, least=0)
-    if unitary == "none":
-        return None
-    if gradual_steps and every_n_steps > 1:
-        msg = (
-            f"got unitary_every={every_n_steps} beside unitary_gradual_steps={gradual_steps}, "
-            "expected 1: every step closes a part of the distance"
-        )
-        raise ValueError(msg)
-    return UnitaryProjection(
-        patterns,
-        unitary,
-        every_n_steps=every_n_steps,
-        schedule="linear" if gradual_steps else "none",
-        gradual_steps=gradual_steps,
-    )

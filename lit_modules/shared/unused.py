@@ -1,9 +1,10 @@
 """Says which settings have been given and have no effect."""
 
-import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from lit_modules.adversarial import AdversarialTraining
+from lit_modules.shared.settings import parameters, plain
 from lit_modules.shared.text_module import TextModule
 
 
@@ -22,8 +23,17 @@ def unused_settings(module: TextModule) -> Iterator[str]:
     yield from _of(module, settings)
 
 
-def _of(module: TextModule, settings: dict[str, object]) -> Iterator[str]:
-    parameters = inspect.signature(type(module).__init__).parameters
+def _of(module: TextModule, settings: Mapping[str, Any]) -> Iterator[str]:
+    defaults = {name: plain(one.default) for name, one in parameters(type(module)).items()}
     for name, reason in module.unused().items():
-        if name in settings and name in parameters and settings[name] != parameters[name].default:
-            yield f"{name}={settings[name]} has no effect with {reason}"
+        value, default = _found(settings, name), _found(defaults, name)
+        if value != default:
+            yield f"{name}={value} has no effect with {reason}"
+
+
+def _found(settings: Mapping[str, Any], name: str) -> Any:
+    """Returns a setting by its name, with dots between groups and names."""
+    found: Any = settings
+    for part in name.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found

@@ -163,9 +163,9 @@ def test_data_are_found_without_being_named(ended: Ended, runs: Path, tmp_path: 
         str(runs): {"bind": "/app/runs", "mode": "rw"},
         str(tmp_path / "data"): {"bind": "/app/data", "mode": "ro"},
     }
-    command = "train --config configs/olsa/sst2.yaml --model.gamma 1 --model.width 16 --pgd.steps 1"
+    command = "train --config configs/olsa/sst2.yaml --model.objective.gamma 1 --model.width 16"
     status, printed = ended(
-        *f"{command} --trainer.max_epochs 1 --run gamma".split(), volumes=volumes
+        *f"{command} --pgd.steps 1 --trainer.max_epochs 1 --run gamma".split(), volumes=volumes
     )
     assert status == 0, printed
     assert results(runs, "gamma")["corpus"] == "sst2"

@@ -59,8 +59,8 @@ class Cell(NamedTuple):
         return [
             "fit",
             *{**METHODS, **ADVERSARIAL}[self.method],
-            f"--model.warmup={rates[0]}",
-            f"--model.decay={rates[1]}",
+            f"--model.optimisation.warmup={rates[0]}",
+            f"--model.optimisation.decay={rates[1]}",
             *REVIEWS,
             f"--data.batch_size={GLOBAL_BATCH // self.ranks}",
             f"--data.num_workers={self.workers}",

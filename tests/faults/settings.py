@@ -24,9 +24,14 @@ LETTERS = ["--model.adversary.attack.recipe=deepwordbug"]
 ADVERSARIAL = {
     "ASA": [
         "--model=ASA",
-        '--model.architecture={"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 2, '
-        '"num_attention_heads": 2, "intermediate_size": 24, "max_position_embeddings": 128}',
-        *("--model.vocab_size=100", "--model.dropout=0.3", "--model.reversal_schedule=rising"),
+        '--model.backbone.architecture={"model_type": "bert", "hidden_size": 16, '
+        '"num_hidden_layers": 2, "num_attention_heads": 2, '
+        '"intermediate_size": 24, "max_position_embeddings": 128}',
+        *(
+            "--model.backbone.vocab_size=100",
+            "--model.dropout=0.3",
+            "--model.masking.reversal_schedule=rising",
+        ),
     ],
     "SMART": [*INSIDE, "--model.adversary=SMART", "--model.adversary.epsilon=0.1"],
     "FreeLB": [*INSIDE, "--model.adversary=FreeLB"],

@@ -11,7 +11,7 @@ from tests.faults.program import Machine
 from tests.faults.settings import ALWAYS, BATCHES
 from tests.faults.state import checkpoint, compare_runs, damage, step
 
-FAR = ["--model.optimizer=torch.optim.SGD", "--model.optimizer.lr=1e30"]
+FAR = ["--model.optimisation.optimizer=torch.optim.SGD", "--model.optimisation.optimizer.lr=1e30"]
 
 
 @pytest.mark.parametrize(

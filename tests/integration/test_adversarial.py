@@ -11,8 +11,8 @@ SMALL = [
     "--model.classifier=TextClassifier",
     "--model.classifier.width=8",
     "--model.classifier.heads=2",
-    "--model.classifier.warmup=0",
-    "--model.classifier.decay=none",
+    "--model.classifier.optimisation.warmup=0",
+    "--model.classifier.optimisation.decay=none",
 ]
 DATA = ["--data=Reviews", "--data.limit_train=96", "--data.batch_size=16"]
 STANDARD = [

@@ -23,8 +23,13 @@ SIZES = {
     "max_position_embeddings": 32,
 }
 LONG = {"max_position_embeddings": 40}  # it counts positions as RoBERTa
-BERT = f"--model.architecture={json.dumps({'model_type': 'bert', **SIZES})}"
-ENCODER = ["--model=ASAPretraining", BERT, "--model.vocab_size=60", "--model.max_length=32"]
+BERT = f"--model.backbone.architecture={json.dumps({'model_type': 'bert', **SIZES})}"
+ENCODER = [
+    "--model=ASAPretraining",
+    BERT,
+    "--model.backbone.vocab_size=60",
+    "--model.max_length=32",
+]
 TEXT = [
     "--data=RunningText",
     "--data.files=*.txt",
@@ -46,7 +51,7 @@ def text(here: Path) -> Path:
 
 def test_from_text_to_a_classifier(text: Path, steadfast: Steadfast) -> None:
     recipe = f"--config={ROOT / 'configs/asa/pretrain_small.yaml'}"
-    small = [BERT, "--model.vocab_size=60", "--model.max_length=32", *TEXT[1:]]
+    small = [BERT, "--model.backbone.vocab_size=60", "--model.max_length=32", *TEXT[1:]]
     outcome = steadfast("train", recipe, small, QUIET, ONCE, "--run=pre")
     assert outcome.status == 0, outcome.err
     found = results("pre")
@@ -60,7 +65,7 @@ def test_from_text_to_a_classifier(text: Path, steadfast: Steadfast) -> None:
     description = (folder / "config.json").read_text()
     assert "attn_implementation" not in description
     assert "steadfast" not in description
-    fine = ["--model=FineTuning", f"--model.backbone={folder}", "--model.max_length=32"]
+    fine = ["--model=FineTuning", f"--model.backbone.pretrained={folder}", "--model.max_length=32"]
     outcome = steadfast("train", fine, REVIEWS, TINY, ONCE, "--run=fine")
     assert outcome.status == 0, outcome.err
     assert isinstance(lit_modules.load("runs/fine/checkpoints/best.ckpt"), FineTuning)
@@ -73,9 +78,9 @@ def test_interrupted_is_as_uninterrupted(
     masking: str, text: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With dropout, noise in the masks, and what depends on how far the training is."""
-    how = ["--model.reversal_schedule=rising", "--model.unitary=qr"]
+    how = ["--model.masking.reversal_schedule=rising", "--model.unitary.method=qr"]
     if masking == "scheduled":
-        how = ["--model.masking=scheduled", "--model.schedule=[0.05, 0.3]"]
+        how = ["--model.masking.kind=scheduled", "--model.masking.schedule=[0.05, 0.3]"]
     arguments = [*ENCODER, *how, *TEXT, *TINY, "--trainer.max_epochs=2"]
     assert steadfast("fit", arguments, "--run=whole").status == 0
     half = torch.load("runs/whole/checkpoints/last.ckpt", weights_only=True)["global_step"] // 2
@@ -102,12 +107,15 @@ def test_interrupted_is_as_uninterrupted(
     ("arguments", "message"),
     [
         (
-            [f"--model.architecture={json.dumps({**SIZES, 'model_type': 'mpnet', **LONG})}"],
+            [
+                "--model.backbone.architecture="
+                + json.dumps({**SIZES, "model_type": "mpnet", **LONG})
+            ],
             "got a backbone of the kind 'mpnet', whose attention cannot be biased, expected an "
             "encoder, one of bert, roberta",
         ),
-        (["--model.tau=-1"], "got tau=-1.0"),
-        (["--model.masking=scheduled"], "expected a schedule for masking scheduled"),
+        (["--model.masking.tau=-1"], "got tau=-1.0"),
+        (["--model.masking.kind=scheduled"], "expected a schedule for masking scheduled"),
         (["--data.length=64"], "got sequences of 64 tokens (--data.length) for a model of at most"),
     ],
 )

@@ -20,8 +20,8 @@ ARCHITECTURE = {
     "intermediate_size": 16,
 }
 MODEL = [
-    f"--model.architecture={json.dumps(ARCHITECTURE)}",
-    "--model.vocab_size=300",
+    f"--model.backbone.architecture={json.dumps(ARCHITECTURE)}",
+    "--model.backbone.vocab_size=300",
     *REVIEWS,
     *TINY,
     "--trainer.max_steps=4",
@@ -36,7 +36,7 @@ def _fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     before = Path.cwd()
     os.chdir(path)
     # Half of the units masked from the beginning, so that there is something to see.
-    settings = ["--model.initial_keep=0.5", "--model.tau=0"]
+    settings = ["--model.masking.initial_keep=0.5", "--model.masking.tau=0"]
     try:
         assert entry(["fit", "--model=ASA", *MODEL, *settings, "--run=asa"]) == 0
         assert entry(["fit", "--model=FineTuning", *MODEL, "--run=plain"]) == 0

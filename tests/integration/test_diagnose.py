@@ -169,9 +169,15 @@ def test_a_bert(here: Path, steadfast: Steadfast) -> None:
         "num_attention_heads": 2,
         "intermediate_size": 16,
     }
-    model = ["--model=UniBERT", f"--model.architecture={json.dumps(architecture)}"]
+    model = ["--model=UniBERT", f"--model.backbone.architecture={json.dumps(architecture)}"]
     # After a single step some samples are right, and by so little that an attack has a chance.
-    arguments = [*model, "--model.vocab_size=300", *REVIEWS, *TINY, "--trainer.max_steps=1"]
+    arguments = [
+        *model,
+        "--model.backbone.vocab_size=300",
+        *REVIEWS,
+        *TINY,
+        "--trainer.max_steps=1",
+    ]
     assert steadfast("fit", arguments, "--run=done").status == 0
     command = attack("--run=done", "--attack=letters.yaml", "--attack.num_samples=20")
     assert steadfast(command).status == 0

@@ -30,8 +30,9 @@ FIT = [
     "--data=Reviews",
 ]
 BERT = (
-    '--model.architecture={"model_type": "bert", "hidden_size": 8, "num_hidden_layers": 2, '
-    '"num_attention_heads": 2, "intermediate_size": 12, "max_position_embeddings": 128}'
+    '--model.backbone.architecture={"model_type": "bert", "hidden_size": 8, '
+    '"num_hidden_layers": 2, "num_attention_heads": 2, '
+    '"intermediate_size": 12, "max_position_embeddings": 128}'
 )
 ADVERSARIAL = [
     "--model=AdversarialTraining",
@@ -43,7 +44,12 @@ ADVERSARIAL = [
 ]
 RUNS = {
     "olsa": [*OLSA, "--data.limit_train=67"],
-    "reward": [*OLSA, "--model.loss=cross_entropy", "--model.depth=2", "--data.limit_train=67"],
+    "reward": [
+        *OLSA,
+        "--model.objective.loss=cross_entropy",
+        "--model.depth=2",
+        "--data.limit_train=67",
+    ],
     "transformer": [
         "--model=TextClassifier",
         "--model.width=8",
@@ -54,7 +60,7 @@ RUNS = {
     "unibert": [
         "--model=UniBERT",
         BERT,
-        "--model.vocab_size=100",
+        "--model.backbone.vocab_size=100",
         "--model.dropout=0",
         "--model.backbone_dropout=0",
         "--data.limit_train=65",
@@ -80,8 +86,8 @@ MASKED_LM = [
     *FIT[:-1],
     "--model=MaskedLM",
     BERT.replace("}", ', "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}'),
-    "--model.vocab_size=60",
-    "--model.unitary=qr",
+    "--model.backbone.vocab_size=60",
+    "--model.unitary.method=qr",
     "--data=RunningText",
     "--data.files=text/*.txt",
     "--data.cache_dir=packed",
@@ -91,17 +97,17 @@ MASKED_LM = [
 ASA = [
     "--model=ASA",
     BERT,
-    "--model.vocab_size=80",
+    "--model.backbone.vocab_size=80",
     "--model.dropout=0",
     "--model.backbone_dropout=0",
-    "--model.initial_keep=0.6",
-    "--model.tau=10",
+    "--model.masking.initial_keep=0.6",
+    "--model.masking.tau=10",
 ]
 OTHER = [*FIT[:-1], *ASA, "--data.data_dir=data"]
 RUNS["asa"] = [*ASA, "--data.limit_train=65"]
 TASKS = {
     "masked_lm": MASKED_LM,
-    "asa_pretraining": [*MASKED_LM, "--model=ASAPretraining", "--model.initial_keep=0.6"],
+    "asa_pretraining": [*MASKED_LM, "--model=ASAPretraining", "--model.masking.initial_keep=0.6"],
     "regression": [*OTHER, "--data=STSB"],
     "tagging": [*OTHER, "--data=WNUT17"],
     "choice": [*OTHER, "--data=HellaSwag"],

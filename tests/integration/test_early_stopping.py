@@ -12,8 +12,12 @@ from tests.integration.conftest import OLSA, QUIET, Steadfast, results
 # So small steps that no prediction changes: the figure is the same after each epoch.
 STILL = [
     *OLSA,
-    *("--model.optimizer=AdamW", "--model.optimizer.lr=1e-6"),
-    *("--model.warmup=0", "--model.decay=none", "--model.gamma_schedule=constant"),
+    *("--model.optimisation.optimizer=AdamW", "--model.optimisation.optimizer.lr=1e-6"),
+    *(
+        "--model.optimisation.warmup=0",
+        "--model.optimisation.decay=none",
+        "--model.objective.gamma_schedule=constant",
+    ),
     *("--data=Reviews", "--data.limit_train=32", "--data.batch_size=16"),
     *(*QUIET, "--trainer.limit_val_batches=1"),
 ]

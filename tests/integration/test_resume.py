@@ -28,7 +28,9 @@ def test_a_finished_run_is_refused(trained: Path, steadfast: Steadfast) -> None:
 
 def test_other_settings_are_refused(trained: Path, steadfast: Steadfast) -> None:
     arguments = [*REVIEWS, *TINY, "--trainer.max_epochs=9", "--run=done", "--seed_everything=5"]
-    outcome = steadfast("fit", OLSA, arguments, "--model.gamma=9", "--data.limit_train=32")
+    outcome = steadfast(
+        "fit", OLSA, arguments, "--model.objective.gamma=9", "--data.limit_train=32"
+    )
     assert outcome.status == 1
     assert outcome.err.strip() == (
         "error: run 'done' was made with other settings (seed_everything: 0 in the run, 5 given; "
@@ -105,8 +107,12 @@ def test_a_moved_run_keeps_its_best(trained: Path, steadfast: Steadfast) -> None
 
 def test_resumed_is_as_uninterrupted(trained: Path, steadfast: Steadfast) -> None:
     # A constant learning rate: a schedule over all steps is another one when these are more.
-    same = ["--model.warmup=0", "--model.decay=none", "--model.dropout=0.5"]
-    base = [*OLSA, *same, "--model.gamma_schedule=constant", *REVIEWS, *TINY]
+    same = [
+        "--model.optimisation.warmup=0",
+        "--model.optimisation.decay=none",
+        "--model.dropout=0.5",
+    ]
+    base = [*OLSA, *same, "--model.objective.gamma_schedule=constant", *REVIEWS, *TINY]
     assert steadfast("fit", base, "--trainer.max_epochs=2", "--run=whole").status == 0
     assert steadfast("fit", base, "--trainer.max_epochs=1", "--run=parts").status == 0
     assert steadfast("fit", base, "--trainer.max_epochs=2", "--run=parts").status == 0

@@ -41,7 +41,7 @@ COMMANDS = ("train", "fit", "validate", "test", "certify", "attack", "predict")
 
 
 def test_print_config_round_trip(here: Path, steadfast: Steadfast) -> None:
-    arguments = [*OLSA, *REVIEWS, *TINY, "--trainer.max_epochs=3", "--model.gamma=1.5"]
+    arguments = [*OLSA, *REVIEWS, *TINY, "--trainer.max_epochs=3", "--model.objective.gamma=1.5"]
     first = steadfast("train", arguments, "--pgd.epsilon=0.5", "--print_config")
     assert first.status == 0
     Path("c.yaml").write_text(first.out)
@@ -57,7 +57,7 @@ def test_overrides_beat_the_file(here: Path, steadfast: Steadfast) -> None:
     Path("c.yaml").write_text(
         "model:\n  class_path: OLSA\n  init_args:\n    gamma: 3\ndata: Reviews\n"
     )
-    overrides = ["--model.gamma=1.0", "--data.batch_size=64", "--trainer.max_epochs=3"]
+    overrides = ["--model.objective.gamma=1.0", "--data.batch_size=64", "--trainer.max_epochs=3"]
     outcome = steadfast("fit", "--config=c.yaml", overrides, "--print_config")
     content = yaml.safe_load(outcome.out)
     assert content["model"]["init_args"]["gamma"] == 1.0

@@ -14,9 +14,9 @@ from tests.integration.conftest import ATTACK, OLSA, QUIET, Steadfast, process, 
 # the length of the run.
 LONG = [
     *OLSA,
-    "--model.warmup=0",
-    "--model.decay=none",
-    "--model.gamma_schedule=constant",
+    "--model.optimisation.warmup=0",
+    "--model.optimisation.decay=none",
+    "--model.objective.gamma_schedule=constant",
     "--model.dropout=0.5",
     "--data=Reviews",
     "--data.batch_size=4",

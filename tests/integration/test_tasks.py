@@ -211,11 +211,11 @@ def test_a_users_own_adversarial_texts_with_any_checkpoint(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--model.tau=-1"], "got tau=-1.0"),
-        (["--model.masking=scheduled"], "expected a schedule for masking scheduled"),
+        (["--model.masking.tau=-1"], "got tau=-1.0"),
+        (["--model.masking.kind=scheduled"], "expected a schedule for masking scheduled"),
         (
             [
-                '--model.architecture={"model_type": "mpnet", "num_hidden_layers": 1, '
+                '--model.backbone.architecture={"model_type": "mpnet", "num_hidden_layers": 1, '
                 '"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8}'
             ],
             "whose attention cannot be biased, expected an encoder, one of bert, roberta",

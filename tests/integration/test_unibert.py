@@ -18,10 +18,11 @@ from tests.integration.several import same_bits
 from tests.unit.datamodules.running_text import write
 
 BERT = (
-    '--model.architecture={"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 2, '
-    '"num_attention_heads": 2, "intermediate_size": 24, "max_position_embeddings": 32}'
+    '--model.backbone.architecture={"model_type": "bert", "hidden_size": 16, '
+    '"num_hidden_layers": 2, "num_attention_heads": 2, '
+    '"intermediate_size": 24, "max_position_embeddings": 32}'
 )
-ENCODER = ["--model=MaskedLM", BERT, "--model.vocab_size=60", "--model.max_length=32"]
+ENCODER = ["--model=MaskedLM", BERT, "--model.backbone.vocab_size=60", "--model.max_length=32"]
 TEXT = [
     "--data=RunningText",
     "--data.files=*.txt",
@@ -30,7 +31,7 @@ TEXT = [
     "--data.length=16",
     "--data.batch_size=16",
 ]
-UNITARY = "--model.unitary=qr"
+UNITARY = "--model.unitary.method=qr"
 CLASSIFIER = ["--model=UniBERT", "--model.max_length=32"]
 FOLDER = "runs/pre/backbone"
 ATTACK = ["--pgd.steps=2"]
@@ -102,14 +103,14 @@ def test_what_asks_for_classes_is_refused(pretrained: Path, steadfast: Steadfast
         assert outcome.status == 1
         assert outcome.err.strip().splitlines()[-1] == (
             f"error: got {command} for MaskedLM, which classifies nothing, expected a classifier: "
-            "train one on its folder, for example --model UniBERT --model.backbone "
+            "train one on its folder, for example --model UniBERT --model.backbone.pretrained "
             "runs/NAME/backbone"
         )
     assert sorted(Path("runs/pre").rglob("*")) == before
 
 
 def test_a_classifier_is_trained_from_the_folder(pretrained: Path, steadfast: Steadfast) -> None:
-    arguments = [*CLASSIFIER, f"--model.backbone={FOLDER}", *REVIEWS, *TINY]
+    arguments = [*CLASSIFIER, f"--model.backbone.pretrained={FOLDER}", *REVIEWS, *TINY]
     outcome = steadfast("train", arguments, ATTACK, ONCE, "--run=fine")
     assert outcome.status == 0, outcome.err
     assert "Loading weights" not in outcome.err
@@ -130,8 +131,8 @@ def test_a_classifier_is_trained_from_the_folder(pretrained: Path, steadfast: St
 
 
 def test_without_unitary_weights(here: Path, steadfast: Steadfast) -> None:
-    arguments = [*CLASSIFIER, BERT, "--model.vocab_size=100", *REVIEWS, *TINY, ONCE]
-    assert steadfast("fit", arguments, "--model.unitary=none", "--run=plain").status == 0
+    arguments = [*CLASSIFIER, BERT, "--model.backbone.vocab_size=100", *REVIEWS, *TINY, ONCE]
+    assert steadfast("fit", arguments, "--model.unitary.method=none", "--run=plain").status == 0
     assert residual("plain", "last.ckpt") > 0.1
 
 
@@ -156,10 +157,10 @@ def test_interrupted_is_as_uninterrupted(
     Path("text").mkdir()
     write(Path("text"), lines=60)
     method: type[Any] = MaskedLM if name == "encoder" else UniBERT
-    arguments = [*CLASSIFIER, BERT, "--model.vocab_size=100", *REVIEWS, *TINY]
+    arguments = [*CLASSIFIER, BERT, "--model.backbone.vocab_size=100", *REVIEWS, *TINY]
     if name == "encoder":
         arguments = [*ENCODER, UNITARY, *TEXT, *TINY]
-    arguments += ["--trainer.max_epochs=2", "--model.unitary_every=2"]
+    arguments += ["--trainer.max_epochs=2", "--model.unitary.every_n_steps=2"]
     assert steadfast("fit", arguments, "--run=whole").status == 0
     steps = torch.load("runs/whole/checkpoints/last.ckpt", weights_only=True)["global_step"]
     with monkeypatch.context() as patch:

@@ -24,8 +24,8 @@ from tests.unit.datamodules.running_text import write
 from text import save_tokenizer, train_word_piece
 
 __all__ = ["_pretrained", "pretrained"]
-CLASSIFY = [*CLASSIFIER, "--model.vocab_size=100", *REVIEWS, *TINY, ONCE]
-FROM_FOLDER = [*CLASSIFY, f"--model.backbone={FOLDER}"]
+CLASSIFY = [*CLASSIFIER, "--model.backbone.vocab_size=100", *REVIEWS, *TINY, ONCE]
+FROM_FOLDER = [*CLASSIFY, f"--model.backbone.pretrained={FOLDER}"]
 PRETRAIN = [*ENCODER, *TEXT, *QUIET, ONCE]
 
 
@@ -45,21 +45,27 @@ def refused(steadfast: Steadfast, *arguments: Any) -> str:
 
 def architecture(**changes: Any) -> str:
     settings = json.loads(BERT.split("=", 1)[1])
-    return f"--model.architecture={json.dumps({**settings, **changes})}"
+    return f"--model.backbone.architecture={json.dumps({**settings, **changes})}"
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--model.backbone=nowhere"], "'nowhere' from which no tokenizer could be loaded"),
-        (["--model.backbone=runs/absent/backbone"], "which is no folder, expected one with"),
+        (
+            ["--model.backbone.pretrained=nowhere"],
+            "'nowhere' from which no tokenizer could be loaded",
+        ),
+        (
+            ["--model.backbone.pretrained=runs/absent/backbone"],
+            "which is no folder, expected one with",
+        ),
         ([], "got backbone=None and architecture=None, expected one of them"),
-        ([BERT, "--model.backbone=nowhere"], "got backbone='nowhere' and architecture="),
+        ([BERT, "--model.backbone.pretrained=nowhere"], "got backbone='nowhere' and architecture="),
         ([architecture(model_type="bret")], "model_type 'bret', expected one that transformers"),
         ([architecture(hidden_size="wide")], "'hidden_size' expected int, got str"),
         ([architecture(hiden_size=9)], "did you mean hidden_size?"),
-        ([BERT, '--model.unitary_weights=["querry"]'], "attention.self.query.weight, network."),
-        ([BERT, '--model.unitary_weights=["intermediate.dense.weight"]'], "choose among network"),
+        ([BERT, '--model.unitary.weights=["querry"]'], "attention.self.query.weight, network."),
+        ([BERT, '--model.unitary.weights=["intermediate.dense.weight"]'], "choose among network"),
         ([BERT, "--model.max_length=64"], "max_length=64, expected at most 100 ids and 32 tokens"),
         (
             [BERT, "--model.backbone_dropout=1"],
@@ -82,9 +88,15 @@ def test_of_a_classifier(
     [
         (["--data.length=64"], "64 tokens (--data.length) for a model of at most 32 (--model.max_"),
         (["--data.length=64", "--model.max_length=64"], "expected at most 60 ids and 32 tokens"),
-        (["--model.tokenizer=words"], "a PretrainedTokenizer without mask token, expected"),
+        (
+            ["--model.backbone.tokenizer=words"],
+            "a PretrainedTokenizer without mask token, expected",
+        ),
         (REVIEWS, "got MaskedLM on Reviews, whose texts are apart and have labels"),
-        (["--model.unitary=qr", '--model.unitary_weights=["querry"]'], "'querry', which fits no"),
+        (
+            ["--model.unitary.method=qr", '--model.unitary.weights=["querry"]'],
+            "'querry', which fits no",
+        ),
     ],
 )
 def test_of_an_encoder(
@@ -156,10 +168,12 @@ def test_folders(pretrained: Path, steadfast: Steadfast) -> None:
         shutil.rmtree(broken, ignore_errors=True)
         shutil.copytree(pretrained, broken)
         harm(broken)
-        said = refused(steadfast, CLASSIFY, "--model.backbone=broken")
+        said = refused(steadfast, CLASSIFY, "--model.backbone.pretrained=broken")
         assert message in said, name
     for model in (CLASSIFY, ["--model=MaskedLM", *TEXT, *QUIET, ONCE]):
-        said = refused(steadfast, model, "--model.backbone=runs/pre/checkpoints/last.ckpt")
+        said = refused(
+            steadfast, model, "--model.backbone.pretrained=runs/pre/checkpoints/last.ckpt"
+        )
         assert "which is a file, expected a folder or hub name: pre-training writes" in said
     assert steadfast("fit", FROM_FOLDER, "--run=a").status == 0  # nothing is in its way
     assert UNITARY not in FROM_FOLDER  # it is the default

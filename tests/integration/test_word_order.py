@@ -16,6 +16,7 @@ from torch import Tensor
 
 from datamodules import Reviews
 from lit_modules import OLSA, TaskModule, TextClassifier
+from tests.unit.lit_modules.builders import make
 from text import split_words
 
 
@@ -98,8 +99,14 @@ def test_transformer_reads_word_order(bag: float) -> None:
     """Measured: 0.926 ... 0.953 for three seeds."""
 
     def build() -> TaskModule:
-        return TextClassifier(
-            depth=1, heads=4, width=64, dropout=0.0, max_length=64, optimizer=adamw(3e-3)
+        return make(
+            TextClassifier,
+            depth=1,
+            heads=4,
+            width=64,
+            dropout=0.0,
+            max_length=64,
+            optimizer=adamw(3e-3),
         )
 
     assert accuracy(build, 12) > bag + 0.1
@@ -107,4 +114,4 @@ def test_transformer_reads_word_order(bag: float) -> None:
 
 def test_olsa_with_offset_heads_reads_word_order(bag: float) -> None:
     """Measured: 0.95 ... 0.97 for three seeds."""
-    assert accuracy(lambda: OLSA(**OFFSET_HEADS, optimizer=adamw(1e-2)), 8) > bag + 0.1
+    assert accuracy(lambda: make(OLSA, **OFFSET_HEADS, optimizer=adamw(1e-2)), 8) > bag + 0.1

@@ -11,13 +11,41 @@ TRAINED = "--model.classifier=OLSA"
 STEPS = ["--model.adversary=FreeLB", "--model.adversary.steps=0"]
 WRONG: list[tuple[list[str], str]] = [
     (["--model=OLSA", "--model.width=-128"], "got width=-128, expected a whole number of at lea"),
-    (["--model=OLSA", "--model.gamma=.nan"], "got --model.gamma nan, expected a"),
-    (["--model=OLSA", "--model.optimizer=AdamW", "--model.optimizer.lr=nan"], "got --model.optimi"),
-    (["--model=OLSA", "--model.optimizer=AdamW", "--model.optimizer.lr=.inf"], "got --model.optim"),
-    (["--model=OLSA", "--model.optimizer=AdamW", "--model.optimizer.lr=-1"], "got --model.optimiz"),
     (
-        ["--model=OLSA", "--model.optimizer=AdamW", "--model.optimizer.weight_decay=x"],
-        "got --model.optimizer.weight_decay x, expected a number",
+        ["--model=OLSA", "--model.objective.gamma=.nan"],
+        "got --model.objective.gamma nan, expected a",
+    ),
+    (
+        [
+            "--model=OLSA",
+            "--model.optimisation.optimizer=AdamW",
+            "--model.optimisation.optimizer.lr=nan",
+        ],
+        "got --model.optimi",
+    ),
+    (
+        [
+            "--model=OLSA",
+            "--model.optimisation.optimizer=AdamW",
+            "--model.optimisation.optimizer.lr=.inf",
+        ],
+        "got --model.optim",
+    ),
+    (
+        [
+            "--model=OLSA",
+            "--model.optimisation.optimizer=AdamW",
+            "--model.optimisation.optimizer.lr=-1",
+        ],
+        "got --model.optimiz",
+    ),
+    (
+        [
+            "--model=OLSA",
+            "--model.optimisation.optimizer=AdamW",
+            "--model.optimisation.optimizer.weight_decay=x",
+        ],
+        "got --model.optimisation.optimizer.weight_decay x, expected a number",
     ),
     (
         ["--model=AdversarialTraining", TRAINED, *STEPS],

@@ -70,7 +70,7 @@ def pickle_before_archive(good: Path, path: Path, marker: Marker) -> None:
 
 def replaced_pickle(good: Path, path: Path, marker: Marker) -> None:
     parts = entries(good)
-    ours = {"steadfast": {"format": 1}, "hyper_parameters": Evaluate(marker)}
+    ours = {"steadfast": {"format": 2}, "hyper_parameters": Evaluate(marker)}
     write(path, {**parts, pickle_name(parts): pickle.dumps(ours, protocol=2)})
 
 

@@ -16,12 +16,20 @@ import pytest
 import torch
 
 import lit_modules
-from layers.frozen_backbone import FrozenBackbone
+from layers.frozen_backbone import FrozenBackbone, FrozenEncoder
 from lit_modules import CheckpointError, MaskedLM, TextModule
 from tests.security.checkpoints import seal
 from tests.security.payloads import Evaluate, Hidden, Marker, Shell
 from tests.unit.datamodules.hub_server import hub
-from tests.unit.lit_modules.builders import SINGLE, attached, loader, olsa, save_backbone, trainer
+from tests.unit.lit_modules.builders import (
+    SINGLE,
+    attached,
+    loader,
+    make,
+    olsa,
+    save_backbone,
+    trainer,
+)
 from tests.unit.lit_modules.shared.unitary_models import ARCHITECTURE, unibert
 from text import train_word_piece
 from text.pretrained_tokenizer import PretrainedTokenizer
@@ -58,7 +66,7 @@ def test_code_in_a_folder_is_not_executed(model_type: str, folder: Path, marker:
     change(folder, "config.json", auto_map=REMOTE, model_type=model_type)
     change(folder, "tokenizer_config.json", auto_map=REMOTE, tokenizer_class="EvilTokenizer")
     for build in (
-        lambda: FrozenBackbone(str(folder)),
+        lambda: FrozenBackbone(FrozenEncoder(pretrained=str(folder))),
         lambda: PretrainedTokenizer.from_pretrained(str(folder), max_length=20),
     ):
         if model_type == "evil":
@@ -76,7 +84,7 @@ def test_pickled_weights_with_code_are_refused(legacy: bool, folder: Path, marke
     path = folder / "pytorch_model.bin"
     torch.save(harm, path, _use_new_zipfile_serialization=not legacy)
     with pytest.raises(ValueError, match="no encoder could be loaded"):
-        FrozenBackbone(str(folder))
+        FrozenBackbone(FrozenEncoder(pretrained=str(folder)))
     assert marker.untouched()
     torch.load(path, weights_only=False)
     assert not marker.untouched()
@@ -89,7 +97,7 @@ def test_a_configuration_cannot_name_code_of_the_hub(folder: Path, tmp_path: Pat
         shutil.copytree(folder, tmp_path / name)
         change(tmp_path / name, "config.json", **{name: "evil/attention"})
     program = f"""
-from layers.frozen_backbone import FrozenBackbone
+from layers.frozen_backbone import FrozenBackbone, FrozenEncoder
 for name in {names}:
     try:
         FrozenBackbone(name)
@@ -167,7 +175,7 @@ def test_code_on_the_hub_is_not_executed(
     change(folder, "config.json", auto_map=REMOTE, model_type=model_type)
     change(folder, "tokenizer_config.json", auto_map=REMOTE, tokenizer_class="EvilTokenizer")
     program = """
-from layers.frozen_backbone import FrozenBackbone
+from layers.frozen_backbone import FrozenBackbone, FrozenEncoder
 from text.pretrained_tokenizer import PretrainedTokenizer
 for build in (FrozenBackbone, lambda name: PretrainedTokenizer.from_pretrained(name, max_length=9)):
     try:
@@ -319,7 +327,7 @@ def trained_encoder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     if request.param == "UniBERT":
         module: TextModule = attached(unibert())
     else:
-        module = MaskedLM(architecture=ARCHITECTURE, max_length=30)
+        module = make(MaskedLM, architecture=ARCHITECTURE, max_length=30)
         texts = [text for text in SINGLE if isinstance(text, str)]
         module.attach_tokenizer(train_word_piece(texts, 80, max_length=30))
         module.configure_model()

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from certify import signed_margins
 from layers import LipschitzClassifier, olsa_classifier
+from layers.encoders import OLSALayers
 
 F64 = torch.float64
 RADIUS = 2.0
@@ -57,9 +58,12 @@ class Toy:
 def classifier(depth: int, *, classes: int = 3, seed: int = 0, **options: Any) -> Toy:
     """Random weights, mean-norm biases included; float64."""
     torch.manual_seed(seed)
-    settings = {"heads": 2, "initial_alpha_1": 0.7, **options}
-    width = settings.pop("width", 8)
-    network = olsa_classifier(width, classes, depth=depth, radius=RADIUS, **settings).double()
+    own = {name: options.pop(name) for name in ("heads", "head_bias") if name in options}
+    width = options.pop("width", 8)
+    layers = OLSALayers(**{"initial_alpha_1": 0.7, **options})
+    network = olsa_classifier(
+        width, classes, depth=depth, radius=RADIUS, layers=layers, **{"heads": 2, **own}
+    ).double()
     for name, parameter in network.named_parameters():
         if name.endswith("norm.bias"):
             nn.init.normal_(parameter, std=0.2)

@@ -10,7 +10,7 @@ from certify import Certifier, certify
 from layers import OrthogonalLinear, olsa_classifier, project_to_ball
 from layers.attention.bounds import attention_bound, mixing_norm
 from layers.attention.one_lipschitz import OneLipschitzSelfAttention
-from layers.encoders import LipschitzBlock
+from layers.encoders import LipschitzBlock, OLSALayers
 from lit_modules import OLSA, TextClassifier
 from lit_modules.shared.certified import CertifiedClassifier
 from tests.unit.certify.models import (
@@ -24,6 +24,7 @@ from tests.unit.certify.models import (
     tokens,
     train,
 )
+from tests.unit.lit_modules.builders import make
 from text import Text, WordTokenizer
 
 LENGTHS = [1, 2, 3, 4, 5, 5, 2, 4]
@@ -75,9 +76,9 @@ def lightning_module(name: str) -> tuple[CertifiedClassifier, list[Text]]:
     pairs: list[Text] = [("a b c", "a c"), ("b", "c b a"), ("c c", "a"), ("a", "b b")]
     singles: list[Text] = ["a b c a", "b", "c a", "a a c"]
     module: CertifiedClassifier = (
-        TextClassifier(encoder="mean", width=8, loss="hinge")
+        make(TextClassifier, encoder="mean", width=8, loss="hinge")
         if name == "bag"
-        else OLSA(width=8, heads=2, depth=2, loss="hinge", offset_heads=1, feedforward=True)
+        else make(OLSA, width=8, heads=2, depth=2, loss="hinge", offset_heads=1, feedforward=True)
     )
     texts = pairs if name == "pairs" else singles
     tokenizer = WordTokenizer.build(texts, max_length=16)
@@ -248,8 +249,7 @@ def counterexample(
             depth=1,
             heads=1,
             radius=1.0,
-            initial_alpha_1=1 / tau,
-            bound="paper",
+            layers=OLSALayers(initial_alpha_1=1 / tau, bound="paper"),
             head_bias=True,
         ).double()
     )

@@ -13,14 +13,19 @@ def recipe(name: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Settings of the model, the optimiser, and the rest together."""
     content = yaml.safe_load((CONFIGS / name).read_text())
     model = content["model"]["init_args"]
-    return model, model["optimizer"]["init_args"], content["data"]["init_args"] | content["trainer"]
+    return (
+        model,
+        model["optimisation"]["optimizer"]["init_args"],
+        content["data"]["init_args"] | content["trainer"],
+    )
 
 
 @pytest.mark.parametrize("corpus", ["ag_news", "snli", "yelp", "sst2"])
 def test_unibert_table_6(corpus: str) -> None:
     model, optimizer, rest = recipe(f"unibert/{corpus}.yaml")
-    assert (model["loss"], model["margin"], model["unitary"]) == ("multi_margin", 100, "qr")
-    assert (model["warmup"], model["decay"]) == (500, "linear")
+    assert model["objective"] == {"loss": "multi_margin", "margin": 100}
+    assert model["unitary"] == {"method": "qr"}
+    assert (model["optimisation"]["warmup"], model["optimisation"]["decay"]) == (500, "linear")
     assert (optimizer["lr"], optimizer["weight_decay"]) == (5e-5, 0.01)
     assert (rest["batch_size"], rest["max_epochs"]) == (128, 5)
     # SST-2 is not the paper's; its phrases are short.
@@ -29,8 +34,9 @@ def test_unibert_table_6(corpus: str) -> None:
 
 def test_unibert_table_6_pre_training() -> None:
     model, optimizer, rest = recipe("unibert/pretrain.yaml")
-    assert (model["mask_share"], model["masking"], model["unitary"]) == (0.15, "fixed", "qr")
-    assert model["warmup"] * 700_000 == 7000
+    assert model["token_masking"] == {"share": 0.15, "kind": "fixed"}
+    assert model["unitary"]["method"] == "qr"
+    assert model["optimisation"]["warmup"] * 700_000 == 7000
     assert (optimizer["lr"], optimizer["weight_decay"]) == (1e-4, 0.01)
     assert (rest["length"], rest["batch_size"], rest["max_epochs"]) == (512, 16, 5)
 
@@ -38,16 +44,18 @@ def test_unibert_table_6_pre_training() -> None:
 def test_olsa_section_5_1() -> None:
     model, optimizer, rest = recipe("olsa/sst2_paper.yaml")
     assert (model["depth"], model["heads"], model["width"]) == (1, 8, 256)
-    assert (model["loss"], model["gamma"], model["gamma_schedule"]) == (
-        "cross_entropy",
-        2.0,
-        "linear",
-    )
-    assert (model["margin"], model["orthogonal"]) == ("paper", "newton_schulz")
+    assert model["objective"] == {
+        "loss": "cross_entropy",
+        "gamma": 2.0,
+        "gamma_schedule": "linear",
+        "margin": "paper",
+        "margin_cap": 2.0,  # ours, see the file
+    }
+    assert model["layers"]["orthogonal"] == "newton_schulz"
     assert optimizer == {"lr": 1e-5, "fused": True}
-    assert model["lr_scheduler"]["init_args"] == {"milestones": [40], "gamma": 0.1}
+    assert model["optimisation"]["lr_scheduler"]["init_args"] == {"milestones": [40], "gamma": 0.1}
     assert (rest["batch_size"], rest["max_epochs"]) == (32, 50)
-    assert not {"value_clip", "offset_heads", "feedforward"} & model.keys()
+    assert not {"value_clip", "offset_heads", "feedforward"} & model["layers"].keys()
 
 
 ASA = {
@@ -69,4 +77,4 @@ ASA = {
 def test_asa_table_5(corpus: str) -> None:
     model, optimizer, rest = recipe(f"asa/{corpus}.yaml")
     found = (optimizer["lr"], rest["batch_size"], rest["max_epochs"])
-    assert (*found, model["warmup"], model["max_length"]) == ASA[corpus]
+    assert (*found, model["optimisation"]["warmup"], model["max_length"]) == ASA[corpus]

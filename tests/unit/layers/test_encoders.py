@@ -1,5 +1,6 @@
 """Encoders: their formulas, their promise, and what they log."""
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from layers import LipschitzClassifier, TransformerClassifier, olsa_classifier, project_to_ball
-from layers.encoders import LipschitzBlock, MeanOnlyNorm, OrthogonalFeedForward
+from layers.encoders import LipschitzBlock, MeanOnlyNorm, OLSALayers, OrthogonalFeedForward
 
 F64 = torch.float64
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -32,9 +33,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 def make(**options: Any) -> LipschitzClassifier:
     torch.manual_seed(0)
-    made = olsa_classifier(
-        8, 3, **{"depth": 1, "heads": 4, "radius": 2.0, "initial_alpha_1": 1.0, **options}
-    )
+    given = {"depth": 1, "heads": 4, "radius": 2.0, "initial_alpha_1": 1.0, **options}
+    names = {field.name for field in fields(OLSALayers)}
+    layers = OLSALayers(**{name: given.pop(name) for name in names & given.keys()})
+    made = olsa_classifier(8, 3, layers=layers, **given)
     with torch.no_grad():
         for name, parameter in made.named_parameters():
             if "bias" in name:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from layers.frozen_backbone import FrozenBackbone
+from layers.frozen_backbone import FrozenBackbone, FrozenEncoder
 from tests.unit.lit_modules.builders import save_backbone
 
 
@@ -23,7 +23,7 @@ def inputs() -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("layer", [-3, -1, 0, 1, 2])
 def test_layer_is_that_hidden_state(folder: str, layer: int) -> None:
-    backbone = FrozenBackbone(folder, layer=layer, norm=3.0)
+    backbone = FrozenBackbone(FrozenEncoder(pretrained=folder, layer=layer), norm=3.0)
     ids, mask = inputs()
     states = backbone.encoder(ids, attention_mask=mask.long(), output_hidden_states=True)
     hidden = states.hidden_states[layer]
@@ -33,14 +33,14 @@ def test_layer_is_that_hidden_state(folder: str, layer: int) -> None:
 
 @pytest.mark.parametrize("layer", [3, -4])
 def test_no_such_layer(folder: str, layer: int) -> None:
-    with pytest.raises(ValueError, match=rf"got backbone_layer={layer}, expected -3 \.\.\. 2"):
-        FrozenBackbone(folder, layer=layer)
+    with pytest.raises(ValueError, match=rf"got backbone.layer={layer}, expected -3 \.\.\. 2"):
+        FrozenBackbone(FrozenEncoder(pretrained=folder, layer=layer))
 
 
 def test_rebuilt_from_its_configuration_alone(folder: str) -> None:
-    backbone = FrozenBackbone(folder)
+    backbone = FrozenBackbone(FrozenEncoder(pretrained=folder))
     config = json.loads(json.dumps(backbone.config))
-    again = FrozenBackbone("no such folder", config=config)
+    again = FrozenBackbone(FrozenEncoder(pretrained="no such folder"), config=config)
     again.load_state_dict(backbone.state_dict())
     ids, mask = inputs()
     assert torch.equal(again(ids, mask), backbone(ids, mask))
@@ -48,7 +48,7 @@ def test_rebuilt_from_its_configuration_alone(folder: str) -> None:
 
 
 def test_frozen_in_evaluation_mode(folder: str) -> None:
-    backbone = FrozenBackbone(folder).train()
+    backbone = FrozenBackbone(FrozenEncoder(pretrained=folder)).train()
     assert not any(parameter.requires_grad for parameter in backbone.parameters())
     assert not any(module.training for module in backbone.encoder.modules())
     ids, mask = inputs()
@@ -57,4 +57,4 @@ def test_frozen_in_evaluation_mode(folder: str) -> None:
 
 def test_folder_without_an_encoder(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"expected a folder with config\.json and weights"):
-        FrozenBackbone(str(tmp_path))
+        FrozenBackbone(FrozenEncoder(pretrained=str(tmp_path)))

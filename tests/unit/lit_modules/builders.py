@@ -1,8 +1,9 @@
 """Small modules of every method and option, on a small corpus of its own."""
 
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import pytorch_lightning as pl
@@ -12,6 +13,8 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast, Roberta
 
 from lit_modules import OLSA, AdversarialTraining, TaskModule, TextClassifier
 from lit_modules.adversaries import SMART, Adversary, FreeLB
+from lit_modules.shared.optimisation import Optimisation
+from lit_modules.shared.settings import parameters
 from text import Batch, Text, WordTokenizer, collate
 
 SINGLE: list[Text] = [
@@ -32,14 +35,46 @@ PAIRS: list[Text] = [
 ]
 
 Build = Callable[[], TaskModule]
+Made = TypeVar("Made")
+
+
+def make(method: Callable[..., Made], **settings: Any) -> Made:
+    """An object from settings without their groups: `loss="hinge"` for `objective.loss`.
+
+    A setting in several groups is named with its group (`masking.share`); a value in the place of a
+    whole group is that of its first setting.
+    """
+    assert isinstance(method, type)
+    defaults = {name: one.default for name, one in parameters(method).items()}
+    groups: dict[str, Any] = {name: one for name, one in defaults.items() if is_dataclass(one)}
+    if defaults.get("optimisation", 0) is None:
+        groups["optimisation"] = Optimisation()
+    given: dict[str, Any] = {}
+    changed: dict[str, dict[str, Any]] = {}
+    for name, value in settings.items():
+        group, _, inner = name.partition(".")
+        if name in groups and not is_dataclass(value):
+            group, inner = name, fields(groups[name])[0].name
+        elif name not in defaults and not inner:
+            homes = [one for one in groups if any(f.name == name for f in fields(groups[one]))]
+            group, inner = (homes[0], name) if len(homes) == 1 else (name, "")
+        if inner:
+            changed.setdefault(group, {})[inner] = value
+        else:
+            given[name] = value
+    whole = {group: replace(groups[group], **inner) for group, inner in changed.items()}
+    made: Made = method(**{**given, **whole})
+    return made
 
 
 def olsa(**settings: Any) -> Build:
-    return lambda: OLSA(**{"width": 16, "heads": 4, "depth": 1, "initial_alpha_1": 2.0, **settings})
+    return lambda: make(
+        OLSA, **{"width": 16, "heads": 4, "depth": 1, "initial_alpha_1": 2.0, **settings}
+    )
 
 
 def plain(**settings: Any) -> Build:
-    return lambda: TextClassifier(**{"width": 16, "heads": 4, "depth": 2, **settings})
+    return lambda: make(TextClassifier, **{"width": 16, "heads": 4, "depth": 2, **settings})
 
 
 def adversarial(classifier: Build, adversary: Adversary) -> Build:

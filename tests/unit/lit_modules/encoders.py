@@ -7,6 +7,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from lit_modules import FineTuning
+from tests.unit.lit_modules.builders import make
 from text import IGNORED, Batch, TaskName, Text, collate
 
 SENTENCES = [
@@ -63,7 +64,9 @@ def made(
     torch.manual_seed(seed)
     described = dict(BERT if architecture is None else architecture)
     described |= {"hidden_dropout_prob": rate, "attention_probs_dropout_prob": rate}
-    module = method(architecture=described, vocab_size=120, dropout=rate, max_length=64, **settings)
+    module = make(
+        method, architecture=described, vocab_size=120, dropout=rate, max_length=64, **settings
+    )
     tokenizer = module.build_tokenizer(SENTENCES)
     module.attach(tokenizer, CLASSES[task], pairs=task == "choice", task=task)
     module.configure_model()

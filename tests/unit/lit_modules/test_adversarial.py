@@ -19,12 +19,14 @@ from lit_modules import (
 from lit_modules.adversaries import SMART, FreeLB, PGDAdversary
 from lit_modules.checkpoints.reading import CheckpointError
 from lit_modules.shared.averaged import AveragedWeights
+from lit_modules.shared.optimisation import Optimisation
 from tests.unit.lit_modules.builders import (
     METHODS,
     SINGLE,
     attached,
     batch_of,
     loader,
+    make,
     plain,
     trainer,
 )
@@ -82,11 +84,12 @@ def test_it_answers_as_the_classifier_does() -> None:
 
 def test_own_optimiser_and_schedule_take_the_place_of_the_classifiers() -> None:
     module = attached(plain())
-    module.warmup, module.decay = 0.5, "linear"
+    module.optimisation = Optimisation(warmup=0.5, decay="linear")
     kept = wrapped(module, PGDAdversary())
-    assert (kept.classifier.warmup, kept.classifier.decay) == (0.5, "linear")
-    own = wrapped(module, PGDAdversary(), optimizer=torch.optim.SGD, warmup=0.0, decay="none")
-    assert own.classifier.warmup == 0
+    assert kept.classifier.optimisation == module.optimisation
+    given = Optimisation(optimizer=torch.optim.SGD)
+    own = wrapped(module, PGDAdversary(), optimisation=given)
+    assert own.classifier.optimisation is given
     optimizer = own.configure_optimizers()
     assert isinstance(optimizer, torch.optim.SGD)
     # The average and the like are not trained.
@@ -156,7 +159,7 @@ def test_a_missing_checkpoint_matters_when_training_begins_only(tmp_path: Path) 
 
 
 def test_callbacks_of_the_classifier_are_kept() -> None:
-    inner = UniBERT(architecture={"model_type": "bert"}, unitary="qr")
+    inner = make(UniBERT, architecture={"model_type": "bert"}, unitary="qr")
     outer = AdversarialTraining(classifier=inner, adversary=FreeLB())
     assert outer.configure_callbacks() == [inner.projection]
 

@@ -1,6 +1,8 @@
 """ASA: what it trains on, who sees which gradient, and that nothing else changes."""
 
 import copy
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -133,13 +135,13 @@ def test_the_sign_on_both_sides() -> None:
     assert parts(lower, batch, draw=False)[2] < moved
     # Without noise the masks are steps of their scores, which a small step does not cross; their
     # gradient is that of the relaxation. What reaches the adversary is exactly minus that.
-    module.masking.reversal = 0.0
+    module.masking.settings = replace(module.masking.settings, reversal=0.0)
     assert not any(
         g.any()
         for n, g in gradients(module, parts(module, batch, draw=False)[2]).items()
         if n.startswith("masking")
     )
-    module.masking.reversal = 2.0
+    module.masking.settings = replace(module.masking.settings, reversal=2.0)
     twice = gradients(module, parts(module, batch, draw=False)[2])
     for name in named:
         if name.startswith("masking"):
@@ -198,8 +200,8 @@ def test_the_penalty_counts_what_is_kept_of_pairs_of_real_tokens() -> None:
     assert torch.allclose(counts, counts.round(), atol=1e-3), "counts of units"
     number, share = counts.sum(dim=0).mean(), (counts / real.square()).mean()
     for form, wanted in [("released", 0.25e-4 * number), ("sum", number / 2), ("mean", share / 2)]:
-        assert form != "released" or module.masking.penalty_form == form, "the default"
-        module.masking.penalty_form = form
+        assert form != "released" or module.masking.settings.penalty == form, "the default"
+        module.masking.settings = replace(module.masking.settings, penalty=form)
         torch.testing.assert_close(module.masking.penalty(masks), wanted)
 
 
@@ -295,8 +297,8 @@ def test_what_is_logged() -> None:
 
 
 def test_the_learning_rate_of_the_adversary() -> None:
-    module = made(ASA, adversary_lr_factor=10.0, warmup=0.0, decay="none")
-    module.optimizer = lambda parameters: torch.optim.AdamW(parameters, lr=1e-3)
+    adamw = partial(torch.optim.AdamW, lr=1e-3)
+    module = made(ASA, adversary_lr_factor=10.0, warmup=0.0, decay="none", optimizer=adamw)
     optimizer = module.configure_optimizers()
     rate = {id(p): group["lr"] for group in optimizer.param_groups for p in group["params"]}
     adversary = {id(p) for p in module.masking.parameters()}
@@ -309,20 +311,26 @@ def test_the_learning_rate_of_the_adversary() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"masking": "some"}, "got masking='some'.*expected one of adversarial, bernoulli"),
-        ({"tau": -1.0}, "^got tau=-1.0, expected a finite number of at least 0$"),
-        ({"temperature": 0.0}, "^got temperature=0.0, expected a finite number of more than 0$"),
+        ({"masking": "some"}, "got masking.kind='some'.*expected one of adversarial, bernoulli"),
+        ({"tau": -1.0}, "^got masking.tau=-1.0, expected a finite number of at least 0$"),
+        (
+            {"temperature": 0.0},
+            "^got masking.temperature=0.0, expected a finite number of more than 0$",
+        ),
         (
             {"initial_keep": 1.0},
-            "^got initial_keep=1.0, expected a finite number of more than 0 and less than 1$",
+            "^got masking.initial_keep=1.0, expected a finite number of more than 0 and less than",
         ),
-        ({"masking": "bernoulli", "share": 1.0}, "got share=1.0.*less than 1"),
-        ({"masking": "scheduled"}, "schedule=None, expected a schedule for masking scheduled"),
-        ({"schedule": [0.1, 0.2]}, "expected a schedule for masking scheduled, and for no other"),
+        ({"masking": "bernoulli", "share": 1.0}, "got masking.share=1.0.*less than 1"),
+        ({"masking": "scheduled"}, "schedule=None, expected a schedule for kind scheduled"),
+        ({"schedule": [0.1, 0.2]}, "expected a schedule for kind scheduled, and for no other"),
         ({"masking": "scheduled", "schedule": [0.1]}, "expected at least two shares"),
         ({"alpha": float("nan")}, "^got alpha=nan, expected a finite number of at least 0$"),
         ({"adversary_lr_factor": 0.0}, "^got adversary_lr_factor=0.0, expected .* more than 0$"),
-        ({"reversal": float("inf")}, "^got reversal=inf, expected a finite number of at least 0$"),
+        (
+            {"reversal": float("inf")},
+            "^got masking.reversal=inf, expected a finite number of at least 0$",
+        ),
     ],
 )
 def test_settings_that_make_no_sense(settings: dict[str, Any], message: str) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from lit_modules.masked_lm import Hidden
 from tests.unit.datamodules.running_text import TOKENIZER as LONG
 from tests.unit.datamodules.running_text import corpus, write
 from tests.unit.layers.small_encoders import ARCHITECTURES
-from tests.unit.lit_modules.builders import trainer
+from tests.unit.lit_modules.builders import make, trainer
 from text import Batch, PretrainedTokenizer
 
 every = pytest.mark.parametrize("kind", ARCHITECTURES)
@@ -40,8 +41,12 @@ def made(method: type[MaskedLM] = ASAPretraining, kind: str = "bert", **settings
     torch.manual_seed(2)
     # ALBERT has none, unless it is told to.
     dropout = {"hidden_dropout_prob": 0.1} if kind == "albert" else {}
-    given = {"architecture": ARCHITECTURES[kind] | dropout, "optimizer": adamw, "mask_share": 0.4}
-    module = method(**{**given, "max_length": 16, "warmup": 0.0, "decay": "none", **settings})
+    given = {
+        "architecture": ARCHITECTURES[kind] | dropout,
+        "optimizer": adamw,
+        "token_masking.share": 0.4,
+    }
+    module = make(method, **{**given, "max_length": 16, "warmup": 0.0, "decay": "none", **settings})
     module.attach_tokenizer(TOKENIZER)
     module.configure_model()
     return module
@@ -289,9 +294,9 @@ def test_who_sees_which_gradient(kind: str) -> None:
         assert {one for one in seen if one.startswith("masking")} == adversary
         assert all(bool(seen[one].any()) for one in adversary)
         assert any(one.startswith("model") and g.any() for one, g in seen.items())
-        module.masking.reversal = 2.0
+        module.masking.settings = replace(module.masking.settings, reversal=2.0)
         twice = gradients(module, parts(keep_dropout(module), batch())[name])
-        module.masking.reversal = 1.0
+        module.masking.settings = replace(module.masking.settings, reversal=1.0)
         once = gradients(module, parts(keep_dropout(module), batch())[name])
         for one in adversary:
             torch.testing.assert_close(twice[one], 2 * once[one], rtol=1e-4, atol=1e-12)
@@ -415,7 +420,7 @@ def test_the_folder_holds_the_plain_encoder(kind: str, tmp_path: Path) -> None:
 def test_fine_tuning_begins_with_its_encoder(tmp_path: Path) -> None:
     module = made()
     module.export(tmp_path)
-    classifier = FineTuning(backbone=str(tmp_path), max_length=16)
+    classifier = make(FineTuning, backbone=str(tmp_path), max_length=16)
     classifier.attach(classifier.build_tokenizer([]), ["a", "b"])
     classifier.configure_model()
     encoder = classifier.network.backbone.encoder.state_dict()
@@ -437,7 +442,7 @@ def test_a_checkpoint_is_enough(tmp_path: Path, text: RunningText) -> None:
         ours, theirs = (biased(one.eval(), batch()) for one in (module, again))
         assert torch.equal(ours.logits, theirs.logits)
         assert torch.equal(ours.first, theirs.first)
-        assert again.token_masking == ("fixed" if name == "rule" else "dynamic")
+        assert again.token_masking.kind == ("fixed" if name == "rule" else "dynamic")
         assert again.masking.masked_over_training == module.masking.masked_over_training
 
 
@@ -454,15 +459,18 @@ def biased(module: ASAPretraining, given: Batch) -> Reading:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"architecture": None}, "got backbone=None, architecture=None and tokenizer=None"),
-        ({"mask_share": 0.0}, "mask_share=0.0"),
-        ({"masking": "dynamic"}, "got masking='dynamic'.*expected one of adversarial, bernoulli"),
-        ({"token_masking": "none"}, "masking='none'"),
-        ({"tau": -1.0}, "^got tau=-1.0, expected a finite number of at least 0$"),
+        ({"architecture": None}, "got backbone.pretrained=None, backbone.architecture=None"),
+        ({"token_masking.share": 0.0}, "token_masking.share=0.0"),
+        (
+            {"masking": "dynamic"},
+            "got masking.kind='dynamic'.*expected one of adversarial, bernoulli",
+        ),
+        ({"token_masking": "none"}, "token_masking.kind='none'"),
+        ({"tau": -1.0}, "^got masking.tau=-1.0, expected a finite number of at least 0$"),
         ({"alpha": float("nan")}, "^got alpha=nan, expected a finite number of at least 0$"),
         ({"adversary_lr_factor": 0.0}, "^got adversary_lr_factor=0.0, expected .* more than 0$"),
-        ({"schedule": [0.1, 0.2]}, "expected a schedule for masking scheduled, and for no other"),
-        ({"unitary": "lu"}, "unitary='lu'"),
+        ({"schedule": [0.1, 0.2]}, "expected a schedule for kind scheduled, and for no other"),
+        ({"unitary": "lu"}, "unitary.method='lu'"),
     ],
 )
 def test_settings_that_make_no_sense(settings: dict[str, Any], message: str) -> None:

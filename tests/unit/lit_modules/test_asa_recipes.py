@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from lit_modules import ASA
+from tests.unit.lit_modules.builders import make
 
 ROOT = Path(__file__).parents[3]
 TABLE_5 = {
@@ -38,4 +39,4 @@ def test_a_recipe_has_the_tau_of_the_paper_in_the_form_it_is_for(task: str) -> N
     )
     assert found == TABLE_5[task]
     assert model["penalty"] == "released"
-    assert ASA(architecture={"model_type": "bert"}).masking.penalty_form == "released"
+    assert make(ASA, architecture={"model_type": "bert"}).masking.settings.penalty == "released"

@@ -21,7 +21,7 @@ from lit_modules import CheckpointError, MaskedLM, UniBERT, load, load_module
 from tests.unit.datamodules.running_text import TOKENIZER as LONG
 from tests.unit.datamodules.running_text import corpus, write
 from tests.unit.layers.small_encoders import ARCHITECTURES
-from tests.unit.lit_modules.builders import trainer
+from tests.unit.lit_modules.builders import make, trainer
 from text import Batch, PretrainedTokenizer, WordTokenizer, collate, train_word_piece
 
 every = pytest.mark.parametrize("kind", ARCHITECTURES)
@@ -31,7 +31,8 @@ TOKENIZER = PretrainedTokenizer.from_state({**LONG.state(), "max_length": 16})
 def model(
     kind: str = "bert", *, tokenizer: PretrainedTokenizer = TOKENIZER, **settings: Any
 ) -> MaskedLM:
-    module = MaskedLM(
+    module = make(
+        MaskedLM,
         **{
             "architecture": ARCHITECTURES[kind],
             "max_length": 16,
@@ -39,7 +40,7 @@ def model(
             "warmup": 0.0,
             "decay": "none",
             **settings,
-        }
+        },
     )
     torch.manual_seed(2)
     module.attach_tokenizer(tokenizer)
@@ -83,7 +84,7 @@ def test_logits_of_chosen_places_are_those_of_the_whole_model(kind: str) -> None
 
 
 def test_losses_are_of_the_hidden_words() -> None:
-    module = model(mask_share=0.5).eval()
+    module = model(share=0.5).eval()
     given = batch()
     seen: list[tuple[Batch, Tensor, Tensor]] = []
     forward = module.forward
@@ -136,7 +137,7 @@ def test_validation_hides_the_same_in_every_epoch(text: RunningText) -> None:
 
 @pytest.mark.parametrize("masking", ["dynamic", "fixed"])
 def test_training_hides_others_in_each_epoch(text: RunningText, masking: str) -> None:
-    module = model(masking=masking)
+    module = model(token_masking=masking)
     seen: list[dict[int, list[int]]] = [{}, {}]
     forward = module.forward
 
@@ -199,7 +200,7 @@ def test_a_first_look_at_unknown_words_is_a_warning(
 
 def test_a_batch_of_unknown_words_teaches_nothing(tmp_path: Path) -> None:
     """It has no loss, and the others' metrics are as without it."""
-    module = model(optimizer=sgd, mask_share=0.5)
+    module = model(optimizer=sgd, share=0.5)
     seen: list[tuple[int, float, bool]] = []
 
     class Watch(pl.Callback):
@@ -244,7 +245,7 @@ def test_the_rest_of_an_epoch_is_not_judged(tmp_path: Path) -> None:
 
     def run(text: str, ckpt_path: Path | None = None, *callbacks: pl.Callback) -> pl.Trainer:
         made = trainer(max_epochs=1, limit_val_batches=0, callbacks=list(callbacks))
-        module = model(mask_share=0.9)
+        module = model(share=0.9)
         made.fit(module, batches(text), batches(text), ckpt_path=ckpt_path)
         return made
 
@@ -289,7 +290,7 @@ def test_the_folder_proposes_words_to_attacks(kind: str, tmp_path: Path) -> None
 def test_training_goes_on_from_a_folder(tmp_path: Path, text: RunningText) -> None:
     first = model().eval()
     first.export(tmp_path)
-    again = MaskedLM(backbone=str(tmp_path), max_length=16)
+    again = make(MaskedLM, backbone=str(tmp_path), max_length=16)
     tokenizer = again.build_tokenizer([])
     again.attach_tokenizer(tokenizer)
     again.configure_model()
@@ -306,7 +307,7 @@ def test_a_head_that_is_missing_begins_at_random(
     first = model()
     first.export(tmp_path)
     load_encoder(str(tmp_path)).save_pretrained(tmp_path)
-    again = MaskedLM(backbone=str(tmp_path), max_length=16)
+    again = make(MaskedLM, backbone=str(tmp_path), max_length=16)
     again.attach_tokenizer(TOKENIZER)
     with caplog.at_level(logging.INFO):
         again.configure_model()
@@ -330,7 +331,7 @@ def test_a_checkpoint_is_enough(tmp_path: Path, text: RunningText) -> None:
 def test_classifiers_begin_with_its_encoder(tmp_path: Path) -> None:
     module = model()
     module.export(tmp_path)
-    classifier = UniBERT(backbone=str(tmp_path), max_length=16)
+    classifier = make(UniBERT, backbone=str(tmp_path), max_length=16)
     classifier.attach(classifier.build_tokenizer([]), ["a", "b"])
     classifier.configure_model()
     encoder = classifier.network.backbone.encoder.state_dict()
@@ -345,25 +346,28 @@ def test_classifiers_begin_with_its_encoder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({}, "got backbone=None, architecture=None and tokenizer=None"),
+        (
+            {},
+            "got backbone.pretrained=None, backbone.architecture=None and backbone.tokenizer=None",
+        ),
         ({"backbone": "a", "architecture": {}}, "expected either a pretrained encoder"),
         ({"backbone": "a", "tokenizer": "b"}, "which has its tokenizer"),
-        ({"mask_share": 0.0}, "mask_share=0.0"),
-        ({"mask_share": 1.0}, "mask_share=1.0"),
-        ({"masking": "whole"}, "masking='whole'"),
-        ({"mask_seed": -1}, "mask_seed=-1"),
-        ({"unitary": "lu"}, "unitary='lu'"),
+        ({"share": 0.0}, "share=0.0"),
+        ({"share": 1.0}, "token_masking.share=1.0"),
+        ({"token_masking": "whole"}, "token_masking.kind='whole'"),
+        ({"seed": -1}, "seed=-1"),
+        ({"unitary": "lu"}, "unitary.method='lu'"),
     ],
 )
 def test_settings_out_of_range(settings: dict[str, Any], message: str) -> None:
     apart = not settings or "backbone" in settings
     given = settings if apart else {"architecture": ARCHITECTURES["bert"], **settings}
     with pytest.raises(ValueError, match=message):
-        MaskedLM(**given)
+        make(MaskedLM, **given)
 
 
 def test_tokenizers_without_mask(tmp_path: Path) -> None:
-    module = MaskedLM(architecture=ARCHITECTURES["bert"])
+    module = make(MaskedLM, architecture=ARCHITECTURES["bert"])
     with pytest.raises(ValueError, match="got a WordTokenizer without mask token, expected the"):
         module.attach_tokenizer(WordTokenizer.build(["a b"], max_length=9))
     state = TOKENIZER.state()
@@ -381,14 +385,14 @@ def test_the_encoder_fits_its_tokenizer_and_length() -> None:
 
 def test_wrong_patterns_are_found_with_the_layers() -> None:
     with pytest.raises(ValueError, match=r"'querry', which fits no .*attention\.self\.query"):
-        model(unitary="qr", unitary_weights=["querry"])
+        model(unitary="qr", weights=["querry"])
     with pytest.raises(ValueError, match=r"intermediate.* of shape \(24, 16\) .* choose among"):
-        model(unitary="qr", unitary_weights=["intermediate.dense.weight"])
-    model(unitary="none", unitary_weights=["querry"])
+        model(unitary="qr", weights=["intermediate.dense.weight"])
+    model(unitary="none", weights=["querry"])
 
 
 def test_vocabulary_of_its_own() -> None:
-    module = MaskedLM(architecture=ARCHITECTURES["bert"], vocab_size=60, max_length=20)
+    module = make(MaskedLM, architecture=ARCHITECTURES["bert"], vocab_size=60, max_length=20)
     tokenizer = module.build_tokenizer(["the hare ran", "a tortoise walked"])
     expected = train_word_piece(["the hare ran", "a tortoise walked"], 60, max_length=20)
     assert tokenizer.state() == expected.state()

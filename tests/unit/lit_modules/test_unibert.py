@@ -21,6 +21,7 @@ from tests.unit.lit_modules.builders import (
     attached,
     batch_of,
     loader,
+    make,
     save_backbone,
     trainer,
 )
@@ -76,14 +77,14 @@ def test_a_text_alone_is_a_text_in_a_batch(kind: str, pooling: str) -> None:
 
 
 def test_from_a_folder_without_which_it_is_loaded(tmp_path: Path) -> None:
-    pretrained = MaskedLM(architecture=ARCHITECTURES["bert"], max_length=30)
+    pretrained = make(MaskedLM, architecture=ARCHITECTURES["bert"], max_length=30)
     texts = [text for text in SINGLE if isinstance(text, str)]
     pretrained.attach_tokenizer(train_word_piece(texts, 80, max_length=30))
     pretrained.configure_model()
     folder = tmp_path / "backbone"
     folder.mkdir()
     pretrained.export(folder)
-    module = UniBERT(backbone=str(folder), max_length=20)
+    module = make(UniBERT, backbone=str(folder), max_length=20)
     module.attach(module.build_tokenizer(SINGLE), ["a", "b", "c"])
     module.configure_model()
     assert module.require_tokenizer().max_length == 20
@@ -101,7 +102,7 @@ def test_from_a_folder_of_a_classifier_with_named_classes(tmp_path: Path) -> Non
         **{**encoder.config.to_dict(), "id2label": {0: "no", 1: "may be", 2: "yes"}}
     )
     BertForSequenceClassification(config).save_pretrained(folder)
-    module = UniBERT(backbone=str(folder), max_length=20)
+    module = make(UniBERT, backbone=str(folder), max_length=20)
     module.attach(module.build_tokenizer(SINGLE), ["a", "b", "c"])
     module.configure_model()
     save(module, tmp_path / "a.ckpt")
@@ -112,7 +113,7 @@ def test_from_a_folder_of_a_classifier_with_named_classes(tmp_path: Path) -> Non
 @pytest.mark.long
 @pytest.mark.pretrained
 def test_from_the_packaged_encoder(minilm: str, tmp_path: Path) -> None:
-    module = UniBERT(backbone=minilm, max_length=20, unitary="none")
+    module = make(UniBERT, backbone=minilm, max_length=20, unitary="none")
     tokenizer = module.build_tokenizer(SINGLE)
     module.attach(tokenizer, ["a", "b", "c"])
     module.configure_model()
@@ -149,11 +150,11 @@ def test_objectives() -> None:
     torch.testing.assert_close(
         plain.loss(logits, labels), torch.nn.functional.cross_entropy(logits, labels)
     )
-    summed, mean = model(margin=7.0), model(margin=7.0, margin_form="mean")
+    summed, mean = model(margin=7.0), model(margin=7.0, form="mean")
     by_sample = multi_margin_losses(logits, labels, margin=7.0)
     torch.testing.assert_close(summed.loss(logits, labels), by_sample.mean())
     assert float(summed.loss(logits, labels)) == pytest.approx(3 * float(mean.loss(logits, labels)))
-    assert model().margin == 100
+    assert model().objective.margin == 100
 
 
 def test_how_many_samples_meet_the_margin_is_logged() -> None:
@@ -217,18 +218,18 @@ def test_dropout_of_the_encoder(rate: float | None) -> None:
 
 def test_the_projection_comes_with_it() -> None:
     settings: dict[str, Any] = {
-        "unitary_every": 3,
-        "unitary_weights": ["query.weight"],
+        "every_n_steps": 3,
+        "weights": ["query.weight"],
         "unitary": "polar",
     }
     (projection,) = model(**settings).configure_callbacks()
     assert isinstance(projection, UnitaryProjection)
-    assert (projection.method, projection.every_n_steps) == ("polar", 3)
+    assert (projection.method, projection.settings.every_n_steps) == ("polar", 3)
     assert projection.patterns == ["query.weight"]
-    assert projection.schedule == "none"
-    (gradual,) = model(unitary_gradual_steps=5).configure_callbacks()
+    assert projection.settings.gradual_steps == 0
+    (gradual,) = model(gradual_steps=5).configure_callbacks()
     assert isinstance(gradual, UnitaryProjection)
-    assert (gradual.schedule, gradual.gradual_steps) == ("linear", 5)
+    assert gradual.settings.gradual_steps == 5
     assert model(unitary="none").configure_callbacks() == []
 
 
@@ -248,16 +249,16 @@ def test_fits_of_every_encoder_end_unitary(kind: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"architecture": None}, "got backbone=None and architecture=None, expected one of them"),
-        ({"backbone": "a"}, "got backbone='a' and architecture="),
+        ({"architecture": None}, "got backbone.pretrained=None, backbone.architecture=None"),
+        ({"backbone": "a"}, "got backbone.pretrained='a', backbone.architecture="),
         ({"margin": 0.0}, "margin=0.0"),
         ({"margin": float("nan")}, "margin=nan"),
         ({"loss": "hinge"}, "loss='hinge'"),
-        ({"margin_form": "max"}, "margin_form='max'"),
-        ({"unitary": "lu"}, "unitary='lu'"),
+        ({"form": "max"}, "form='max'"),
+        ({"unitary": "lu"}, "unitary.method='lu'"),
         ({"pooling": "last"}, "pooling='last'"),
-        ({"unitary_every": 0}, "unitary_every=0"),
-        ({"unitary_gradual_steps": -1}, "gradual_steps=-1"),
+        ({"every_n_steps": 0}, "every_n_steps=0"),
+        ({"gradual_steps": -1}, "gradual_steps=-1"),
         ({"dropout": 1.5}, "dropout"),
         ({"backbone_dropout": -0.1}, "dropout"),
     ],
@@ -274,18 +275,20 @@ def test_backbones_that_are_none(tmp_path: Path) -> None:
         ("runs/absent/backbone", r"which is no folder, .* or a hub name: pre-training"),
     ):
         with pytest.raises(ValueError, match=message):
-            UniBERT(backbone=name).build_tokenizer(SINGLE)
+            make(UniBERT, backbone=name).build_tokenizer(SINGLE)
         with pytest.raises(ValueError, match=message):
-            MaskedLM(backbone=name).build_tokenizer(SINGLE)
+            make(MaskedLM, backbone=name).build_tokenizer(SINGLE)
         with pytest.raises(ValueError, match=message):
-            MaskedLM(architecture={"model_type": "bert"}, tokenizer=name).build_tokenizer(SINGLE)
+            make(MaskedLM, architecture={"model_type": "bert"}, tokenizer=name).build_tokenizer(
+                SINGLE
+            )
 
 
 def test_a_tokenizer_with_more_ids_than_the_encoder(tmp_path: Path) -> None:
     """Of a folder that was put together by hand."""
     folder = save_backbone(tmp_path, "bert")
     words = [f"word{i}" for i in range(300)]
-    module = UniBERT(backbone=folder, max_length=20)
+    module = make(UniBERT, backbone=folder, max_length=20)
     module.attach(train_word_piece([" ".join(words)], 400, max_length=20), ["a", "b"])
     with pytest.raises(ValueError, match=r"a tokenizer of \d+ ids .* use the tokenizer it was tra"):
         module.configure_model()
@@ -294,7 +297,7 @@ def test_a_tokenizer_with_more_ids_than_the_encoder(tmp_path: Path) -> None:
 def test_texts_longer_than_the_encoder_takes(tmp_path: Path) -> None:
     folder = save_backbone(tmp_path, "bert")
     with pytest.raises(ValueError, match="got max_length=41, expected at most 40"):
-        UniBERT(backbone=folder, max_length=41).build_tokenizer(SINGLE)
+        make(UniBERT, backbone=folder, max_length=41).build_tokenizer(SINGLE)
     with pytest.raises(ValueError, match=r"max_length=41, expected at most .* 40 tokens"):
         model(max_length=41)
 
@@ -310,13 +313,15 @@ def test_architectures_that_cannot_be() -> None:
 
 def test_wrong_patterns_are_found_with_the_layers() -> None:
     with pytest.raises(ValueError, match=r"'querry', which fits no .*attention\.self\.query"):
-        model(unitary_weights=["querry"])
+        model(weights=["querry"])
     with pytest.raises(ValueError, match=r"intermediate.* of shape \(24, 16\) .* choose among"):
-        model(unitary_weights=["intermediate.dense.weight"])
-    model(unitary="none", unitary_weights=["querry"])
+        model(weights=["intermediate.dense.weight"])
+    model(unitary="none", weights=["querry"])
 
 
 def test_the_tokenizer_is_that_of_the_folder(tmp_path: Path) -> None:
-    found = UniBERT(backbone=save_backbone(tmp_path, "bert"), max_length=20).build_tokenizer([])
+    found = make(UniBERT, backbone=save_backbone(tmp_path, "bert"), max_length=20).build_tokenizer(
+        []
+    )
     assert isinstance(found, PretrainedTokenizer)
     assert found.max_length == 20

@@ -14,7 +14,7 @@ from layers import unitary_residual, unitary_weights
 from layers.pretrained_encoders import load_encoder
 from lit_modules import MaskedLM
 from lit_modules.unitary_distillation import UnitaryDistillation
-from tests.unit.lit_modules.builders import SINGLE, trainer
+from tests.unit.lit_modules.builders import SINGLE, make, trainer
 from tests.unit.lit_modules.shared.unitary_models import ARCHITECTURE
 from text import Batch, collate
 
@@ -24,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small encoder as pre-training writes it."""
     torch.manual_seed(0)
     where = tmp_path_factory.mktemp("backbone")
-    module = MaskedLM(architecture=ARCHITECTURE, vocab_size=80, max_length=30)
+    module = make(MaskedLM, architecture=ARCHITECTURE, vocab_size=80, max_length=30)
     module.attach_tokenizer(module.build_tokenizer(SINGLE))
     module.configure_model()
     with torch.no_grad():
@@ -39,8 +39,9 @@ def adam(parameters: Any) -> torch.optim.Optimizer:
 
 
 def model(folder: Path, **settings: Any) -> UnitaryDistillation:
-    module = UnitaryDistillation(
-        **{"backbone": str(folder), "max_length": 30, "optimizer": adam, **settings}
+    module = make(
+        UnitaryDistillation,
+        **{"backbone": str(folder), "max_length": 30, "optimizer": adam, **settings},
     )
     module.attach_tokenizer(module.build_tokenizer(SINGLE))
     module.configure_model()
@@ -116,7 +117,7 @@ def test_padding_changes_nothing(folder: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("settings", [{}, {"unitary": "qr"}, {"unitary_gradual_steps": 20}])
+@pytest.mark.parametrize("settings", [{}, {"unitary": "qr"}, {"gradual_steps": 20}])
 def test_learns_to_imitate(folder: Path, settings: dict[str, Any]) -> None:
     begun, module = model(folder, **settings), model(folder, **settings)
     original = copy.deepcopy(module.original().state_dict())
@@ -172,7 +173,7 @@ def test_a_checkpoint_needs_no_original(folder: Path, tmp_path: Path) -> None:
     checkpoint: dict[str, Any] = {"state_dict": module.state_dict()}
     module.on_save_checkpoint(checkpoint)
     shutil.rmtree(copied)
-    restored = UnitaryDistillation(**module.hparams)
+    restored = UnitaryDistillation.from_settings(module.hparams)
     restored.restore_text(checkpoint)
     restored.configure_model()
     restored.load_state_dict(checkpoint["state_dict"])

@@ -7,7 +7,7 @@ import torch
 
 from app.attention.attention_maps import Attention, Pass
 from lit_modules import ASA, TaskModule
-from tests.unit.lit_modules.builders import Build, trainer
+from tests.unit.lit_modules.builders import Build, make, trainer
 from text import TaskName
 
 TEXTS = ["good", "not a good film, and it is long", "a bad one", "it is what it is"]
@@ -29,7 +29,7 @@ SETTINGS: dict[str, Any] = {"architecture": ARCHITECTURE, "vocab_size": 60, "max
 
 
 def asa(**settings: Any) -> Build:
-    return lambda: ASA(**{**SETTINGS, "initial_keep": 0.6, **settings})
+    return lambda: make(ASA, **{**SETTINGS, "initial_keep": 0.6, **settings})
 
 
 def saved(

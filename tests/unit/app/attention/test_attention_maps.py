@@ -10,7 +10,7 @@ from lit_modules import ASA, AdversarialTraining, FineTuning, UniBERT
 from lit_modules.adversaries import FreeLB
 from tests.unit.app.attention.attention_models import SETTINGS, asa, saved
 from tests.unit.layers.small_encoders import ARCHITECTURES
-from tests.unit.lit_modules.builders import Build, plain
+from tests.unit.lit_modules.builders import Build, make, plain
 from text import TaskName
 
 CPU = torch.device("cpu")
@@ -23,7 +23,7 @@ def attend(path: Path, text: str = TEXT, *pairs: str, row: int | None = None) ->
 
 
 def unibert() -> UniBERT:
-    return UniBERT(**SETTINGS)
+    return make(UniBERT, **SETTINGS)
 
 
 def test_the_maps_are_those_of_the_library(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_the_pass_with_the_adversary(tmp_path: Path, per_head: bool) -> None:
 def test_nothing_is_random(tmp_path: Path) -> None:
     module = saved(tmp_path / "a.ckpt", asa())
     assert isinstance(module, ASA)
-    assert module.masking.noise
+    assert module.masking.settings.noise
     first = attend(tmp_path / "a.ckpt")
     torch.manual_seed(5)
     second = attend(tmp_path / "a.ckpt")
@@ -128,7 +128,7 @@ def test_rules_that_mask(tmp_path: Path, masking: str) -> None:
 def test_no_adversary(tmp_path: Path) -> None:
     saved(tmp_path / "a.ckpt", asa(masking="none"))
     assert attend(tmp_path / "a.ckpt").attacked is None
-    saved(tmp_path / "b.ckpt", lambda: FineTuning(**SETTINGS))
+    saved(tmp_path / "b.ckpt", lambda: make(FineTuning, **SETTINGS))
     assert attend(tmp_path / "b.ckpt").attacked is None
 
 
@@ -207,7 +207,7 @@ def test_attention_that_cannot_be_looked_at(tmp_path: Path) -> None:
     }
     saved(
         tmp_path / "a.ckpt",
-        lambda: UniBERT(**{**SETTINGS, "architecture": architecture, "unitary": "none"}),
+        lambda: make(UniBERT, **{**SETTINGS, "architecture": architecture, "unitary": "none"}),
     )
     with pytest.raises(ValueError, match="kind 'mobilebert', whose attention cannot be biased"):
         Model(tmp_path / "a.ckpt", device=CPU)

@@ -5,17 +5,17 @@ import pytest
 from app.attention.attention_text import read, same_tokenizer, sample_of
 from lit_modules import FineTuning, TaskModule
 from tests.unit.app.attention.attention_models import SETTINGS, saved
-from tests.unit.lit_modules.builders import save_backbone
+from tests.unit.lit_modules.builders import make, save_backbone
 from text import Choices, TaskName, Words
 
 
 @pytest.fixture
 def tags(tmp_path: Path) -> TaskModule:
-    return saved(tmp_path / "a.ckpt", lambda: FineTuning(**SETTINGS), task="tagging")
+    return saved(tmp_path / "a.ckpt", lambda: make(FineTuning, **SETTINGS), task="tagging")
 
 
 def model(tmp_path: Path, task: TaskName, *, pairs: bool = False) -> TaskModule:
-    return saved(tmp_path / "a.ckpt", lambda: FineTuning(**SETTINGS), task=task, pairs=pairs)
+    return saved(tmp_path / "a.ckpt", lambda: make(FineTuning, **SETTINGS), task=task, pairs=pairs)
 
 
 def test_samples_of_every_task(tmp_path: Path, tags: TaskModule) -> None:
@@ -76,7 +76,7 @@ def test_tokens_are_shown_as_they_stand_in_the_text(tmp_path: Path) -> None:
 )
 def test_special_tokens_have_their_names(tmp_path: Path, kind: str, ends: list[str]) -> None:
     save_backbone(tmp_path / kind, kind)
-    module = FineTuning(backbone=str(tmp_path / kind), max_length=30)
+    module = make(FineTuning, backbone=str(tmp_path / kind), max_length=30)
     tokenizer = module.build_tokenizer([])
     module.attach(tokenizer, ["no", "yes"])
     (shown,) = read(module, "good elephant film").tokens
@@ -102,7 +102,7 @@ def test_words_and_their_pieces(tags: TaskModule) -> None:
 
 
 def test_same_tokenizer() -> None:
-    module = FineTuning(**SETTINGS)
+    module = make(FineTuning, **SETTINGS)
     texts = ["good", "a bad one"]
     one, again = module.build_tokenizer(texts), module.build_tokenizer(texts)
     assert same_tokenizer(one, again)

@@ -51,7 +51,7 @@ def finish(run: RunDirectory, *stages: Stage) -> None:
 def save(run: RunDirectory, *, step: int = 7, path: Path | None = None) -> Path:
     content = {
         "steadfast": {
-            "format": 1,
+            "format": 2,
             "method": "OLSA",
             "tokenizer": {},
             "class_names": [],

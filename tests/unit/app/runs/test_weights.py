@@ -18,7 +18,7 @@ from app.runs.weights import (
 from lit_modules import CheckpointError
 
 IDENTITY: dict[str, Any] = {"run": "a", "method": "OLSA", "corpus": "reviews", "seed": 0}
-STEADFAST = {"format": 1, "method": "OLSA", "tokenizer": {}, "class_names": [], "pairs": False}
+STEADFAST = {"format": 2, "method": "OLSA", "tokenizer": {}, "class_names": [], "pairs": False}
 
 
 def save(path: Path, *, step: int, epoch: int = 0) -> Path:

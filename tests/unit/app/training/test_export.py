@@ -9,13 +9,14 @@ import pytorch_lightning as pl
 
 from app.training.export import Export
 from lit_modules import MaskedLM
+from lit_modules.shared.encoder_source import Encoder as Source
 
 
 class Encoder(MaskedLM):
     """Writes a file in place of a model."""
 
     def __init__(self, content: str, *, fails: bool = False) -> None:
-        super().__init__(architecture={"model_type": "bert"})
+        super().__init__(backbone=Source(architecture={"model_type": "bert"}))
         self.content, self.fails = content, fails
 
     def export(self, folder: Path) -> None:

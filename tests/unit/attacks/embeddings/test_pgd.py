@@ -11,6 +11,7 @@ from torch.nn import functional
 from attacks import PGD
 from attacks.embeddings.pgd import Loss, Norm
 from layers import olsa_classifier
+from layers.encoders import OLSALayers
 
 F64 = torch.float64
 
@@ -50,7 +51,7 @@ def sample(lengths: list[int], *, width: int = 6, seed: int = 0) -> tuple[Tensor
 def curved(width: int = 6, classes: int = 3) -> nn.Module:
     torch.manual_seed(0)
     return olsa_classifier(
-        width, classes, depth=2, heads=1, radius=2.0, initial_alpha_1=0.3
+        width, classes, depth=2, heads=1, radius=2.0, layers=OLSALayers(initial_alpha_1=0.3)
     ).double()
 
 

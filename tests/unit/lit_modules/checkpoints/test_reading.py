@@ -70,7 +70,7 @@ def test_backbone_comes_back_without_its_folder(
 ) -> None:
     folder, path = tmp_path / "backbone", tmp_path / "a.ckpt"
     save_backbone(folder, kind)
-    build = olsa(backbone=str(folder), backbone_layer=layer, max_length=30, cache_backbone=True)
+    build = olsa(backbone=str(folder), layer=layer, max_length=30, cache=True)
     module = trained(build, path)
     shutil.rmtree(folder)
     monkeypatch.setattr(socket.socket, "connect", lambda *_: pytest.fail("went to the network"))
@@ -138,7 +138,7 @@ def test_foreign_checkpoint(tmp_path: Path) -> None:
 def test_other_format(content: object, tmp_path: Path) -> None:
     path = tmp_path / "a.ckpt"
     torch.save({"steadfast": content}, path)
-    with pytest.raises(CheckpointError, match=r"of format (99|None), expected 1"):
+    with pytest.raises(CheckpointError, match=r"of format (99|None), expected 2"):
         read_checkpoint(path)
 
 
@@ -172,7 +172,7 @@ def test_malicious_pickle_is_not_executed(form: str, good: Path, tmp_path: Path)
     else:
         with zipfile.ZipFile(good) as old, zipfile.ZipFile(path, "w") as new:
             for name in old.namelist():
-                harm = pickle.dumps({"steadfast": {"format": 1}, "hyper_parameters": payload})
+                harm = pickle.dumps({"steadfast": {"format": 2}, "hyper_parameters": payload})
                 new.writestr(name, harm if name.endswith("data.pkl") else old.read(name))
     for read in (read_checkpoint, lit_modules.load):
         with pytest.raises(CheckpointError, match="cannot be read"):

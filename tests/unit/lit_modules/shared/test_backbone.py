@@ -43,7 +43,7 @@ def test_out_of_the_optimizer_and_in_evaluation_mode(bert: str) -> None:
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
 def test_cache_changes_nothing(kind: str, request: pytest.FixtureRequest) -> None:
     folder = request.getfixturevalue(kind)
-    cached = attached(olsa(backbone=folder, max_length=30, cache_backbone=True)).train()
+    cached = attached(olsa(backbone=folder, max_length=30, cache=True)).train()
     without = attached(olsa(backbone=folder, max_length=30)).train()
     for size in (2, 3, 7):  # other batches, other padding: from the first pass on from memory
         for batch in loader(cached, SINGLE, size):
@@ -59,7 +59,7 @@ def test_cache_changes_nothing(kind: str, request: pytest.FixtureRequest) -> Non
 
 def test_cache_is_for_training_only(bert: str) -> None:
     """Sample ids are those of a split: validation texts have the same ones."""
-    module = attached(olsa(backbone=bert, max_length=30, cache_backbone=True))
+    module = attached(olsa(backbone=bert, max_length=30, cache=True))
     calls: list[int] = []
     backbone_of(module).encoder.register_forward_hook(lambda *_: calls.append(1))
     trainer().validate(module, loader(module, SINGLE, 3), verbose=False)
@@ -74,7 +74,7 @@ def test_cache_is_for_training_only(bert: str) -> None:
 
 
 def test_cache_is_not_copied(bert: str) -> None:
-    module = attached(olsa(backbone=bert, max_length=30, cache_backbone=True)).train()
+    module = attached(olsa(backbone=bert, max_length=30, cache=True)).train()
     for batch in loader(module, SINGLE, 3):
         module.embed(batch)
     assert kept(module)
@@ -131,7 +131,7 @@ def test_no_backbone_there() -> None:
 
 @pytest.mark.pretrained
 def test_real_backbone_cached(minilm: str) -> None:
-    module = attached(olsa(backbone=minilm, heads=8, max_length=30, cache_backbone=True)).train()
+    module = attached(olsa(backbone=minilm, heads=8, max_length=30, cache=True)).train()
     for batch in loader(module, SINGLE, 3):
         first = module.embed(batch)[batch.mask]
         torch.testing.assert_close(module.embed(batch)[batch.mask], first, rtol=1e-6, atol=1e-6)

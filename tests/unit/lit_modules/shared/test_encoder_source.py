@@ -10,7 +10,7 @@ import torch
 
 from layers.architectures import architecture_of, build_masked_lm
 from layers.pretrained_encoders import load_encoder, save_model
-from lit_modules.shared.encoder_source import EncoderSource
+from lit_modules.shared.encoder_source import Encoder, EncoderSource
 from lit_modules.shared.text_module import CHECKPOINT_KEY
 from tests.unit.layers.small_encoders import ARCHITECTURES
 from text import PretrainedTokenizer, save_tokenizer, train_word_piece
@@ -27,10 +27,12 @@ def source(
     tokenizer: str | Path | None = None,
 ) -> EncoderSource:
     return EncoderSource(
-        None if backbone is None else str(backbone),
-        architecture,
-        vocab_size=50,
-        tokenizer=None if tokenizer is None else str(tokenizer),
+        Encoder(
+            pretrained=None if backbone is None else str(backbone),
+            architecture=architecture,
+            vocab_size=50,
+            tokenizer=None if tokenizer is None else str(tokenizer),
+        )
     )
 
 
@@ -98,7 +100,7 @@ def test_a_head_that_is_missing_is_told(folder: Path, caplog: pytest.LogCaptureF
 
 def test_what_is_refused(folder: Path) -> None:
     for backbone, architecture in ((None, None), (folder, BERT)):
-        with pytest.raises(ValueError, match="expected one of them: a pretrained encoder"):
+        with pytest.raises(ValueError, match="expected either a pretrained encoder"):
             source(backbone, architecture)
     with pytest.raises(ValueError, match="without the architecture of its encoder"):
         source(folder).restore({CHECKPOINT_KEY: {}})

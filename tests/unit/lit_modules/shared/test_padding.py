@@ -70,7 +70,7 @@ def test_frozen_backbone(
     kind: str, layer: int, pairs: bool, request: pytest.FixtureRequest
 ) -> None:
     folder = request.getfixturevalue(kind)
-    build = olsa(backbone=folder, backbone_layer=layer, max_length=30, offset_heads=1)
+    build = olsa(backbone=folder, layer=layer, max_length=30, offset_heads=1)
     check(attached(build, pairs=pairs), pairs=pairs)
 
 

@@ -18,7 +18,7 @@ from layers.architectures import configuration
 from layers.pretrained_encoders import save_model
 from lit_modules import ASA, FineTuning, MaskedLM, UniBERT
 from tests.unit.layers.small_encoders import ARCHITECTURES
-from tests.unit.lit_modules.builders import trainer
+from tests.unit.lit_modules.builders import make, trainer
 from text import Batch, TaskName, collate, save_tokenizer, train_word_piece
 
 TEXTS = ["good", "not a good film , and it is long", "a bad one", "it is what it is"]
@@ -49,7 +49,7 @@ def made(
     task: TaskName = "classification",
     **settings: Any,
 ) -> Any:
-    module = method(backbone=backbone, max_length=30, **settings)
+    module = make(method, backbone=backbone, max_length=30, **settings)
     names = {"classification": ["a", "b", "c"], "choice": ["A", "B"], "tagging": ["O", "B-x"]}
     tokenizer = module.build_tokenizer(TEXTS)
     module.attach(tokenizer, names[task], pairs=task == "choice", task=task)
@@ -141,7 +141,7 @@ def test_a_folder_without_pooler_is_told(
 def test_what_pre_training_writes_has_none(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    pretrained = MaskedLM(architecture=ARCHITECTURES["bert"])
+    pretrained = make(MaskedLM, architecture=ARCHITECTURES["bert"])
     pretrained.attach_tokenizer(TOKENIZER)
     pretrained.configure_model()
     pretrained.export(tmp_path)

@@ -109,12 +109,21 @@ def test_equal_head_rows_give_finite_gradients() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"gamma": -1.0}, "got gamma=-1.0, expected a finite number of at least 0"),
-        ({"target_radius": 0.0}, "got target_radius=0.0, expected a finite number of more than 0"),
-        ({"margin_cap": 0.0}, "got margin_cap=0.0, expected a finite number of more than 0"),
-        ({"loss": "huber"}, "got loss='huber', expected one of cross_entropy, hinge"),
-        ({"margin": "wide"}, "got margin='wide', expected one of paper, pairwise"),
-        ({"gamma_schedule": "step"}, "got gamma_schedule='step', expected one of constant, linear"),
+        ({"gamma": -1.0}, "got objective.gamma=-1.0, expected a finite number of at least 0"),
+        (
+            {"target_radius": 0.0},
+            "got objective.target_radius=0.0, expected a finite number",
+        ),
+        (
+            {"margin_cap": 0.0},
+            "got objective.margin_cap=0.0, expected a finite number",
+        ),
+        ({"loss": "huber"}, "got objective.loss='huber', expected one of cross_entropy, hinge"),
+        ({"margin": "wide"}, "got objective.margin='wide', expected one of paper, pairwise"),
+        (
+            {"gamma_schedule": "step"},
+            "got objective.gamma_schedule='step', expected one of constant, linear",
+        ),
     ],
 )
 def test_settings(settings: dict[str, Any], message: str) -> None:

@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import FrozenInstanceError, fields, is_dataclass
 from typing import Any
 
 import pytest
@@ -13,30 +14,64 @@ from pytorch_lightning.core.mixins.hparams_mixin import _given_hyperparameters_c
 
 from lit_modules import METHODS as METHODS_BY_NAME
 from lit_modules import OLSA, AdversarialTraining, TaskModule, TextClassifier, TextModule
-from tests.unit.lit_modules.builders import METHODS, SINGLE, Build
+from lit_modules.shared.settings import parameters, plain, rebuilt
+from tests.unit.lit_modules.builders import METHODS, SINGLE, Build, make
 
-COMMON = {"optimizer", "lr_scheduler", "max_length", "warmup", "decay"}
+COMMON = {"optimisation", "max_length"}
 WORDS = {"min_count", "max_vocab_size"}
 """Of methods with a vocabulary of whole words."""
-REQUIRED = {("UnitaryDistillation", "backbone")}
-"""Settings that nothing can stand for."""
+
+
+def classes(method: type) -> list[type]:
+    """Those that declare its settings."""
+    found = [one for one in method.__mro__ if "__init__" in vars(one)]
+    return found[: found.index(TextModule) + 1] if TextModule in found else found
+
+
+def own(one: type) -> dict[str, inspect.Parameter]:
+    return dict(list(inspect.signature(one.__init__).parameters.items())[1:])  # type: ignore[misc]
+
+
+def explained(text: str | None, heading: str) -> list[str]:
+    part = inspect.cleandoc(text or "").split(f"{heading}:\n")[1].split("\n\n")[0]
+    return re.findall(r"^    (\w+): \S", part, flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize("method", METHODS_BY_NAME.values(), ids=METHODS_BY_NAME.keys())
 def test_settings_are_there_and_explained(method: type[TextModule]) -> None:
-    parameters = dict(inspect.signature(method.__init__).parameters)
-    del parameters["self"]
+    found = parameters(method)
     # What wraps a classifier leaves the texts to it.
     common = COMMON - {"max_length"} if method is AdversarialTraining else COMMON
-    assert common | (WORDS if method in (OLSA, TextClassifier) else set()) <= parameters.keys()
-    for name, parameter in parameters.items():
-        assert parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        given = parameter.default is not inspect.Parameter.empty
-        assert given != ((method.__name__, name) in REQUIRED)
+    assert common | (WORDS if method in (OLSA, TextClassifier) else set()) <= found.keys()
+    for parameter in found.values():
+        assert parameter.default is not inspect.Parameter.empty
         assert parameter.annotation is not inspect.Parameter.empty
-    docstring = inspect.getdoc(method.__init__) or ""
-    explained = re.findall(r"^    (\w+): \S", docstring.split("Args:")[1], flags=re.MULTILINE)
-    assert explained == list(parameters)
+        if is_dataclass(parameter.default):
+            names = [field.name for field in fields(parameter.default)]
+            assert explained(type(parameter.default).__doc__, "Attributes") == names
+            with pytest.raises(FrozenInstanceError):
+                setattr(parameter.default, names[0], None)
+    for one in classes(method):
+        assert explained(one.__init__.__doc__, "Args") == list(own(one))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("method", METHODS_BY_NAME.values(), ids=METHODS_BY_NAME.keys())
+def test_a_setting_is_declared_once_or_has_another_default(method: type[TextModule]) -> None:
+    if method is AdversarialTraining:  # none of its settings are those of its base
+        return
+    declared: dict[str, Any] = {}
+    for one in reversed(classes(method)):
+        for name, parameter in own(one).items():
+            if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+                assert name not in declared or declared[name] != parameter.default, (one, name)
+                declared[name] = parameter.default
+
+
+@pytest.mark.parametrize("method", METHODS_BY_NAME.values(), ids=METHODS_BY_NAME.keys())
+def test_settings_survive_as_plain_values(method: type[TextModule]) -> None:
+    defaults = {name: one.default for name, one in parameters(method).items()}
+    again = rebuilt(method, plain(defaults))
+    assert again == defaults
 
 
 @pytest.mark.parametrize("build", METHODS.values(), ids=METHODS.keys())
@@ -45,8 +80,7 @@ def test_hyperparameters_are_plain(build: Build) -> None:
     settings = dict(build().hparams)
     inner = settings["classifier"]["settings"] if "classifier" in settings else settings
     assert "depth" in inner
-    assert not {"optimizer", "lr_scheduler"} & inner.keys()
-    assert not {"optimizer", "lr_scheduler"} & settings.keys()
+    assert not {"optimizer", "lr_scheduler"} & inner["optimisation"].keys()
     assert yaml.safe_load(yaml.safe_dump(settings)) == settings
     for value in plain_values(settings):
         assert value is None or isinstance(value, (bool, int, float, str))
@@ -85,7 +119,7 @@ def test_subclass_with_settings_of_its_own(
     method: type[TaskModule], settings: dict[str, Any]
 ) -> None:
     with command_line(**settings):
-        module = method(**settings)
+        module = make(method, **settings)
     module.attach(module.build_tokenizer(SINGLE), ["a", "b"])
     module.configure_model()
     assert module.predict_texts(SINGLE).shape == (len(SINGLE), 2)
@@ -93,10 +127,10 @@ def test_subclass_with_settings_of_its_own(
 
 
 def test_optimizer_given_by_the_command_line_is_no_hyperparameter() -> None:
-    with command_line(depth=1, optimizer={"class_path": "x"}, lr_scheduler=None, width=16):
+    given = {"optimizer": {"class_path": "x"}, "lr_scheduler": None, "warmup": 0.0}
+    with command_line(depth=1, optimisation=given, width=16):
         module = OLSA(depth=1, width=16)
-    assert "optimizer" not in module.hparams
-    assert "lr_scheduler" not in module.hparams
+    assert module.hparams["optimisation"] == {"warmup": 0.0}
 
 
 def test_optimizer_gets_what_is_trainable() -> None:
@@ -106,7 +140,7 @@ def test_optimizer_gets_what_is_trainable() -> None:
         seen[:] = parameters  # the last time: it is tried with another one before
         return torch.optim.SGD(seen, lr=0.1)
 
-    module = OLSA(width=8, heads=2, optimizer=optimizer, warmup=0.0, decay="none")
+    module = make(OLSA, width=8, heads=2, optimizer=optimizer, warmup=0.0, decay="none")
     module.attach(module.build_tokenizer(SINGLE), ["a", "b"])
     module.configure_model()
     module.network.requires_grad_(requires_grad=False)
@@ -119,7 +153,10 @@ def test_optimizer_gets_what_is_trainable() -> None:
     [
         (lambda: OLSA(depth=-1), "got depth=-1, expected a whole number of at least 0"),
         (lambda: TextClassifier(depth=-1), "got depth=-1, expected a whole number of at least 0"),
-        (lambda: TextClassifier(gamma=1.0), "it has no certificate to train for; use OLSA or mean"),
+        (
+            lambda: make(TextClassifier, gamma=1.0),
+            "it has no certificate to train for; use OLSA or mean",
+        ),
         (lambda: TextClassifier(encoder="rnn"), "got encoder='rnn'"),  # type: ignore[arg-type]
     ],
 )

@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from attacks import PGD
 from lit_modules import TaskModule
+from lit_modules.shared.optimisation import Optimisation
 from tests.unit.lit_modules.builders import (
     EVERY_METHOD,
     FEW,
@@ -102,7 +104,7 @@ def test_every_precision(build: Build, precision: str) -> None:
 
 @PRECISIONS
 def test_backbone_in_every_precision(bert: str, precision: str) -> None:
-    module = attached(olsa(backbone=bert, max_length=30, cache_backbone=True))
+    module = attached(olsa(backbone=bert, max_length=30, cache=True))
     assert all(math.isfinite(value) for value in fit(module, precision=precision).values())
 
 
@@ -137,8 +139,7 @@ def test_accumulated_gradients_are_those_of_the_large_batch(build: Build) -> Non
 
 def build_with_sgd(build: Build) -> TaskModule:
     module = build()
-    module.optimizer = lambda parameters: torch.optim.SGD(parameters, lr=0.1)
-    module.warmup, module.decay = 0.0, "none"
+    module.optimisation = Optimisation(optimizer=partial(torch.optim.SGD, lr=0.1))
     return module
 
 

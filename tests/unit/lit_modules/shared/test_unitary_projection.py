@@ -14,7 +14,7 @@ from app.runs.run_directory import RunDirectory
 from app.training.checkpoint_callbacks import BestCheckpoint, LastCheckpoint
 from layers import unitary_residual, unitary_weights
 from lit_modules import TaskModule
-from lit_modules.shared.unitary_projection import UnitaryProjection
+from lit_modules.shared.unitary_projection import Unitary, UnitaryProjection
 from tests.unit.lit_modules.builders import SINGLE, attached, loader, trainer
 from tests.unit.lit_modules.shared.unitary_models import residual, unibert
 from text import Text
@@ -129,7 +129,7 @@ def test_accumulation_is_unitary() -> None:
 
 
 def test_every_third_step() -> None:
-    module, watch = model(unitary_every=3), Watch()
+    module, watch = model(every_n_steps=3), Watch()
     fit(module, max_epochs=2, callbacks=[watch])  # of 4 steps each
     assert watch.steps == list(range(8))
     # After steps 3 and 6, and after the epochs' ends at 4 and 8.
@@ -140,7 +140,7 @@ def test_every_third_step() -> None:
 
 
 def test_every_third_step_is_measured_unitary(tmp_path: Path) -> None:
-    module = model(unitary_every=3)
+    module = model(every_n_steps=3)
     seen: list[float] = []
 
     class Validation(pl.Callback):
@@ -160,7 +160,7 @@ def test_gradual() -> None:
     def still(parameters: Any) -> torch.optim.Optimizer:
         return torch.optim.SGD(parameters, lr=0.0)
 
-    module = model(unitary="polar", unitary_gradual_steps=4, optimizer=still)
+    module = model(unitary="polar", gradual_steps=4, optimizer=still)
     weights = unitary_weights(module)
     start = {name: weight.detach().clone() for name, weight in weights.items()}
     for steps in range(1, 6):
@@ -174,7 +174,7 @@ def test_gradual() -> None:
 
 
 def test_gradual_ends_unitary() -> None:
-    module, watch = model(unitary_gradual_steps=6), Watch()
+    module, watch = model(gradual_steps=6), Watch()
     fit(module, max_steps=10, callbacks=[watch])
     assert min(watch.before[:6]) > 0.01
     assert max(watch.before[6:]) < TINY
@@ -202,8 +202,8 @@ def test_saved_weights_are_projected(tmp_path: Path) -> None:
     [
         {},
         pytest.param({"unitary": "polar"}, marks=pytest.mark.long),
-        pytest.param({"unitary_every": 3}, marks=pytest.mark.long),
-        {"unitary_gradual_steps": 9},
+        pytest.param({"every_n_steps": 3}, marks=pytest.mark.long),
+        {"gradual_steps": 9},
         pytest.param(
             {"optimizer": lambda parameters: torch.optim.AdamW(parameters, lr=0.05)},
             marks=pytest.mark.long,
@@ -295,20 +295,20 @@ def test_parts_of_matrices_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"method": "lu"}, "method='lu'"),
-        ({"schedule": "cosine"}, "schedule='cosine'"),
+        ({"method": "lu"}, "unitary.method='lu'"),
         ({"every_n_steps": 0}, "every_n_steps=0"),
-        ({"schedule": "linear"}, "gradual_steps=0"),
-        ({"schedule": "linear", "gradual_steps": 5, "every_n_steps": 2}, "every_n_steps=2"),
+        ({"gradual_steps": -1}, "gradual_steps=-1"),
+        ({"gradual_steps": 5, "every_n_steps": 2}, "every_n_steps=2"),
+        ({"method": "none"}, "expected a method of qr, polar"),
     ],
 )
 def test_settings_out_of_range(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        UnitaryProjection(**settings)
+        UnitaryProjection(Unitary(**settings))
 
 
 def test_other_weights() -> None:
-    module = model(unitary_weights=["layer.1.*query.weight", "classifier.weight"])
+    module = model(weights=["layer.1.*query.weight", "classifier.weight"])
     fit(module, max_steps=3)
     weights = dict(module.named_parameters())
     chosen = ["network.classifier.weight"]
@@ -316,7 +316,7 @@ def test_other_weights() -> None:
     assert float(unitary_residual([weights[name] for name in chosen]).max()) < TINY
     assert residual(module.state_dict()) > 0.1
     with pytest.raises(ValueError, match="'querry', which fits no trainable weight"):
-        fit(model(unitary_weights=["querry"]), max_steps=1)
+        fit(model(weights=["querry"]), max_steps=1)
 
 
 def test_the_callback_is_copied_with_its_module() -> None:

@@ -12,6 +12,7 @@ from torch import nn
 
 from app.training.learning_rates import LearningRates
 from lit_modules import ASA, AdversarialTraining, FineTuning, UniBERT
+from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.weight_decay import exempt_vectors
 from tests.unit.lit_modules import encoders
 from tests.unit.lit_modules.builders import METHODS, SINGLE, Build, attached, loader, trainer
@@ -34,7 +35,7 @@ def adamw(parameters: Any) -> torch.optim.Optimizer:
 
 def optimizer_of(module: Any) -> torch.optim.Optimizer:
     inner = getattr(module, "classifier", module)
-    inner.optimizer, inner.warmup, inner.decay = adamw, 0.0, "none"
+    inner.optimisation = Optimisation(optimizer=adamw)
     optimizer = module.configure_optimizers()
     assert isinstance(optimizer, torch.optim.Optimizer)
     return optimizer
@@ -81,7 +82,7 @@ def run(path: Path, *, epochs: int, begin: Path | None = None) -> dict[str, Any]
     module = attached(METHODS["olsa, freelb"])
     assert isinstance(module, AdversarialTraining)
     inner = module.classifier
-    inner.optimizer, inner.warmup, inner.decay = adamw, 0.0, "none"
+    inner.optimisation = Optimisation(optimizer=adamw)
     data = loader(module, [*SINGLE, "fine"], 4)
     fitting = trainer(max_epochs=epochs)
     fitting.fit(module.train(), data, data, ckpt_path=begin)

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from layers import unitary_residual
 from lit_modules import UniBERT
-from tests.unit.lit_modules.builders import Build
+from tests.unit.lit_modules.builders import Build, make
 
 ARCHITECTURE = {
     "model_type": "bert",
@@ -19,8 +19,8 @@ ARCHITECTURE = {
 
 
 def unibert(**settings: Any) -> Build:
-    return lambda: UniBERT(
-        **{"architecture": ARCHITECTURE, "vocab_size": 80, "max_length": 30, **settings}
+    return lambda: make(
+        UniBERT, **{"architecture": ARCHITECTURE, "vocab_size": 80, "max_length": 30, **settings}
     )
 
 

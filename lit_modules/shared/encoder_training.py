@@ -1,0 +1,95 @@
+"""Training of an encoder on running text, for methods that classify to begin with."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytorch_lightning as pl
+import torch
+from torch import Tensor
+
+from layers.architectures import architecture_of
+from layers.pretrained_encoders import save_model
+from layers.weight_names import unitary_weights
+from lit_modules.shared.encoder_source import Encoder, EncoderSource
+from lit_modules.shared.settings import within
+from lit_modules.shared.text_module import TextModule
+from lit_modules.shared.unitary_projection import Unitary
+from text import PretrainedTokenizer, Text, Tokenizer, save_tokenizer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+class EncoderTraining(TextModule):
+    """Trains an encoder of `transformers` under a head that guesses words.
+
+    At the end of a fit, the command line writes it with its tokenizer as a folder that
+    `transformers` and every method here load: runs/NAME/backbone.
+    """
+
+    model: "PreTrainedModel"
+    _special: Tensor
+
+    def __init__(
+        self,
+        *,
+        backbone: Encoder = Encoder(),
+        unitary: Unitary = Unitary(method="none"),
+        **base: Any,
+    ) -> None:
+        """Keeps the settings; layers are built once the vocabulary is known.
+
+        Args:
+            backbone: the encoder to go on with, or to begin.
+            unitary: which weights are kept unitary, and how.
+            base: settings of `TextModule`.
+        """
+        super().__init__(**base)
+        self.source, self.unitary = EncoderSource(backbone), unitary
+        self.projection = unitary.projection()
+
+    def unused(self) -> dict[str, str]:
+        return super().unused() | self.source.unused | within("unitary", self.unitary.unused)
+
+    def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
+        return self.source.build_tokenizer(texts, max_length=self.max_length)
+
+    def attach_tokenizer(self, tokenizer: Tokenizer) -> None:
+        """See `TextModule`; raises ValueError if the tokenizer has no mask."""
+        if not isinstance(tokenizer, PretrainedTokenizer) or tokenizer.mask_id is None:
+            msg = (
+                f"got a {type(tokenizer).__name__} without mask token, expected the tokenizer of a "
+                "masked language model: leave it out, and word pieces are learnt from the text"
+            )
+            raise ValueError(msg)
+        super().attach_tokenizer(tokenizer)
+        self.pieces = tokenizer
+        self.register_buffer(
+            "_special", torch.tensor(sorted(tokenizer.special_ids)), persistent=False
+        )
+
+    def configure_model(self) -> None:
+        if hasattr(self, "model"):
+            return
+        self.model = self.source.masked_lm(self.require_tokenizer())
+        if self.projection is not None:
+            # A wrong pattern is found now, before there is a run with it among its settings.
+            unitary_weights(self, self.unitary.weights)
+
+    def configure_callbacks(self) -> list[pl.Callback]:
+        """The projection belongs to the method: nobody has to remember it."""
+        return [] if self.projection is None else [self.projection]
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        super().on_save_checkpoint(checkpoint)
+        self.source.save(checkpoint, architecture_of(self.model))
+
+    def restore_text(self, checkpoint: dict[str, Any]) -> None:
+        super().restore_text(checkpoint)
+        self.source.restore(checkpoint)
+
+    def export(self, folder: Path) -> None:
+        """Write config.json, model.safetensors and the tokenizer, as `transformers` reads them."""
+        save_model(self.model, folder)
+        save_tokenizer(self.pieces, folder)
