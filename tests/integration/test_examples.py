@@ -1,0 +1,48 @@
+"""The scripts of `examples/` run, and stay short."""
+
+from pathlib import Path
+
+import pytest
+
+from examples import attack_your_own_model, certify_a_checkpoint, train_in_python
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_is_short(path: Path) -> None:
+    assert len(path.read_text().splitlines()) < 40
+
+
+def test_a_function_of_ones_own_is_attacked(capsys: pytest.CaptureFixture[str]) -> None:
+    attack_your_own_model.main()
+    table, *records = capsys.readouterr().out.split("\nsucceeded: ")
+    assert "deepwordbug" in table
+    assert records
+    for record in records:
+        text, adversarial = record.splitlines()[0].split(" -> ")
+        before, after = attack_your_own_model.classify([text, adversarial])
+        assert before.index(max(before)) != after.index(max(after))
+
+
+def test_a_checkpoint_certifies_texts(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = ["not a bad evening", "bland food"]
+    certify_a_checkpoint.main([str(trained / "checkpoints" / "best.ckpt"), *texts])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.rpartition(": ")[2] for line in lines] == texts
+    assert all(line.startswith(("negative", "positive")) for line in lines)
+
+
+def test_olsa_is_trained_attacked_and_certified_in_python(here: Path) -> None:
+    found = train_in_python.main(
+        1,
+        texts=64,
+        accelerator="cpu",
+        limit_test_batches=1,
+        limit_val_batches=0,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    # An attack inside the ball cannot undo what is certified.
+    assert found["certify/accuracy@0.5"] <= found["test/pgd_accuracy"] <= found["test/accuracy"]
+    assert not list(here.iterdir())
