@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attacks.victims.digests import content_digest, digest
+from attacks.digests import content_digest, digest
 
 _SHORT = 200
 """Characters of JSON up to which a list is kept as it is."""

@@ -1,11 +1,12 @@
-"""Records on disk, one line per sample as they are made, that the next sitting takes up."""
+"""The records of an attack on disk: written one by one, and read by the next start."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import Any, Self
 
+from attacks.json_lines import append, open_lines, read_lines
 from attacks.outcome import AttackRecord, Sample, from_line
 
 _TOLD = 4
@@ -13,7 +14,7 @@ _TOLD = 4
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What two mappings of settings do not have in common, for a message."""
+    """Returns the differences between two mappings of settings, for a message."""
     return [
         f"{key} {_short(before.get(key))} -> {_short(now.get(key))}"
         for key in {**before, **now}
@@ -22,7 +23,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def told(other: Sequence[str]) -> str:
-    """Some of the differences, and how many more there are."""
+    """Returns some of the differences, and the number of the others."""
     more = f" and {len(other) - _TOLD} more" if len(other) > _TOLD else ""
     return ", ".join(other[:_TOLD]) + more
 
@@ -35,15 +36,15 @@ def _short(value: Any) -> str:
 class Journal:
     """A file of records: a line with the settings, then one line per sample.
 
-    Each record is on its way to the disk before the next one is made; a program that is killed
-    leaves at most one torn line, which is cut off.
+    Each record is flushed before the next one is made. A kill leaves at most one torn line, which
+    is cut off.
 
     Args:
-        path: the file; made if it is not there.
+        path: the file; made if there is none.
         about: all that the records depend on.
 
     Attributes:
-        records: what the file held.
+        records: those that the file held.
 
     Raises:
         ValueError: the file is about something else, or no such file.
@@ -54,7 +55,7 @@ class Journal:
         # As it will be read.
         settings = json.loads(json.dumps(about))
         self.records: list[AttackRecord] = []
-        self._stream: IO[bytes]
+        length = 0
         if self.path.is_file() and self.path.stat().st_size:
             found, self.records, length = read(self.path)
             other = differences(found, settings)
@@ -64,13 +65,7 @@ class Journal:
                     "expected the same: give another path, or the former settings"
                 )
                 raise ValueError(msg)
-            self._stream = self.path.open("r+b")
-            self._stream.truncate(length)
-            self._stream.seek(length)
-        else:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._stream = self.path.open("wb")
-            self._write({"about": settings})
+        self._stream = open_lines(self.path, settings, length)
 
     def of(self, samples: Iterable[Sample]) -> dict[int, AttackRecord]:
         """The records of those samples that have one, by their ids.
@@ -96,12 +91,8 @@ class Journal:
         return found
 
     def add(self, record: AttackRecord) -> None:
-        """Write one record."""
-        self._write(record.line())
-
-    def _write(self, content: Mapping[str, Any]) -> None:
-        self._stream.write(json.dumps(content).encode() + b"\n")
-        self._stream.flush()
+        """Writes one record."""
+        append(self._stream, [record.line()])
 
     def __enter__(self) -> Self:
         return self
@@ -116,29 +107,12 @@ class Journal:
 
 
 def read(path: str | Path) -> tuple[dict[str, Any], list[AttackRecord], int]:
-    """What a journal is about, its records, and their length in bytes.
-
-    Reading ends at the first line that is not whole, as a kill or a full disk leaves it.
+    """Returns the settings of a journal, its whole records, and their length in bytes.
 
     Raises:
         ValueError: the file is no journal.
     """
-    about: Any = None
-    records: list[AttackRecord] = []
-    length = 0
-    with Path(path).open("rb") as stream:
-        for line in stream:
-            if not line.endswith(b"\n"):
-                break
-            try:
-                content = json.loads(line)
-                if about is None:
-                    about = content["about"]
-                else:
-                    records.append(from_line(content))
-            except (KeyError, TypeError, ValueError):
-                break
-            length += len(line)
+    about, records, length = read_lines(path, from_line)
     if not isinstance(about, dict):
         msg = f"got {path}, which does not begin with settings, expected a file that attack() made"
         raise ValueError(msg)

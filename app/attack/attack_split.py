@@ -23,9 +23,10 @@ from app.runs.sample_records import Records
 from app.runs.version import version
 from app.training.interrupt import Stopped, interruption
 from app.training.join import labelled_texts, require_classification
-from app.training.session import digest, session
+from app.training.session import session
 from app.training.stand_in import StandIn, WholeSplit
 from attacks.composition import Attack
+from attacks.digests import file_digest
 from attacks.engine import VERSION, Engine
 from attacks.fingerprint import describe, flat
 from attacks.goals import make_goal
@@ -307,7 +308,7 @@ def attack(
     require_classification(datamodule.task, "attack")
     # Models of attacks compute where the victim does.
     planned = plan(settings, device=trainer.strategy.root_device)
-    checkpoint = digest(ckpt_path) if ckpt_path and Path(ckpt_path).is_file() else "none"
+    checkpoint = file_digest(ckpt_path) if ckpt_path and Path(ckpt_path).is_file() else "none"
     run = None if recorder is None or getattr(trainer, "fast_dev_run", False) else recorder.files
     name, method = "no run" if run is None else run.name, type(model).__name__
     seed = "unknown" if recorder is None else str(recorder.training_seed)

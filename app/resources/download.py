@@ -4,7 +4,6 @@
 connection for the end of a file without a checksum, and `datasets` compares no checksum of a file.
 """
 
-import hashlib
 import time
 import urllib.error
 import urllib.request
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from app.runs import atomic
+from attacks.digests import file_digest
 
 TRIES = 6
 """Connections in a row that may bring nothing before a file is given up."""
@@ -44,12 +44,12 @@ def fetch(url: str, path: Path, *, sha256: str | None, size: int | None = None) 
     if not url.startswith(_ALLOWED):
         msg = f"got {url}, expected https://, file:/// or a server on this machine"
         raise DownloadError(msg)
-    if sha256 is not None and path.is_file() and _digest(path) == sha256.lower():
+    if sha256 is not None and path.is_file() and file_digest(path) == sha256.lower():
         return path
     with atomic.replacing(path) as stream:
         _fill(stream, url, size)
         stream.flush()
-        if sha256 is not None and (found := _digest(Path(stream.name))) != sha256.lower():
+        if sha256 is not None and (found := file_digest(Path(stream.name))) != sha256.lower():
             msg = (
                 f"got a file of SHA-256 {found} from {url}, expected {sha256}: it has changed or "
                 "was tampered with, and is deleted"
@@ -101,8 +101,3 @@ def _append(stream: IO[bytes], url: str, size: int | None) -> None:
     if wanted is not None and stream.tell() < wanted:
         msg = f"the connection broke after {stream.tell()} of {wanted} bytes"
         raise ConnectionError(msg)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -16,7 +16,7 @@ from app.processes.distributed import dry
 from app.runs.results import Results
 from app.runs.resume import with_additions
 from app.runs.run_directory import RunDirectory
-from app.training.session import digest
+from attacks.digests import file_digest
 from app.training.stand_in import WholeSplit
 from app.runs.weights import Weights, keep_apart, shelf, unfinished, weights_of
 from datamodules import TextDataModule
@@ -198,7 +198,7 @@ class Recorder(pl.Callback):
         """
         if not self.run.begun:
             if self.checkpoint is not None:
-                self.run.write_source(digest(self.checkpoint), self.checkpoint)
+                self.run.write_source(file_digest(self.checkpoint), self.checkpoint)
             self.run.write_config(self.config)
             return
         stored = self.run.config()

@@ -11,7 +11,7 @@ from typing import Any
 from app.training.early_stopping import LIGHTNING_EPOCHS, stopped_early
 from app.runs.results import Stage
 from app.runs.run_directory import RunDirectory, existing, named, of_checkpoint
-from app.training.session import digest
+from attacks.digests import file_digest
 from lit_modules import CheckpointError, TaskModule, TextModule, read_checkpoint
 
 log = logging.getLogger(__name__)
@@ -164,7 +164,7 @@ def check_belongs(run: RunDirectory, checkpoint: Path) -> None:
         return
     source = run.source()
     # That there is no such file is said where it is read.
-    if source is not None and (not checkpoint.is_file() or digest(checkpoint) == source):
+    if source is not None and (not checkpoint.is_file() or file_digest(checkpoint) == source):
         return
     msg = (
         f"got run {run.name!r} and a checkpoint that is not of it ({checkpoint}); leave --run out, "

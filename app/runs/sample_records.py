@@ -12,8 +12,9 @@ from typing import IO, Any
 
 import pytorch_lightning as pl
 
-from app.runs import atomic
 from app.processes.distributed import Meeting, gather, gather_parts
+from app.runs import atomic
+from attacks.json_lines import append, open_lines, read_lines
 
 log = logging.getLogger(__name__)
 
@@ -107,9 +108,7 @@ class Records:
         self._mine.update((int(record["sample_id"]), record) for record in new)
         if self._part is not None and new:
             try:
-                # One write of whole lines: who is killed here leaves at most one torn line.
-                self._part.write(b"".join(_line(record) for record in new))
-                self._part.flush()
+                append(self._part, new)
             except OSError as error:
                 msg = (
                     f"could not write {self.folder}: {error.strerror or error}; make room or "
@@ -224,44 +223,18 @@ class Records:
         if self.folder is None:
             return
         path = self.folder / f"rank-{rank}.jsonl"
-        self.folder.mkdir(parents=True, exist_ok=True)
-        if path.is_file():
-            # What is left is about the same; a torn line at its end would spoil the next one.
-            _, _, length = read_part(path)
-            self._part = path.open("r+b")
-            self._part.truncate(length)
-            self._part.seek(length)
-        else:
-            self._part = path.open("wb")
-            self._part.write(_line({"about": self._about}))
-            self._part.flush()
-
-
-def _line(content: Mapping[str, Any]) -> bytes:
-    return json.dumps(content).encode() + b"\n"
+        # What is left is about the same; a torn line at its end is cut off.
+        length = read_part(path)[2] if path.is_file() else 0
+        self._part = open_lines(path, self._about, length)
 
 
 def read_part(path: Path) -> tuple[Any, list[Record], int]:
-    """The part of one process: its description, its records, and their length in bytes.
+    """Returns the description of one process's part, its whole records, and their bytes."""
+    return read_lines(path, _record)
 
-    Reading ends at the first line that is not whole, as a kill or a full disk leaves it.
-    """
-    about: Any = None
-    records: list[Record] = []
-    length = 0
-    with path.open("rb") as stream:
-        for line in stream:
-            try:
-                content = json.loads(line)
-            except ValueError:
-                break
-            if not line.endswith(b"\n") or not isinstance(content, dict):
-                break
-            if length == 0:
-                about = content.get("about")
-            elif isinstance(content.get("sample_id"), int):
-                records.append(content)
-            else:
-                break
-            length += len(line)
-    return about, records, length
+
+def _record(content: Any) -> Record:
+    if not isinstance(content["sample_id"], int):
+        raise TypeError
+    record: Record = content
+    return record

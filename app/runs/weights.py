@@ -7,7 +7,7 @@ from typing import Any
 
 from app.runs import results
 from app.runs.run_directory import RunDirectory, of_checkpoint
-from app.training.session import digest
+from attacks.digests import file_digest
 from lit_modules import CheckpointError, read_checkpoint
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ def weights_of(checkpoint: Path) -> Weights:
     content = read_checkpoint(checkpoint, lazily=True)
     home = of_checkpoint(checkpoint)
     return Weights(
-        checkpoint=digest(checkpoint),
+        checkpoint=file_digest(checkpoint),
         file=checkpoint.name,
         epoch=int(content.get("epoch", 0)) + 1,
         step=int(content.get("global_step", 0)),
@@ -76,7 +76,7 @@ def shelf(run: RunDirectory, weights: Weights) -> RunDirectory:
     their own, so that no two figures side by side are about different weights.
     """
     chosen = run.chosen
-    if not chosen.is_file() or digest(chosen) == weights.checkpoint:
+    if not chosen.is_file() or file_digest(chosen) == weights.checkpoint:
         return run
     return run.apart(weights.label)
 

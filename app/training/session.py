@@ -1,6 +1,5 @@
 """Wraps each command of a trainer: checks its checkpoint, and watches the other processes."""
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ from pytorch_lightning.plugins.environments import SLURMEnvironment  # type: ign
 
 from app.processes.distributed import gather_parts
 from app.processes.watch import watched
+from attacks.digests import file_digest
 from lit_modules import (
     TextModule,
     check_fits,
@@ -81,7 +81,7 @@ class SameStart(pl.Callback):
     """
 
     def _check(self, trainer: pl.Trainer) -> None:
-        found = gather_parts(trainer, digest(trainer.ckpt_path) if trainer.ckpt_path else "")
+        found = gather_parts(trainer, file_digest(trainer.ckpt_path) if trainer.ckpt_path else "")
         rank = next((rank for rank, one in enumerate(found) if one != found[0]), None)
         if rank is not None:
             msg = (
@@ -107,9 +107,3 @@ class SameStart(pl.Callback):
     def on_predict_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Compare."""
         self._check(trainer)
-
-
-def digest(path: str | Path) -> str:
-    """SHA-256 of a file."""
-    with Path(path).open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

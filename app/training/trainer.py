@@ -22,8 +22,9 @@ from app.runs.version import line
 from app.training.checkpoint_callbacks import LastCheckpoint
 from app.training.evaluation import AttackWriter, CertifyEvaluator, PredictionWriter, check_radii
 from app.training.join import require_classification, require_classifier
-from app.training.session import digest, session
+from app.training.session import session
 from attacks import PGD, Outcome, PGDSettings
+from attacks.digests import file_digest
 from datamodules import TextDataModule
 from layers.attention.bounds import Bound
 from lit_modules import TaskModule, TextModule
@@ -211,7 +212,7 @@ class RobustTrainer(pl.Trainer):
         # A part of the split is another part for another batch size: that is not taken up again.
         if ckpt_path and Path(ckpt_path).is_file() and self.limit_test_batches == 1.0:
             settings = {"bound": bound, "precision": self.precision, "program": line()}
-            about = {"checkpoint": digest(ckpt_path), **settings}
+            about = {"checkpoint": file_digest(ckpt_path), **settings}
         path = files.certificates(bound) if files else None
         with closing(Records(path, stamp=self._stamp)) as records:
             evaluator = CertifyEvaluator(

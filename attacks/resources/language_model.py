@@ -11,10 +11,10 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from attacks.digests import digest
 from attacks.document import count_words, word_spans
 from attacks.resources.loading import quiet
 from attacks.victims.batches import Batches
-from attacks.victims.digests import digest
 from layers.positions import longest_text
 
 Query = tuple[str, int]

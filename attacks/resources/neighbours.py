@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from attacks.digests import content_digest
 from attacks.resources.archive import BrokenFile, lines_of
 from attacks.resources.vectors import Ints, WordVectors
-from attacks.victims.digests import content_digest
 
 
 class Neighbours(Protocol):

@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from attacks.digests import content_digest
 from attacks.resources.archive import BrokenFile, member
 from attacks.resources.tags import END, START, UNIVERSAL, Place, features, normalise
-from attacks.victims.digests import content_digest
 
 Weights = dict[str, dict[str, float]]
 Floats = NDArray[np.float64]

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attacks.digests import LENGTH, file_digest
 from attacks.resources.archive import BrokenFile, lines_of
-from attacks.victims.digests import file_digest
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,11 @@ class WordVectors:
             BrokenFile: a line that is not like the others, or a number that is none.
         """
         path = Path(path)
-        digest = file_digest(path)
+        try:
+            digest = file_digest(path)[:LENGTH]
+        except OSError as error:
+            msg = f"{path}: could not be read ({error.strerror or error})"
+            raise BrokenFile(msg) from error
         kept = _load(cache, f"vectors-{digest}", ("words", "matrix"))
         if kept is not None:
             return cls(kept["words"].tobytes().decode().split("\n"), kept["matrix"], digest=digest)

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from attacks.digests import content_digest, digest
 from attacks.resources.archive import BrokenFile, member
-from attacks.victims.digests import content_digest, digest
 
 PARTS = ("noun", "verb", "adj", "adv")
 

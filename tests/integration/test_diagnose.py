@@ -10,7 +10,7 @@ import torch
 import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from app.training.session import digest
+from attacks.digests import file_digest
 from lit_modules import OLSA
 from tests.integration.conftest import REVIEWS, TINY, Steadfast, lines
 from tests.integration.test_attack import LETTERS, attack
@@ -142,7 +142,7 @@ def test_a_checkpoint(attacked: Path, steadfast: Steadfast) -> None:
     (apart,) = Path("runs/done/others").iterdir()
     found = read(apart)["attacks"]["letters"]
     assert found["checkpoint"] == "last.ckpt"
-    assert found["weights"]["checkpoint"] == digest("runs/done/checkpoints/last.ckpt")
+    assert found["weights"]["checkpoint"] == file_digest("runs/done/checkpoints/last.ckpt")
     assert found["weights"]["checkpoint"].encode() in (apart / "layer_similarity.png").read_bytes()
     Path("runs/done/checkpoints/best.ckpt").write_bytes(b"PK")
     outcome = steadfast("diagnose", RUN)

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 import lit_modules
-from app.training.session import digest
+from attacks.digests import file_digest
 from tests.integration.conftest import (
     ATTACK,
     OLSA,
@@ -46,7 +46,7 @@ def test_what_older_weights_gave_is_set_aside(here: Path, steadfast: Steadfast) 
     assert steadfast("certify", few).status == 0
     before = Path("runs/a/predictions.jsonl").read_bytes()
     digests = {line["checkpoint"] for line in lines("runs/a/certificates.jsonl")}
-    assert digests == {digest("runs/a/checkpoints/best.ckpt")[:12]}
+    assert digests == {file_digest("runs/a/checkpoints/best.ckpt")[:12]}
     outcome = steadfast(fit, "--trainer.max_epochs=2")
     assert outcome.status == 0, outcome.err
     assert "set aside in runs/a/others/step-4-" in outcome.err
@@ -75,7 +75,7 @@ def test_an_unfinished_run_is_said_to_be(trained: Path, steadfast: Steadfast) ->
     assert "test: measured before the training had ended (best.ckpt: epoch" in outcome.out
     about = results("done")["about"]["test"]
     assert about["training_ended"] is False
-    assert about["checkpoint"] == digest(BEST)
+    assert about["checkpoint"] == file_digest(BEST)
 
 
 def test_figures_of_two_protocols_are_not_mixed(trained: Path, steadfast: Steadfast) -> None:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import torch
 
-from app.training.session import digest
+from attacks.digests import file_digest
 from tests.integration.conftest import ATTACK, OLSA, REVIEWS, TINY, Steadfast, results
 
 
@@ -55,7 +55,7 @@ def test_more_epochs_go_on(trained: Path, steadfast: Steadfast) -> None:
     found = results("done")
     assert found["seconds"]["fit"] > seconds
     # What was measured stays while its weights are the best, and goes aside with them.
-    same = digest("runs/done/checkpoints/best.ckpt") == tested
+    same = file_digest("runs/done/checkpoints/best.ckpt") == tested
     assert ("test" in found["seconds"]) == ("test/accuracy" in found["metrics"]) == same
     assert Path("runs/done/others").exists() != same
 

@@ -28,7 +28,9 @@ def test_each_record_is_on_disk_at_once(tmp_path: Path) -> None:
         assert len(read(tmp_path / "a")[1]) == 1
 
 
-@pytest.mark.parametrize("torn", ['{"sample_id": 1, "la', '{"sample_id": 1}\n', "{}", "\x00\n"])
+@pytest.mark.parametrize(
+    "torn", ['{"sample_id": 1, "la', '{"sample_id": 1}\n', "{}", "[1]\n", "\x00\n"]
+)
 def test_a_torn_end_is_cut_off(tmp_path: Path, torn: str) -> None:
     path = tmp_path / "a"
     with Journal(path, ABOUT) as journal:

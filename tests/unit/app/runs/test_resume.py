@@ -17,7 +17,7 @@ from app.runs.resume import (
     with_additions,
 )
 from app.runs.run_directory import RunDirectory
-from app.training.session import digest
+from attacks.digests import file_digest
 from lit_modules import CheckpointError
 
 CONFIG: dict[str, Any] = {
@@ -216,7 +216,7 @@ def test_which_checkpoints_belong_to_a_run(run: RunDirectory, tmp_path: Path) ->
     with pytest.raises(ValueError, match="got run 'b' and a checkpoint that is not of it"):
         check_belongs(other, run.last)
     # As an evaluation notes it; of that checkpoint only, and until the run is trained itself.
-    other.write_source(digest(run.last), run.last)
+    other.write_source(file_digest(run.last), run.last)
     check_belongs(other, run.last)
     with pytest.raises(ValueError, match="not of it"):
         check_belongs(other, save(run, step=8, path=run.previous))
