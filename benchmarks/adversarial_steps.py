@@ -16,6 +16,7 @@ from benchmarks.timing import MIB, Times, rounds, timed
 from layers.noise import sample_seeds
 from lit_modules import adversaries
 from lit_modules.shared.averaged import AveragedWeights
+from lit_modules.shared.encoder_source import Encoder
 from lit_modules.shared.task_module import TaskModule, labels_of
 from text import Batch, WordTokenizer
 
@@ -197,17 +198,15 @@ def random_model(size: str, device: str, *, length: int) -> tuple[TaskModule, Wo
     depth, width, heads, words = SIZES[size]
     torch.manual_seed(0)
     length = max(512, length)
-    module = lit_modules.ASA(
-        architecture={
-            "model_type": "bert",
-            "num_hidden_layers": depth,
-            "hidden_size": width,
-            "num_attention_heads": heads,
-            "intermediate_size": 4 * width,
-            "max_position_embeddings": length,
-        },
-        max_length=length,
-    )
+    architecture = {
+        "model_type": "bert",
+        "num_hidden_layers": depth,
+        "hidden_size": width,
+        "num_attention_heads": heads,
+        "intermediate_size": 4 * width,
+        "max_position_embeddings": length,
+    }
+    module = lit_modules.ASA(backbone=Encoder(architecture=architecture), max_length=length)
     tokenizer = WordTokenizer.build(
         (f"w{i}" for i in range(words)), max_length=length, max_size=words
     )

@@ -68,7 +68,7 @@ class AdversarialTables(RunTables):
         if group == "reviews":
             names = ("reviews.yaml", "adversaries/textfooler.yaml")
             options = [f"--config={CONFIGS}/adversarial/{name}" for name in names]
-            options += ["--model.adversary.init_args.similarity=0", "--trainer.max_epochs=8"]
+            options += ["--model.adversary.init_args.attack.similarity=0", "--trainer.max_epochs=8"]
             options += ["--model.adversary.init_args.extend_vocabulary=true"]
             found.append(Row("textfooler from the start", "reviews-start", options))
         return found
@@ -82,7 +82,7 @@ class AdversarialTables(RunTables):
             first = given.runs_dir / f"{group}-standard/checkpoints/best.ckpt"
             options.append(f"--model.init_from={first}")
         if row.title.startswith(("textfooler", "a2t")):
-            options.append(f"--model.adversary.init_args.resources={given.data_dir}")
+            options.append(f"--model.adversary.init_args.attack.resources={given.data_dir}")
         make(path, "fit", options)
         # An encoder takes its time for PGD.
         make(path, "test", [*common, "--pgd.epsilon", "0" if group == "minilm" else "1"])

@@ -1,8 +1,8 @@
 """The runs behind the tables of docs/methods/asa.md: their names, and how they are made."""
 
-import inspect
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -12,14 +12,20 @@ import lit_modules
 from app.runs import atomic
 from benchmarks.program_runs import make, results
 from benchmarks.significance import Metric
+from lit_modules.shared.settings import parameters
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 METHODS = ("plain", "asa", "bernoulli", "scheduled", "magnitude", "freelb", "smart")
 """In this order, as `scheduled` takes its curve from `asa`."""
 POINTS = 4
 """Decimal places of the shares in a schedule."""
-_OWN = ("backbone", "architecture", "masking", "schedule", "tau", "optimizer", "lr_scheduler")
+_OWN = (
+    *("backbone.pretrained", "backbone.architecture"),
+    *("masking.kind", "masking.schedule", "masking.tau"),
+    *("optimisation.optimizer", "optimisation.lr_scheduler"),
+)
 """Settings of ASA that come by other ways."""
+_LR = "optimisation.optimizer.init_args.lr"
 _NAME = re.compile(r"([a-z0-9_]+)-([a-z]+?)(?:-tau([0-9.]+))?-seed(\d+)")
 
 
@@ -91,7 +97,8 @@ class Changes(NamedTuple):
         encoder: folder or hub name of the pretrained encoder; None for that of the recipe.
         limit_train: training samples; None for all.
         epochs: None for those of the recipe.
-        settings: of ASA, and of other methods as far as they have them; and `lr`.
+        settings: of ASA, such as `masking.penalty`, and of other methods as far as they have them;
+            and `lr`.
         precision: of the training, by its name in the trainer; None for that of the recipe.
     """
 
@@ -203,27 +210,27 @@ def recipe(run: Run, changes: Changes, *, curve: Sequence[float] | None = None) 
     content: dict[str, Any] = yaml.safe_load((CONFIGS / f"asa/{run.task}.yaml").read_text())
     content["seed_everything"] = run.seed
     settings: dict[str, Any] = content["model"]["init_args"]
-    known = inspect.signature(lit_modules.FineTuning).parameters
-    may = [one for one in inspect.signature(lit_modules.ASA).parameters if one not in _OWN]
+    may = [name for name in _names(lit_modules.ASA) if name not in _OWN]
     for name, value in changes.settings.items():
-        if name == "lr":
-            settings["optimizer"]["init_args"]["lr"] = value
-        elif name in may:
-            settings[name] = value
-        else:
+        if name != "lr" and name not in may:
             msg = f"got --set {name}, expected lr or a setting of ASA: {', '.join(may)}"
             raise ValueError(msg)
+        *groups, last = (_LR if name == "lr" else name).split(".")
+        place = settings
+        for group in groups:
+            place = place.setdefault(group, {})
+        place[last] = value
     for part, name, value in (
-        (settings, "backbone", changes.encoder),
+        (settings["backbone"], "pretrained", changes.encoder),
         (content["data"]["init_args"], "limit_train", changes.limit_train),
         (content["trainer"], "max_epochs", changes.epochs),
         (content["trainer"], "precision", changes.precision),
     ):
         if value is not None:
             part[name] = value
-    plain = {name: value for name, value in settings.items() if name in known}
+    plain = _of_all(settings)
     if run.method == "asa":
-        settings |= {} if run.tau is None else {"tau": run.tau}
+        settings["masking"] |= {} if run.tau is None else {"tau": run.tau}
     elif run.method == "plain":
         content["model"] = {"class_path": "FineTuning", "init_args": plain}
     elif run.method in ("freelb", "smart"):
@@ -235,15 +242,16 @@ def recipe(run: Run, changes: Changes, *, curve: Sequence[float] | None = None) 
         settings = {"adversary": adversary, "classifier": classifier}
         content["model"] = {"class_path": "AdversarialTraining", "init_args": settings}
     else:
-        settings |= {"masking": run.method} | ({} if curve is None else {"schedule": [*curve]})
+        schedule = {} if curve is None else {"schedule": [*curve]}
+        settings["masking"] |= {"kind": run.method} | schedule
     return content
 
 
 def tau_of(content: Mapping[str, Any]) -> float | None:
     """Returns the tau of an ASA recipe; None for other methods."""
-    settings = content.get("model", {}).get("init_args", {})
-    tau: float | None = settings.get("tau")
-    return tau if settings.get("masking", "adversarial") == "adversarial" else None
+    masking = content.get("model", {}).get("init_args", {}).get("masking", {})
+    tau: float | None = masking.get("tau")
+    return tau if masking.get("kind", "adversarial") == "adversarial" else None
 
 
 def planned(
@@ -273,11 +281,27 @@ def planned(
     return found
 
 
-def _leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def _names(method: type) -> list[str]:
+    """Returns the settings of a method, those of a group as `group.name`."""
+    found = []
+    for name, one in parameters(method).items():
+        group = is_dataclass(one.default)
+        found += [f"{name}.{field.name}" for field in fields(one.default)] if group else [name]
+    return found
+
+
+def _of_all(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns those settings of ASA that all methods have: those of plain fine-tuning."""
+    known = parameters(lit_modules.FineTuning)
+    return {name: value for name, value in settings.items() if name in known}
+
+
+def leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Returns the settings of a recipe by their whole names."""
     found: dict[str, Any] = {}
     for name, value in tree.items():
         if isinstance(value, Mapping):
-            found |= _leaves(value, f"{prefix}{name}.")
+            found |= leaves(value, f"{prefix}{name}.")
         else:
             found[prefix + name] = value
     return found
@@ -285,7 +309,7 @@ def _leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def differing(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     """Returns the settings of the second recipe that differ from the first, in words."""
-    before, now = _leaves(known), _leaves(wanted)
+    before, now = leaves(known), leaves(wanted)
     names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     return ", ".join(f"{name.replace('init_args.', '')} {now.get(name)}" for name in names)
 
@@ -299,21 +323,18 @@ def shared_settings(content: Mapping[str, Any], *, whole: bool = False) -> dict[
     """
     common = {name: value for name, value in content.items() if name != "seed_everything"}
     model = content["model"]["init_args"]
-    if whole:
-        own = {name: value for name, value in model.items() if name not in ("tau", "schedule")}
-    else:
-        model = model.get("classifier", {}).get("init_args", model)
-        known = inspect.signature(lit_modules.FineTuning).parameters
-        own = {name: model[name] for name in known if name in model}
-    return common | {"model": own}
+    if not whole:
+        return common | {"model": _of_all(model.get("classifier", {}).get("init_args", model))}
+    of_run = ("masking.tau", "masking.schedule")
+    return common | {"model": {k: v for k, v in leaves(model).items() if k not in of_run}}
 
 
 def settings_line(content: Mapping[str, Any]) -> str:
     """Returns the settings that all methods of a task share, in words."""
-    flat = _leaves(content)
+    flat = leaves(content)
     ends = {name.rsplit(".", 1)[-1]: value for name, value in flat.items()}
     parts = [
-        f"encoder {Path(str(ends['backbone'])).name}",
+        f"encoder {Path(str(ends['pretrained'])).name}",
         f"lr {ends['lr']:g}, batch {ends['batch_size']}, {ends['max_epochs']} epochs",
         f"warm-up {ends['warmup']:g}, {ends['max_length']} tokens",
     ]

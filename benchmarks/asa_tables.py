@@ -388,7 +388,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--limit_train", type=int, help="training samples; all if not given")
     parser.add_argument("--epochs", type=int, help="those of the recipe if not given")
     parser.add_argument("--precision", help="of the training, such as bf16-mixed; not of the tests")
-    words = "NAME=VALUE of ASA and all that have it; lr=VALUE"
+    words = "lr=VALUE; NAME=VALUE of ASA and all that have it, as masking.penalty=mean"
     parser.add_argument("--set", nargs="+", default=[], help=words)
     parser.add_argument("--tau", nargs="+", type=float, default=[], help="sweep, with method asa")
     parser.add_argument("--mask_samples", type=int, default=1000, help="to measure masks on")

@@ -39,6 +39,7 @@ from attacks.victims.kinds import ModuleVictim
 from benchmarks.command import command, line, table
 from benchmarks.program_runs import quiet_trainer
 from benchmarks.timing import resident, timed
+from lit_modules.shared.optimisation import Optimisation
 from text import Text
 
 SIZES = {"small": (4, 300, 6), "base": (12, 768, 12)}
@@ -83,7 +84,7 @@ def victim_of(given: Namespace, corpus: datamodules.SST2) -> lit_modules.TaskMod
         depth=depth,
         width=width,
         heads=heads,
-        optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=5e-4),
+        optimisation=Optimisation(optimizer=partial(torch.optim.AdamW, lr=5e-4)),
     )
     corpus.setup("fit")
     corpus.tokenizer = module.build_tokenizer(corpus.train_texts())

@@ -20,36 +20,39 @@ REVIEWS = "configs/default.yaml"
 REVIEWS_TRANSFORMER = "configs/text_classifier/reviews.yaml"
 
 
-def model(**settings: object) -> list[str]:
+def model(*settings: str) -> list[str]:
     """Returns the options of some settings of the model."""
-    return [
-        part
-        for name, value in settings.items()
-        for part in (f"--model.{name}", "null" if value is None else str(value).lower())
-    ]
+    return [f"--model.{one}" for one in settings]
 
 
-PURE: dict[str, object] = {"value_clip": None, "offset_heads": 0, "feedforward": False}
+PURE = ("layers.value_clip=null", "layers.offset_heads=0", "layers.feedforward=false")
 """Nothing that the paper does not have."""
 
 GROUPS: dict[str, list[tuple[str, str, list[str]]]] = {
     "depth": [
-        *((f"ours, {d} layer(s), hinge 2", OLSA, model(depth=d)) for d in (1, 2, 3)),
+        *((f"ours, {d} layer(s), hinge 2", OLSA, model(f"depth={d}")) for d in (1, 2, 3)),
         ("bag, hinge 2", BAG, []),
         ("Transformer, 2 layers", TRANSFORMER, []),
         *(
-            (f"paper's layers, {d}, gamma 2.0, margin pairwise, cap 2", GUARDED, model(depth=d))
+            (
+                f"paper's layers, {d}, gamma 2.0, margin pairwise, cap 2",
+                GUARDED,
+                model(f"depth={d}"),
+            )
             for d in (1, 2, 3)
         ),
     ],
     "reviews": [
         ("ours, 2 layers, hinge 0.6", REVIEWS, []),
-        ("ours without offset heads", REVIEWS, model(offset_heads=0)),
-        ("bag, hinge 0.6", REVIEWS, model(depth=0)),
+        ("ours without offset heads", REVIEWS, model("layers.offset_heads=0")),
+        ("bag, hinge 0.6", REVIEWS, model("depth=0")),
         (
             "ours, paper's loss, gamma 0.5, margin pairwise, cap 2",
             REVIEWS,
-            model(loss="cross_entropy", gamma=0.5, margin="pairwise", margin_cap=2.0),
+            model(
+                *("objective.loss=cross_entropy", "objective.gamma=0.5"),
+                *("objective.margin=pairwise", "objective.margin_cap=2.0"),
+            ),
         ),
         ("Transformer, 2 layers", REVIEWS_TRANSFORMER, []),
     ],
@@ -57,33 +60,40 @@ GROUPS: dict[str, list[tuple[str, str, list[str]]]] = {
         (
             f"paper's layers, 1, gamma {g}",
             GUARDED,
-            model(gamma=g, margin="paper", margin_cap=None),
+            model(f"objective.gamma={g}", "objective.margin=paper", "objective.margin_cap=null"),
         )
         for g in (0.2, 0.5, 1.0, 2.0, 5.0)
     ],
     "guard": [
-        (f"paper's layers, 1, gamma {g}, margin pairwise, cap 2", GUARDED, model(gamma=g))
+        (
+            f"paper's layers, 1, gamma {g}, margin pairwise, cap 2",
+            GUARDED,
+            model(f"objective.gamma={g}"),
+        )
         for g in (2.0, 5.0)
     ],
     "hinge": [
-        *((f"ours, 1 layer, hinge {t}", OLSA, model(target_radius=t)) for t in (1.0, 1.5, 3.0)),
-        *((f"bag, hinge {t}", BAG, model(target_radius=t)) for t in (1.0, 1.5, 3.0)),
+        *(
+            (f"ours, 1 layer, hinge {t}", OLSA, model(f"objective.target_radius={t}"))
+            for t in (1.0, 1.5, 3.0)
+        ),
+        *((f"bag, hinge {t}", BAG, model(f"objective.target_radius={t}")) for t in (1.0, 1.5, 3.0)),
     ],
     "parts": [
-        ("ours without offset heads", OLSA, model(offset_heads=0)),
-        ("ours without feed-forward", OLSA, model(feedforward=False)),
-        ("ours without value clip", OLSA, model(value_clip=None)),
-        ("ours, alpha_1 from 4", OLSA, model(initial_alpha_1=4.0)),
+        ("ours without offset heads", OLSA, model("layers.offset_heads=0")),
+        ("ours without feed-forward", OLSA, model("layers.feedforward=false")),
+        ("ours without value clip", OLSA, model("layers.value_clip=null")),
+        ("ours, alpha_1 from 4", OLSA, model("layers.initial_alpha_1=4.0")),
     ],
     "ablation": [
-        ("dropout 0.1", OLSA, model(**PURE, dropout=0.1)),
-        ("ReLU", OLSA, model(**PURE, activation="relu")),
-        ("mean-only LayerNorm", OLSA, model(**PURE, mean_norm=True)),
+        ("dropout 0.1", OLSA, model(*PURE, "layers.dropout=0.1")),
+        ("ReLU", OLSA, model(*PURE, "layers.activation=relu")),
+        ("mean-only LayerNorm", OLSA, model(*PURE, "layers.mean_norm=true")),
     ],
     "finetune": [
         ("OLSA on MiniLM, hinge 1", FINETUNE, []),
-        ("bag on MiniLM, hinge 1", FINETUNE, model(depth=0)),
-        ("OLSA on MiniLM, hinge 0.6", FINETUNE, model(target_radius=0.6)),
+        ("bag on MiniLM, hinge 1", FINETUNE, model("depth=0")),
+        ("OLSA on MiniLM, hinge 0.6", FINETUNE, model("objective.target_radius=0.6")),
     ],
 }
 """Titles, configurations and other options of the rows."""

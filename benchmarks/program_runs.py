@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytorch_lightning as pl
 
 from benchmarks.command import table
+from lit_modules.shared.settings import plain, rebuilt
 
 NOT_RUN = "not run"
 
@@ -127,15 +128,15 @@ def cell(value: float | None, digits: int = 1) -> str:
 
 
 def built(room: Any, part: Mapping[str, Any], **more: object) -> Any:
-    """Returns the object that a part of a configuration describes, without its optimiser.
+    """Returns the object that a part of a configuration describes, with the default optimiser.
 
     Args:
         room: `datamodules` or `lit_modules`.
         part: `class_path` and `init_args`.
         more: arguments that replace those of the part.
     """
-    arguments = {k: v for k, v in (part.get("init_args") or {}).items() if k != "optimizer"}
-    return getattr(room, part["class_path"].rsplit(".", 1)[-1])(**arguments | more)
+    cls = getattr(room, part["class_path"].rsplit(".", 1)[-1])
+    return cls(**rebuilt(cls, plain(part.get("init_args") or {})) | more)
 
 
 def quiet_trainer(**settings: Any) -> pl.Trainer:

@@ -14,7 +14,17 @@ import yaml
 
 from app.cli.main import entry
 from benchmarks import asa_tables, program_runs
-from benchmarks.asa_runs import METHODS, TASKS, Changes, Folder, Run, planned, recipe, tau_of
+from benchmarks.asa_runs import (
+    METHODS,
+    TASKS,
+    Changes,
+    Folder,
+    Run,
+    leaves,
+    planned,
+    recipe,
+    tau_of,
+)
 from benchmarks.asa_tables import NOT_RUN, Tables
 from layers.architectures import build_masked_lm
 from layers.pretrained_encoders import save_model
@@ -107,10 +117,12 @@ def test_from_runs_to_tables(
     names = ["sst2-scheduled-seed0", "sst2-freelb-seed0", "sst2-asa-tau0.1-seed0"]
     assert calls == [f"{kind} {name}" for name in names for kind in kinds]
     folder = Folder(runs)
-    settings = folder.recipe(Run("sst2", "scheduled", 0))["model"]["init_args"]
-    assert settings["schedule"] == folder.curve(Run("sst2", "asa", 0))
-    assert len(settings["schedule"]) == 2
-    assert 0 < settings["schedule"][0] < 1
+    schedule = folder.recipe(Run("sst2", "scheduled", 0))["model"]["init_args"]["masking"][
+        "schedule"
+    ]
+    assert schedule == folder.curve(Run("sst2", "asa", 0))
+    assert len(schedule) == 2
+    assert 0 < schedule[0] < 1
     capsys.readouterr()
     words = [*common, "--print", "--data_dir", str(data), "--out", str(out)]
     asa_tables.main([*words, "--figure", str(figure)])
@@ -191,28 +203,30 @@ def test_recipes_differ_in_the_method_alone(task: str, method: str) -> None:
     if method in ("freelb", "smart"):
         assert found["model"]["class_path"] == "AdversarialTraining"
         settings = settings["classifier"]["init_args"]
-    known = base["model"]["init_args"]
+    settings, known = leaves(settings), leaves(base["model"]["init_args"])
     changed = {name for name in known | settings if known.get(name) != settings.get(name)}
     assert changed == {
         "asa": set(),
-        "scheduled": {"masking", "schedule"},
-        "bernoulli": {"masking"},
-        "magnitude": {"masking"},
-    }.get(method, {"tau", "penalty"})
+        "scheduled": {"masking.kind", "masking.schedule"},
+        "bernoulli": {"masking.kind"},
+        "magnitude": {"masking.kind"},
+    }.get(method, {"masking.tau", "masking.penalty"})
 
 
 def test_changes() -> None:
-    changes = Changes("folder", 100, 7, {"lr": 1e-4, "pooling": "mean", "share": 0.05})
+    changes = Changes("folder", 100, 7, {"lr": 1e-4, "pooling": "mean", "masking.share": 0.05})
     found = recipe(Run("sst2", "asa", 0, 0.6), changes)
-    settings = found["model"]["init_args"]
-    assert settings["optimizer"]["init_args"]["lr"] == 1e-4
-    assert (settings["backbone"], settings["pooling"], settings["tau"]) == ("folder", "mean", 0.6)
+    settings = leaves(found["model"]["init_args"])
+    assert settings["optimisation.optimizer.init_args.lr"] == 1e-4
+    assert settings["backbone.pretrained"] == "folder"
+    assert (settings["pooling"], settings["masking.tau"]) == ("mean", 0.6)
+    assert settings["masking.share"] == 0.05
     assert (found["data"]["init_args"]["limit_train"], found["trainer"]["max_epochs"]) == (100, 7)
     plain = recipe(Run("sst2", "plain", 0), changes)["model"]["init_args"]
     assert plain["pooling"] == "mean"
-    assert "share" not in plain
+    assert "masking" not in plain
     assert tau_of(found) == 0.6
-    for name in ("hidden_size", "masking", "tau"):
+    for name in ("hidden_size", "masking", "masking.kind", "masking.tau"):
         with pytest.raises(ValueError, match=f"got --set {name}, expected lr or a setting of ASA"):
             recipe(Run("sst2", "asa", 0), Changes(settings={name: 1}))
 
@@ -261,8 +275,8 @@ def test_cells(tmp_path: Path) -> None:
     ("method", "settings", "message"),
     [
         ("asa", {"backbone_dropout": 0.3}, "backbone_dropout 0.3 for run 'stsb-asa-seed1'"),
-        ("plain", {"lr": 0.5}, "optimizer.lr 0.5 for run 'stsb-plain-seed1'"),
-        ("freelb", {"lr": 0.5}, "optimizer.lr 0.5 for run 'stsb-freelb-seed1'"),
+        ("plain", {"lr": 0.5}, "optimisation.optimizer.lr 0.5 for run 'stsb-plain-seed1'"),
+        ("freelb", {"lr": 0.5}, "optimisation.optimizer.lr 0.5 for run 'stsb-freelb-seed1'"),
         # ASA's own, which the others do not have.
         ("asa", {"symmetric": True}, "symmetric True for run 'stsb-asa-seed1'"),
     ],
