@@ -1,8 +1,8 @@
-"""What an attack on text consists of: goal, pre-constraints, transformation, constraints, search.
+"""The parts of a text attack: goal, pre-constraints, transformation, constraints, search.
 
-Each is a small object of its own. A search is written for one sample, as a generator that asks
-(`Query`, `Propose`, `Weigh`) and is answered; the engine runs the searches of many samples in lock
-step and answers the questions of all of them together (`attacks/engine.py`).
+A search is written for one sample, as a generator that yields requests (`Query`, `Propose`,
+`Weigh`). The engine runs the searches of many samples in lock step and answers their requests
+together (`attacks/engine.py`).
 """
 
 from collections.abc import Generator, Iterable, Sequence
@@ -19,7 +19,7 @@ class Job(NamedTuple):
 
     Attributes:
         original: the document that is attacked.
-        current: what has become of it.
+        current: the document as it stands now.
         indices: numbers of words of `current`.
         random: the random numbers of this sample.
         label: gold class.
@@ -47,17 +47,17 @@ class Group(NamedTuple):
 
 
 class PreConstraint(Protocol):
-    """Which words may be replaced at all, before anything is proposed or ranked."""
+    """Selects the words that may be replaced, before the search begins."""
 
     def allowed(self, document: Document, *, columns: Sequence[str]) -> Iterable[int]:
-        """Numbers of the words; `columns` are the names of the texts of a pair."""
+        """Returns numbers of words; `columns` are the names of the texts of a pair."""
 
 
 class Transformation(Protocol):
     """Proposes replacements."""
 
     def propose(self, jobs: Sequence[Job]) -> list[list[Candidate]]:
-        """The candidates of each job, all samples of a round at once."""
+        """Returns the candidates of each job, all samples of a round at once."""
 
 
 class Constraint(Protocol):
@@ -70,15 +70,15 @@ class Constraint(Protocol):
     cost: float
 
     def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
-        """For each group and candidate, whether it may be used; all samples at once."""
+        """Returns True for each candidate that may be used, group by group; all samples at once."""
 
 
 class Judged(NamedTuple):
-    """What the victim made of one text.
+    """The victim's answer to one text.
 
     Attributes:
         score: of the goal: the larger the nearer.
-        success: whether the goal is reached.
+        success: True if the goal is reached.
         prediction: predicted class.
     """
 
@@ -88,11 +88,11 @@ class Judged(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """What came of a query.
+    """The answers to a query.
 
     Attributes:
         judged: one per text; fewer when the budget ended.
-        exhausted: whether the budget is used up.
+        exhausted: True if the budget is used up.
     """
 
     judged: list[Judged]
@@ -125,11 +125,11 @@ Request = Query | Propose | Weigh
 
 
 class Reached(NamedTuple):
-    """Where a search ended.
+    """The end of a search.
 
     Attributes:
         item: the best text that was found.
-        judged: what the victim made of it.
+        judged: the victim's answer to it.
     """
 
     item: Document | Candidate
@@ -137,16 +137,16 @@ class Reached(NamedTuple):
 
 
 Steps = Generator[Request, Any, Reached]
-"""One search: yields requests, is sent their answers, returns where it ended."""
+"""One search: yields requests, is sent their answers, returns its end."""
 
 
 @dataclass(slots=True)
 class Context:
-    """What a search knows of its sample.
+    """The facts that a search has about its sample.
 
     Attributes:
         original: the document.
-        clean: what the victim made of it.
+        clean: the victim's answer to it.
         attack: the composition.
         random: the random numbers of this sample.
         columns: names of the texts.
@@ -164,7 +164,7 @@ class Context:
 
     @property
     def reference(self) -> bool:
-        """Whether the reference is to be reproduced."""
+        """True if the reference is reproduced."""
         return self.attack.compat == "textattack"
 
     @property
@@ -173,10 +173,10 @@ class Context:
         return 0.0 if self.reference else tie(self.attack.goal.score, self.scale)
 
     def allowed(self, document: Document) -> list[int]:
-        """The words that may be replaced, in order.
+        """Returns the words that may be replaced, in order.
 
-        The reference breaks ties between words by the order in which a set of their numbers comes
-        out, which is nearly theirs; the same sets, met in the same way, come out the same.
+        The reference breaks ties between words by the iteration order of a set of their numbers;
+        the same sets, built in the same way, have the same order.
         """
         if self._known is not None and self._known[0] is document:
             return self._known[1].copy()
@@ -192,10 +192,10 @@ class Context:
 
 
 class Search(Protocol):
-    """Which words are replaced, in which order, by what."""
+    """Selects the words to replace, their order and their replacements."""
 
     def steps(self, context: Context) -> Steps:
-        """The search of one sample."""
+        """Searches one sample."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,11 +206,11 @@ class Attack:
         name: as it is called in results.
         transformation: proposes replacements.
         search: chooses among them.
-        goal: what it is after.
-        pre_constraints: which words may be replaced.
-        constraints: what may stand in their place.
+        goal: decides when it has succeeded.
+        pre_constraints: select the words that may be replaced.
+        constraints: judge the replacements.
         compat: `textattack` reproduces the reference's behaviour (docs/attacks.md).
-        white_box: whether the search needs gradients of the victim.
+        white_box: True if the search needs gradients of the victim.
     """
 
     name: str
@@ -223,5 +223,5 @@ class Attack:
     white_box: bool = False
 
     def aiming(self, goal: Goal) -> "Attack":
-        """The same attack after another goal."""
+        """Returns this attack with another goal."""
         return replace(self, goal=goal)

@@ -1,4 +1,4 @@
-"""A text as words that can be replaced, with everything between them left as it is."""
+"""A text as words that can be replaced; everything between them stays."""
 
 import re
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ letters."""
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
-    """Start and end of each word, in characters; punctuation belongs to none."""
+    """Returns start and end of each word in characters; punctuation belongs to none."""
     spans = []
     for match in _RUN.finditer(text):
         run = match.group()
@@ -28,13 +28,13 @@ def word_spans(text: str) -> list[tuple[int, int]]:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text."""
+    """Returns the words of a text."""
     return [text[start:end] for start, end in word_spans(text)]
 
 
 @lru_cache(maxsize=1 << 15)
 def count_words(text: str) -> int:
-    """How many words a replacement is."""
+    """Returns the number of words in a replacement."""
     return len(word_spans(text))
 
 
@@ -44,9 +44,9 @@ class Candidate:
     Attributes:
         base: the document.
         index: the word that is replaced.
-        word: what stands there now; empty if it was deleted.
+        word: the replacement; empty if the word was deleted.
         columns: the resulting texts.
-        similarity: what a sentence encoder said, if one was asked.
+        similarity: of a sentence encoder, if one was asked.
     """
 
     __slots__ = ("base", "columns", "index", "similarity", "word")
@@ -57,7 +57,7 @@ class Candidate:
 
     @property
     def text(self) -> Text:
-        """What a victim is asked about."""
+        """The text that a victim gets."""
         return as_text(self.columns)
 
 
@@ -96,36 +96,36 @@ class Document:
 
     @classmethod
     def of(cls, text: Text) -> "Document":
-        """The document of a text or pair."""
+        """Makes the document of a text or pair."""
         return cls((text,) if isinstance(text, str) else tuple(text))
 
     @property
     def text(self) -> Text:
-        """What a victim is asked about."""
+        """The text that a victim gets."""
         return as_text(self.columns)
 
     def __len__(self) -> int:
         return len(self.words)
 
     def column_of(self, index: int) -> int:
-        """The text of the pair in which a word stands."""
+        """Returns the number of the text in which a word stands."""
         return self.spans[index][0]
 
     def position(self, original: int) -> int | None:
-        """Where a word of the original stands now; None if it is gone."""
+        """Returns the present number of a word of the original; None if it is gone."""
         if original < len(self.origin) and self.origin[original] == original:
             return original
         return self.origin.index(original) if original in self.origin else None
 
     def replace(self, index: int, word: str) -> Candidate:
-        """The document with another word in the place of one.
+        """Replaces a word.
 
-        What is put there without being a word (a comma) takes the space before it away.
+        A replacement that is no word (a comma) removes the space before it.
         """
         return self.replace_by(index, (word,))[0]
 
     def replace_by(self, index: int, words: Sequence[str]) -> list[Candidate]:
-        """A candidate for each of several words in the place of one; see `replace`."""
+        """Returns a candidate for each of several replacements of a word; see `replace`."""
         frame = self._frames.get(index)
         column, start, end = self.spans[index]
         if frame is None:
@@ -136,11 +136,6 @@ class Document:
             before + word + after if count_words(word) else self._without(index, word)
             for word in words
         ]
-        if len(self.columns) == 1:
-            return [
-                Candidate(self, index, word, (text,))
-                for word, text in zip(words, texts, strict=True)
-            ]
         first, rest = self.columns[:column], self.columns[column + 1 :]
         return [
             Candidate(self, index, word, (*first, text, *rest))
@@ -148,7 +143,7 @@ class Document:
         ]
 
     def _without(self, index: int, mark: str) -> str:
-        """The text of a word with something in its place that is no word."""
+        """Replaces a word by something that is no word."""
         column, start, end = self.spans[index]
         before, after = self.columns[column][:start], self.columns[column][end:]
         if index == 0:
@@ -158,7 +153,7 @@ class Document:
         return before + mark + after
 
     def delete(self, index: int) -> Candidate:
-        """The document without a word and without one of the spaces around it."""
+        """Deletes a word and one of the spaces around it."""
         column, start, end = self.spans[index]
         text = self.columns[column]
         before, after = text[:start], text[end:]
@@ -170,7 +165,7 @@ class Document:
         return Candidate(self, index, "", columns)
 
     def accept(self, candidate: Candidate, *, whole: bool = False) -> "Document":
-        """The document that a candidate of this one has become.
+        """Makes a document of a candidate of this one.
 
         Args:
             candidate: made from this document.
@@ -179,7 +174,7 @@ class Document:
         index = candidate.index
         made = Document(candidate.columns, similarity=candidate.similarity)
         count = 1 + len(made.words) - len(self.words)
-        if count < 0:  # a replacement that swallowed a neighbour: no word is where it was
+        if count < 0:  # a replacement that joined a neighbour: no word is where it was
             made.origin = [-1] * len(made.words)
             made.modified = frozenset(range(len(made.words)))
             return made
@@ -194,5 +189,5 @@ class Document:
 
 
 def as_text(columns: tuple[str, ...]) -> Text:
-    """A single text as a string, a pair as a pair."""
+    """Returns a single text as a string, a pair as a pair."""
     return columns[0] if len(columns) == 1 else (columns[0], columns[1])

@@ -1,9 +1,8 @@
-"""Runs the searches of many samples in lock step, and asks the victim about all of them at once.
+"""Runs the searches of many samples in lock step, with one query per round.
 
-A round: every search that waits for candidates gets them (transformation and constraints see all
-of them together), until every search waits for the victim or is over; then one question is put to
-the victim, with the texts of all searches, each text once. Searches that end make room for new
-samples at once, so that the batches stay full and memory does not grow with their number.
+In a round, searches get candidates (transformation and constraints see all of them together) until
+each waits for the victim or is over. Then the victim gets the texts of all searches, each text
+once. New samples replace searches that have ended, so that batches stay full.
 """
 
 import math
@@ -38,14 +37,12 @@ from attacks.victims.kinds import Victim, VictimError
 from text import Text, check_range
 
 _LOAD = 1 << 28
-"""Characters that the questions of all samples in flight may have: 64 texts of 1,500 words, or one
-of 10,000. More would take gigabytes of memory."""
-
-
+"""Characters in the queries of all samples in flight: 64 texts of 1,500 words, or one of 10,000.
+More would take gigabytes of memory."""
 VERSION = 2
-"""Of the engine and its searches: raised when the same settings come to give other records."""
+"""Of the engine and its searches; raised when the same settings give other records."""
 _ALIKE = 1e-3
-"""Answers that differ by less than this share of their scale are those of one victim."""
+"""Share of their scale below which two answers are those of one victim."""
 
 
 class WhiteBox(Protocol):
@@ -54,10 +51,10 @@ class WhiteBox(Protocol):
     def word_weights(
         self, documents: Sequence[Document], *, compat: Compat = "none"
     ) -> list[list[float]]:
-        """For each document and word, how much it matters to the prediction.
+        """Returns the weight of each word of each document in the prediction.
 
-        Minus infinity for words that the victim does not see; `compat` asks for the reference's
-        way, with dropout.
+        It is minus infinity for words that the victim does not see; `compat` asks for dropout, as
+        in the reference.
         """
 
 
@@ -84,7 +81,6 @@ class _Run:
     sample: Sample
     document: Document
     random: Random
-    seed: int
     budget: float
     started: float
     known: dict[Text, Judged]
@@ -108,7 +104,7 @@ class Engine:
 
     Args:
         attack: the composition.
-        victim: what is attacked.
+        victim: the classifier that is attacked.
         limits: see `Limits`.
         seed: of the random numbers; those of a sample depend on it and the sample's id alone.
         columns: names of the texts, for attacks that leave some alone.
@@ -137,10 +133,10 @@ class Engine:
         self._constraints = sorted(attack.constraints, key=lambda one: one.cost)
 
     def run(self, samples: Iterable[Sample]) -> Iterator[AttackRecord]:
-        """Attack all samples; records come as the attacks end, in no particular order.
+        """Attacks all samples; records come as the attacks end.
 
         Raises:
-            VictimError: the victim failed. What has been yielded stands.
+            VictimError: the victim failed. Former records stay valid.
         """
         source = iter(samples)
         active: list[_Run] = []
@@ -158,9 +154,9 @@ class Engine:
             yield from self._records(over)
 
     def about(self) -> dict[str, Any]:
-        """Describe all that the records depend on, but for the samples.
+        """Describes all that the records depend on, but for the samples.
 
-        Of a victim that has no `about()`, its name; what it answers is compared by `otherwise`.
+        A victim without `about()` gives its name; `otherwise` compares its answers.
         """
         about = getattr(self.victim, "about", None)
         victim = about() if callable(about) else {"name": self.victim.name}
@@ -175,7 +171,7 @@ class Engine:
         }
 
     def otherwise(self, records: Iterable[AttackRecord]) -> str | None:
-        """Say of which record the victim no longer gives the answers; None if there is none.
+        """Describes a record whose answers the victim no longer gives; None if there is none.
 
         The victim is asked about each clean and each adversarial text once more.
         """
@@ -190,10 +186,9 @@ class Engine:
         ]
         if not asked:
             return None
-        unique = list({text: None for _, text, *_ in asked})
-        rows = {text: row for row, text in enumerate(unique)}
-        logits, given = self._numbers(unique, [rows[text] for _, text, *_ in asked])
-        judged = self._judge(logits, given, np.array([record.label for record, *_ in asked]))
+        judged, logits = self._query(
+            [text for _, text, *_ in asked], [record.label for record, *_ in asked]
+        )
         ahead = leads(logits).tolist()
         scales: dict[int, float] = {}
         for (record, *_), lead in zip(asked, ahead, strict=True):
@@ -214,7 +209,7 @@ class Engine:
     # From a sample to a search
 
     def _admit(self, source: Iterator[Sample], active: Sequence[_Run]) -> list[_Run]:
-        """New samples, as many as there is room for; of very long ones fewer, but at least one."""
+        """Takes new samples as room allows; fewer very long ones, but at least one."""
         fresh: list[_Run] = []
         load = sum(run.load for run in active)
         while len(active) + len(fresh) < self.limits.in_flight:
@@ -229,30 +224,26 @@ class Engine:
 
     def _begin(self, sample: Sample) -> _Run:
         document = Document.of(sample.text)
-        seed = (self.seed << 32) + sample.sample_id
         return _Run(
             sample=sample,
             document=document,
-            random=Random(seed),
-            seed=self.seed,
+            random=Random((self.seed << 32) + sample.sample_id),
             budget=self.limits.budget(len(document)),
             started=time.perf_counter(),
             known={},
         )
 
     def _open(self, runs: Sequence[_Run]) -> None:
-        """Ask about the clean texts, and begin the searches of those that are classified right."""
-        unique = list(dict.fromkeys(run.document.text for run in runs))
-        rows = {text: row for row, text in enumerate(unique)}
-        logits, given = self._numbers(unique, [rows[run.document.text] for run in runs])
-        labels = np.array([run.sample.label for run in runs])
-        for run, judged, row in zip(runs, self._judge(logits, given, labels), logits, strict=True):
+        """Queries the clean texts, and begins the searches of those classified rightly."""
+        answers = self._query(
+            [run.document.text for run in runs], [run.sample.label for run in runs]
+        )
+        for run, judged, row in zip(runs, *answers, strict=True):
             run.billed = run.unique = 1
             run.known[run.document.text] = judged
             run.reached = Reached(run.document, judged)
             run.saturated = _saturated(row)
-            # The reference skips what has reached the goal; a targeted attack also skips what is
-            # misclassified, for there is nothing to attack.
+            # The reference skips texts that reach the goal; misclassified ones are skipped, too.
             if judged.success or judged.prediction != run.sample.label:
                 continue
             run.context = Context(
@@ -267,7 +258,7 @@ class Engine:
             self._send(run, None)
 
     def _send(self, run: _Run, answer: Any) -> None:
-        """Let a search go on to its next question, or to its end."""
+        """Sends a search its answer; it goes on to its next request or its end."""
         if run.steps is None:
             return
         try:
@@ -278,7 +269,7 @@ class Engine:
     # Candidates
 
     def _prepare(self, active: Sequence[_Run]) -> None:
-        """Answer all that is not a question to the victim's logits."""
+        """Answers all requests that need no logits."""
         while waiting := [
             run for run in active if run.waiting is not None and not isinstance(run.waiting, Query)
         ]:
@@ -322,7 +313,7 @@ class Engine:
             self._send(run, sorted(group.candidates, key=lambda one: one.columns))
 
     def _distinct(self, job: Job, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Without those that change nothing and, but for the reference, repeated ones."""
+        """Drops candidates without a change and, but for the reference, repeated ones."""
         changed = [one for one in candidates if one.columns != job.current.columns]
         if self.attack.compat == "textattack":
             return changed
@@ -331,7 +322,7 @@ class Engine:
     # The victim
 
     def _ask(self, runs: Sequence[_Run]) -> None:
-        """Answer the questions of all searches with one question to the victim."""
+        """Answers the queries of all searches with one query to the victim."""
         new: dict[tuple[int, Text], None] = {}
         asked: list[tuple[_Run, list[Text], bool]] = []
         for number, run in enumerate(runs):
@@ -346,12 +337,10 @@ class Engine:
             asked.append((run, texts, run.exhausted))
             new.update(((number, text), None) for text in texts if text not in run.known)
         if new:
-            unique = list({text: None for _, text in new})
-            rows = {text: row for row, text in enumerate(unique)}
-            logits, given = self._numbers(unique, [rows[text] for _, text in new])
-            labels = np.array([runs[number].sample.label for number, _ in new])
-            answered = zip(new, self._judge(logits, given, labels), leads(logits), strict=True)
-            for (number, text), judged, lead in answered:
+            answers, logits = self._query(
+                [text for _, text in new], [runs[number].sample.label for number, _ in new]
+            )
+            for (number, text), judged, lead in zip(new, answers, leads(logits), strict=True):
                 run = runs[number]
                 run.known[text] = judged
                 run.unique += 1
@@ -378,7 +367,11 @@ class Engine:
             given = logits
         return logits, given
 
-    def _judge(self, logits: Floats, given: Floats | None, labels: Any) -> list[Judged]:
+    def _query(self, texts: Sequence[Text], gold: Sequence[int]) -> tuple[list[Judged], Floats]:
+        """Asks about each different text once; returns verdicts and logits, one per text."""
+        rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+        logits, given = self._numbers(list(rows), [rows[text] for text in texts])
+        labels = np.array(gold)
         if labels.min() < 0 or labels.max() >= logits.shape[1]:
             msg = (
                 f"got labels {sorted(set(labels.tolist()))} for a victim of {logits.shape[1]} "
@@ -389,7 +382,7 @@ class Engine:
         scores = goal.judge(logits, labels, given=given).tolist()
         success = goal.reached(logits, labels).tolist()
         predictions = logits.argmax(axis=1).tolist()
-        return [Judged(*one) for one in zip(scores, success, predictions, strict=True)]
+        return [Judged(*one) for one in zip(scores, success, predictions, strict=True)], logits
 
     # From a search to a record
 
@@ -424,11 +417,11 @@ class Engine:
                 exhausted=run.exhausted,
                 saturated=run.saturated,
                 seconds=round(time.perf_counter() - run.started, 6),
-                seed=run.seed,
+                seed=self.seed,
             )
 
 
 def _saturated(logits: Floats) -> bool:
-    """Whether the largest probability is 1 in single precision."""
+    """Returns True if the largest probability is 1 in single precision."""
     shifted = np.exp((logits - logits.max()).astype(np.float32))
     return bool(shifted.max() / shifted.sum(dtype=np.float32) == 1)

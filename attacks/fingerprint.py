@@ -1,6 +1,6 @@
-"""Descriptions of objects as JSON: their settings, and digests of what is large.
+"""Describes objects as JSON: their settings, and digests of large values.
 
-They tell the records of one attack from those of another (`attacks/journal.py`).
+They identify the records of an attack (`attacks/journal.py`).
 """
 
 import json
@@ -17,14 +17,14 @@ from attacks.digests import content_digest, digest
 _SHORT = 200
 """Characters of JSON up to which a list is kept as it is."""
 _DEEP = 10
-"""Objects within objects that are looked into."""
+"""Depth of nested objects that are described."""
 
 
 def describe(value: Any, *, depth: int = _DEEP) -> Any:
-    """Describe an object by its class and its settings.
+    """Describes an object by its class and its settings.
 
     Settings are what its `about()` returns; else the arguments of a dataclass; else its public
-    attributes. Of models and arrays a digest is taken. Code is not looked at.
+    attributes. Models and arrays give a digest. Code is left out.
     """
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -45,7 +45,7 @@ def describe(value: Any, *, depth: int = _DEEP) -> Any:
 
 
 def flat(description: Any, name: str) -> dict[str, Any]:
-    """Bring a description to one level of dotted names, so that differences can be told."""
+    """Flattens a description to dotted names."""
     if isinstance(description, list) and any(isinstance(one, dict) for one in description):
         description = {str(i): one for i, one in enumerate(description)}
     if not isinstance(description, dict):
@@ -57,7 +57,7 @@ def flat(description: Any, name: str) -> dict[str, Any]:
 
 
 def weights_digest(module: nn.Module) -> str:
-    """A digest of all parameters and buffers, and of their names."""
+    """Returns a digest of all parameters and buffers, and of their names."""
     return digest(
         part
         for name, tensor in module.state_dict().items()

@@ -1,4 +1,4 @@
-"""What an attack is after, and how near a prediction is to it."""
+"""Goals of attacks, and scores that measure how near a prediction is."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 Score = Literal["margin", "probability"]
 Compat = Literal["none", "textattack"]
 Floats = NDArray[np.float64]
+Labels = NDArray[np.int64]
 
 NEAR = {"margin": 1e-5, "probability": 1e-6}
 """Scores nearer than this, times the scale of the victim's logits, count as equal; see `tie`.
@@ -18,29 +19,27 @@ by text, searches do not. Success is no matter of ties: it is the argmax."""
 
 
 class Goal(Protocol):
-    """What an attack is after."""
+    """Decides when an attack has succeeded."""
 
     @property
     def score(self) -> Score:
-        """What its scores are made of."""
+        """The kind of its scores."""
 
-    def judge(
-        self, logits: Floats, labels: NDArray[np.int64], *, given: Floats | None = None
-    ) -> Floats:
-        """`[n]` scores of `[n, C]` logits with n gold labels: the larger the nearer.
+    def judge(self, logits: Floats, labels: Labels, *, given: Floats | None = None) -> Floats:
+        """Returns `[n]` scores of `[n, C]` logits with n gold labels; larger is nearer.
 
-        Where the victim has given probabilities, they are `given`.
+        `given` are the probabilities of the victim, if it has them.
         """
 
-    def reached(self, logits: Floats, labels: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """`[n]` whether the goal is reached: the argmax says so, however small its lead."""
+    def reached(self, logits: Floats, labels: Labels) -> NDArray[np.bool_]:
+        """Returns `[n]` bool, True where the argmax reaches the goal."""
 
 
 def leads(logits: Floats) -> Floats:
-    """`[n]` differences between the largest and the second largest of `[n, C]` logits.
+    """Returns `[n]` differences between the two largest of `[n, C]` logits.
 
-    The largest lead of a victim over the texts of a sample is the scale of its logits there. Other
-    differences are no scale: models that exclude a class give it a logit of -1e9.
+    The largest lead over the texts of a sample is the scale of a victim's logits. Other differences
+    are no scale: models that exclude a class give it a logit of -1e9.
     """
     top = np.partition(logits, -2, axis=1)
     found: Floats = top[:, -1] - top[:, -2]
@@ -48,30 +47,30 @@ def leads(logits: Floats) -> Floats:
 
 
 def tie(score: Score, scale: float) -> float:
-    """Scores of a victim of this scale that are nearer than this count as equal."""
+    """Returns the difference below which scores of a victim of this scale are equal."""
     # Probabilities follow small logits in proportion, and are 1 at most.
     return NEAR[score] * (scale if score == "margin" else min(scale, 1.0))
 
 
 def probabilities(logits: Floats) -> Floats:
-    """Softmax over classes, `[n, C]`."""
+    """Returns the softmax over classes, `[n, C]`."""
     shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
     normalised: Floats = shifted / shifted.sum(axis=1, keepdims=True)
     return normalised
 
 
 def logarithms(given: Floats) -> Floats:
-    """Logits of probabilities, `[n, C]`."""
+    """Returns logits of probabilities, `[n, C]`."""
     found: Floats = np.log(np.maximum(given, 1e-300))
     return found
 
 
-def _pick(logits: Floats, classes: NDArray[np.int64]) -> Floats:
+def _pick(logits: Floats, classes: Labels) -> Floats:
     picked: Floats = np.take_along_axis(logits, classes[:, None], axis=1)[:, 0]
     return picked
 
 
-def _best_other(logits: Floats, classes: NDArray[np.int64]) -> Floats:
+def _best_other(logits: Floats, classes: Labels) -> Floats:
     others = logits.copy()
     np.put_along_axis(others, classes[:, None], -np.inf, axis=1)
     best: Floats = others.max(axis=1)
@@ -89,15 +88,13 @@ class Untargeted:
 
     score: Score = "margin"
 
-    def judge(
-        self, logits: Floats, labels: NDArray[np.int64], *, given: Floats | None = None
-    ) -> Floats:
+    def judge(self, logits: Floats, labels: Labels, *, given: Floats | None = None) -> Floats:
         """See `Goal`."""
         if self.score == "probability":
             return 1 - _pick(probabilities(logits) if given is None else given, labels)
         return _best_other(logits, labels) - _pick(logits, labels)
 
-    def reached(self, logits: Floats, labels: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def reached(self, logits: Floats, labels: Labels) -> NDArray[np.bool_]:
         """See `Goal`."""
         moved: NDArray[np.bool_] = logits.argmax(axis=1) != labels
         return moved
@@ -115,22 +112,20 @@ class Targeted:
     target: int
     score: Score = "margin"
 
-    def _classes(self, logits: Floats) -> NDArray[np.int64]:
+    def _classes(self, logits: Floats) -> Labels:
         if not 0 <= self.target < logits.shape[1]:
             msg = f"got target class {self.target}, expected 0 ... {logits.shape[1] - 1}"
             raise ValueError(msg)
         return np.full(len(logits), self.target)
 
-    def judge(
-        self, logits: Floats, labels: NDArray[np.int64], *, given: Floats | None = None
-    ) -> Floats:
+    def judge(self, logits: Floats, labels: Labels, *, given: Floats | None = None) -> Floats:
         """See `Goal`."""
         classes = self._classes(logits)
         if self.score == "probability":
             return _pick(probabilities(logits) if given is None else given, classes)
         return _pick(logits, classes) - _best_other(logits, classes)
 
-    def reached(self, logits: Floats, labels: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def reached(self, logits: Floats, labels: Labels) -> NDArray[np.bool_]:
         """See `Goal`."""
         hit: NDArray[np.bool_] = logits.argmax(axis=1) == self._classes(logits)
         return hit

@@ -1,4 +1,4 @@
-"""One call for everything: attack whatever answers texts with numbers."""
+"""Attacks a text classifier with one call."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
@@ -26,7 +26,7 @@ _OF_PARTS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What came of an attack; printed, it is a table.
+    """The result of an attack; printed, it is a table.
 
     Attributes:
         name: of the attack.
@@ -49,13 +49,13 @@ def changed(
     score: Score | None = None,
     compat: Compat | None = None,
 ) -> Attack:
-    """Give a composed attack another target or score.
+    """Gives a composed attack another target or score.
 
     Args:
         composed: the attack.
-        target: class to reach; what it is after if None.
-        score: what its goal scores by; as it does if None.
-        compat: what it has to be made with; anything if None.
+        target: class to reach; its own goal if None.
+        score: kind of score; its own if None.
+        compat: that it must have; any if None.
 
     Raises:
         ValueError: it was made with another `compat`, or its goal cannot score otherwise.
@@ -94,7 +94,7 @@ def attack(
     progress: bool = True,
     **settings: Any,
 ) -> Outcome:
-    """Attack a text classifier.
+    """Attacks a text classifier.
 
     Args:
         model: a module of ours, a `transformers` model with its `tokenizer`, a function from a list
@@ -103,13 +103,12 @@ def attack(
             come. See `attacks.samples`.
         recipe: name of a recipe (`attacks.recipes.RECIPES`), its settings, or a composed attack.
         tokenizer: of a `transformers` model.
-        target: class to reach; any but the gold one if None, or what a composed attack is after.
+        target: class to reach; any but the gold one, or the goal of a composed attack, if None.
         in_flight: see `Limits`.
         seed: of the random numbers.
         columns: names of the texts of a pair: `("premise", "hypothesis")` leaves the premise alone.
-        path: file that takes each record as it is made; given again, the samples in it are left
-            out, so that a victim that failed costs nothing but the sample it failed on. The victim
-            is asked about their texts once more, and refused if it answers otherwise.
+        path: file for the records; each is written at once. A later call with this file leaves its
+            samples out. It asks the victim about their texts once more, and refuses other answers.
         progress: show a bar where standard error is a terminal.
         settings: of `RecipeSettings`, as `query_budget=100`. Parts of a composed attack have their
             resources and `compat` already; without a score, it keeps its own.

@@ -1,4 +1,4 @@
-"""What came of the attack on one sample, and of all."""
+"""Samples, and the records of attacks on them."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -30,7 +30,7 @@ class Sample:
     label: int
 
     def __post_init__(self) -> None:
-        """Check the text and the label, which come from a user."""
+        """Checks the text and the label, which come from a user."""
         text: Any = self.text
         texts = text if isinstance(text, tuple) and len(text) == 2 else (text,)
         if not all(isinstance(one, str) for one in texts):
@@ -50,7 +50,7 @@ class Sample:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttackRecord:
-    """What came of the attack on one sample; a line of `attacks/<recipe>.jsonl`.
+    """The result of the attack on one sample; a line of `attacks/<recipe>.jsonl`.
 
     Attributes:
         sample_id: see `Sample`.
@@ -58,18 +58,18 @@ class AttackRecord:
         prediction: of the clean text.
         outcome: `skipped` (the clean text is misclassified), `failed` or `succeeded`.
         text: the clean text.
-        adversarial: where the search ended: misclassified if it succeeded; None if skipped.
+        adversarial: the last text of the search, misclassified if it succeeded; None if skipped.
         adversarial_prediction: of that text; None if skipped.
         score: of the goal, of the clean text.
-        adversarial_score: of the goal, where the search ended.
+        adversarial_score: of the goal, of that text.
         words: words of the clean text.
         words_changed: words that were replaced, inserted or deleted (edit distance in words).
-        similarity: what the sentence encoder of the attack said of the adversarial text.
-        queries: texts the victim was asked about, repeated ones included, as TextAttack bills.
-        unique_queries: different ones among them: what the victim had to compute.
-        exhausted: whether the budget ended the search.
-        saturated: whether the probability of the clean text is 1 in single precision, so that a
-            score made of probabilities shows no difference between candidates.
+        similarity: of the adversarial text, by the sentence encoder of the attack.
+        queries: texts the victim was asked about, repeated ones included, as TextAttack counts.
+        unique_queries: different ones among them, which the victim computed.
+        exhausted: True if the budget ended the search.
+        saturated: True if the probability of the clean text is 1 in single precision: a score made
+            of probabilities then shows no difference between candidates.
         seconds: from its first question to its last answer, beside the others in flight.
         seed: of its random numbers.
     """
@@ -94,12 +94,12 @@ class AttackRecord:
     seed: int
 
     def line(self) -> dict[str, Any]:
-        """As JSON."""
+        """Returns a JSON object."""
         return asdict(self)
 
 
 def from_line(line: dict[str, Any]) -> AttackRecord:
-    """The record of a JSON line, in which pairs are lists.
+    """Makes the record of a JSON line, in which pairs are lists.
 
     Raises:
         TypeError: fields are missing or unknown.
@@ -113,10 +113,9 @@ def from_line(line: dict[str, Any]) -> AttackRecord:
 
 
 def words_changed(original: Document, final: Document, *, compat: Compat) -> int:
-    """How many words differ.
+    """Returns the edit distance in words.
 
-    The edit distance in words; the reference compares word by word, so that everything behind an
-    inserted space counts as changed.
+    The reference compares word by word: all words behind an inserted space count as changed.
     """
     if compat == "textattack":
         shared = zip(original.words, final.words, strict=False)

@@ -1,4 +1,4 @@
-"""How far an attack is: samples, accuracy under attack so far, queries per second, time left."""
+"""Shows samples done, accuracy under attack, queries per second and time left."""
 
 import sys
 import time
@@ -11,14 +11,14 @@ from attacks.victims.kinds import Victim
 from text import Text
 
 _EVERY = 0.2
-"""Seconds between two looks of the bar while no sample is done."""
+"""Seconds between two updates of the bar while no sample is done."""
 
 
 class Watched:
-    """A victim whose answers are counted.
+    """Counts the answers of a victim.
 
     Args:
-        victim: the victim; all else that it can do is passed on.
+        victim: the victim; its other attributes are passed on.
         after: told the number of texts after each answer.
     """
 
@@ -33,7 +33,7 @@ class Watched:
         return answer
 
     def probabilities(self, texts: Sequence[Text]) -> Floats | None:
-        """See `CallableVictim`; None if the victim gives none."""
+        """See `CallableVictim`; None if the victim has none."""
         ask = getattr(self._victim, "probabilities", None)
         answer: Floats | None = None if ask is None else ask(texts)
         if answer is not None:
@@ -45,13 +45,13 @@ class Watched:
 
 
 class Progress:
-    """A bar on standard error; nothing where that is no terminal.
+    """Shows a bar on standard error, if that is a terminal.
 
     Args:
-        total: samples of this sitting.
+        total: samples of this start.
         name: of the attack.
-        before: records of former sittings, for the accuracy.
-        wanted: whether a bar is wanted at all.
+        before: records of former starts, for the accuracy.
+        wanted: False for no bar.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Progress:
         self._standing += right and record.outcome != "succeeded"
 
     def asked(self, texts: int) -> None:
-        """So many texts have been answered."""
+        """Counts answered texts."""
         self.queries += texts
         now = time.monotonic()
         if not self._bar.disable and now - self._shown > _EVERY:
@@ -88,16 +88,16 @@ class Progress:
             self._bar.set_postfix_str(self.figures())
 
     def add(self, record: AttackRecord) -> None:
-        """A sample is done."""
+        """Counts a sample that is done."""
         self._count(record)
         self._bar.update(1)
 
     def figures(self) -> str:
-        """What stands behind the bar."""
+        """Returns the text behind the bar."""
         seconds = max(time.monotonic() - self._started, 1e-9)
         accuracy = f"{self._standing / self._done:.3f}" if self._done else "?"
         return f"accuracy under attack {accuracy}, {self.queries / seconds:.0f} queries/s"
 
     def close(self) -> None:
-        """Leave the bar as it stands."""
+        """Closes the bar and leaves it on the screen."""
         self._bar.close()

@@ -1,4 +1,4 @@
-"""The attacks of the literature, each composed of the same parts.
+"""Recipes: the attacks of the literature, composed of the same parts.
 
 A recipe is a short function from resources and settings to an attack. Its comments say where the
 paper, the code released with it, and TextAttack 0.3.11 ("the reference") differ, and what is done
@@ -20,6 +20,7 @@ from attacks.constraints.preconstraints import (
 from attacks.goals import Goal, make_goal
 from attacks.recipe_settings import RecipeSettings
 from attacks.resources.catalogue import ResourceError, Resources
+from attacks.resources.stop_words import StopWordList
 from attacks.search import Greedy, RandomSearch
 from attacks.transformations import (
     Composite,
@@ -102,18 +103,14 @@ def textfooler(resources: Resources, settings: RecipeSettings) -> Attack:
     # 0.8408 = 1 - 0.5 / pi: the code compared the angle itself with 0.5. It compares with the text
     # before each change, so that the meaning may drift; and it leaves short texts a threshold of
     # 0.1, the reference none at all.
-    constraints += _sentence_similarity(
-        resources, settings, "textfooler", window=15, against="current", skip_short=True
-    )
+    constraints += _sentence_similarity(resources, settings, "textfooler", against="current")
     return Attack(
         name="textfooler",
         transformation=EmbeddingSwap(neighbours, _given(settings.candidates, 50), compat=compat),
         # The code also adds how far the label changed to the importance of a word; the paper does
         # not say so, and neither the reference nor this does it.
         search=Greedy(ranking="delete"),
-        pre_constraints=_pre_constraints(
-            settings, resources.stop_words("textfooler"), keeps_premise=True
-        ),
+        pre_constraints=_pre_constraints(resources, settings, "textfooler", keeps_premise=True),
         constraints=constraints,
         compat=compat,
     )
@@ -124,9 +121,7 @@ def textbugger(resources: Resources, settings: RecipeSettings) -> Attack:
     compat = settings.compat
     # The paper asks for a cosine of 0.8; the reference uses 0.8 as angular similarity, which is a
     # cosine of 0.809. It ranks sentences before words, which neither the reference nor this does.
-    constraints = _sentence_similarity(
-        resources, settings, "textbugger", window=None, against="original", skip_short=False
-    )
+    constraints = _sentence_similarity(resources, settings, "textbugger", window=None)
     inner = {"keep_first": True, "keep_last": True}
     return Attack(
         name="textbugger",
@@ -144,9 +139,7 @@ def textbugger(resources: Resources, settings: RecipeSettings) -> Attack:
             ]
         ),
         search=Greedy(ranking="delete"),
-        pre_constraints=_pre_constraints(
-            settings, resources.stop_words("english"), keeps_premise=False
-        ),
+        pre_constraints=_pre_constraints(resources, settings),
         constraints=constraints,
         compat=compat,
     )
@@ -163,9 +156,7 @@ def deepwordbug(resources: Resources, settings: RecipeSettings) -> Attack:
         ),
         # The paper's combined score looks at the words before and behind by themselves.
         search=Greedy(ranking="unk"),
-        pre_constraints=_pre_constraints(
-            settings, resources.stop_words("english"), keeps_premise=False
-        ),
+        pre_constraints=_pre_constraints(resources, settings),
         constraints=[EditDistance(30)],
         compat=settings.compat,
     )
@@ -182,9 +173,7 @@ def pwws(resources: Resources, settings: RecipeSettings) -> Attack:
         # itself, and looks for the best replacement anew, in the text as it stands. Here the change
         # is weighed, and the replacement looked for anew.
         search=Greedy(ranking="weighted-saliency"),
-        pre_constraints=_pre_constraints(
-            settings, resources.stop_words("english"), keeps_premise=False
-        ),
+        pre_constraints=_pre_constraints(resources, settings),
         compat=settings.compat,
     )
 
@@ -198,9 +187,7 @@ def bae(resources: Resources, settings: RecipeSettings) -> Attack:
     # 0.9363 is a cosine in the reference. It was derived as 1 - 0.2 / pi, an angular similarity
     # that stands for the 0.8 of the paper: so the reference asks for more than the paper does
     # (a cosine of 0.936 is an angular similarity of 0.886). Ours is mapped from the reference's.
-    constraints += _sentence_similarity(
-        resources, settings, "bae", window=15, against="original", skip_short=True
-    )
+    constraints += _sentence_similarity(resources, settings, "bae")
     return Attack(
         name="bae",
         # Replacement only; the paper also inserts. It keeps words of GloVe's vocabulary, which
@@ -211,9 +198,7 @@ def bae(resources: Resources, settings: RecipeSettings) -> Attack:
         # Ranked without the word; the paper says so too.
         search=Greedy(ranking="delete"),
         # Stop words are the reference's idea; the paper has none.
-        pre_constraints=_pre_constraints(
-            settings, resources.stop_words("english"), keeps_premise=False
-        ),
+        pre_constraints=_pre_constraints(resources, settings),
         constraints=constraints,
         compat=compat,
     )
@@ -256,7 +241,7 @@ def _a2t(
         # reference takes it in training mode, with dropout: its order of words is random.
         search=Greedy(ranking="gradient"),
         pre_constraints=[
-            *_pre_constraints(settings, resources.stop_words("english"), keeps_premise=True),
+            *_pre_constraints(resources, settings, keeps_premise=True),
             MaxModificationRate(0.1, 4),
         ],
         constraints=[
@@ -265,9 +250,7 @@ def _a2t(
             PartOfSpeech(resources.tagger(), allow_verb_noun_swap=False, compat=compat),
             # By a DistilBERT trained on human similarity (STS-B): its 0.9 is what people call 4.5
             # of 5, and so is ours.
-            *_sentence_similarity(
-                resources, settings, name, window=None, against="original", skip_short=False
-            ),
+            *_sentence_similarity(resources, settings, name, window=None),
         ],
         compat=compat,
         white_box=True,
@@ -285,27 +268,30 @@ def random(resources: Resources, settings: RecipeSettings) -> Attack:
             resources.neighbours(), _given(settings.candidates, 50), compat=settings.compat
         ),
         search=RandomSearch(tries=10),
-        pre_constraints=_pre_constraints(
-            settings, resources.stop_words("textfooler"), keeps_premise=True
-        ),
+        pre_constraints=_pre_constraints(resources, settings, "textfooler", keeps_premise=True),
         compat=settings.compat,
     )
 
 
 def _pre_constraints(
-    settings: RecipeSettings, stop_words: frozenset[str], *, keeps_premise: bool
+    resources: Resources,
+    settings: RecipeSettings,
+    stop_words: StopWordList = "english",
+    *,
+    keeps_premise: bool = False,
 ) -> list[PreConstraint]:
     """Returns the pre-constraints: no word twice, no stop words, no texts that a task gives.
 
     Args:
+        resources: have the stop words.
         settings: of the recipe.
-        stop_words: the list.
-        keeps_premise: whether the reference's recipe leaves the premise alone.
+        stop_words: name of the list.
+        keeps_premise: True if the reference's recipe keeps the premise.
     """
     reference = settings.compat == "textattack"
     found: list[PreConstraint] = [
         RepeatModification(),
-        StopWords(stop_words, ignore_case=not reference),
+        StopWords(resources.stop_words(stop_words), ignore_case=not reference),
     ]
     if settings.columns is not None or not reference:
         found.append(Columns(settings.columns))
@@ -319,9 +305,8 @@ def _sentence_similarity(
     settings: RecipeSettings,
     recipe: str,
     *,
-    window: int | None,
-    against: Literal["original", "current"],
-    skip_short: bool,
+    window: int | None = 15,
+    against: Literal["original", "current"] = "original",
 ) -> list[Constraint]:
     """Returns the sentence encoder of a recipe with its threshold; nothing where that is 0.
 
@@ -342,7 +327,6 @@ def _sentence_similarity(
             window=window,
             metric=PUBLISHED[recipe].metric,
             against=against,
-            skip_short=skip_short,
             compat=settings.compat,
         )
     ]
@@ -354,14 +338,8 @@ def _given(value: Number | None, default: Number) -> Number:
 
 
 RECIPES: dict[str, Recipe] = {
-    "textfooler": textfooler,
-    "textbugger": textbugger,
-    "bae": bae,
-    "deepwordbug": deepwordbug,
-    "pwws": pwws,
-    "a2t": a2t,
-    "a2t-mlm": a2t_mlm,
-    "random": random,
+    one.__name__.replace("_", "-"): one
+    for one in (textfooler, textbugger, bae, deepwordbug, pwws, a2t, a2t_mlm, random)
 }
 """The recipes by name."""
 

@@ -1,4 +1,4 @@
-"""Samples from what users have: texts with their classes, and rows of data sets."""
+"""Makes samples of texts with their classes, and of rows of data sets."""
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,11 +16,11 @@ _NAMES = ("text", "text_pair")
 def as_samples(
     given: Iterable[Given], columns: Sequence[str] | None = None
 ) -> tuple[list[Sample], Sequence[str]]:
-    """Number samples as they come, those apart that have a number.
+    """Numbers samples as they come; a `Sample` keeps its number.
 
     Args:
         given: see `Given`. A row of a data set has its class as `label`.
-        columns: names of the texts; of a row, the texts that are meant. `text`, and of pairs
+        columns: names of the texts, which select the texts of a row. `text`, and of pairs
             `text_pair`, if None.
 
     Returns:
@@ -66,13 +66,13 @@ def _sample(number: int, one: Any, columns: Sequence[str] | None) -> Sample:
         raise ValueError(msg)
     if isinstance(text, list):
         text = tuple(text)
-    with suppress(TypeError):  # what is no number is refused by Sample
+    with suppress(TypeError):  # Sample refuses other labels
         label = operator.index(label)
     return Sample(sample_id=number, text=text, label=label)
 
 
 def _row(number: int, row: Mapping[str, Any], columns: Sequence[str] | None) -> tuple[Any, Any]:
-    """The text and the class of a row of a data set."""
+    """Returns the text and the class of a row of a data set."""
     names = columns if columns is not None else _NAMES[: 2 if _NAMES[1] in row else 1]
     if missing := [name for name in (*names, "label") if name not in row]:
         msg = (

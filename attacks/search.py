@@ -1,6 +1,6 @@
 """Searches: greedy with word importance ranking, beam, and random.
 
-Each is written as if there were one sample; the engine runs many at once.
+Each is written for one sample; the engine runs many at once.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -36,9 +36,9 @@ def _key(item: Item) -> tuple[str, ...]:
 
 
 def best(items: Sequence[Candidate], judged: Sequence[Judged], context: Context) -> int:
-    """The candidate of highest score; of nearly equal ones the first by its text.
+    """Returns the candidate of highest score; of nearly equal ones the first by its text.
 
-    Of candidates that reach the goal, if some do; the reference looks at the score alone.
+    Candidates that reach the goal come first; the reference looks at the score alone.
     """
     rows: Sequence[int] = range(len(judged))
     if not context.reference:
@@ -48,7 +48,7 @@ def best(items: Sequence[Candidate], judged: Sequence[Judged], context: Context)
 
 
 def descending(values: NDArray[np.float64], tie: float | None) -> list[int]:
-    """Positions by value, the largest first; of nearly equal values the first position.
+    """Returns positions by value, the largest first; nearly equal values by position.
 
     Args:
         values: `[n]`.
@@ -69,13 +69,13 @@ def descending(values: NDArray[np.float64], tie: float | None) -> list[int]:
 
 @dataclass(frozen=True, kw_only=True)
 class Greedy:
-    """Rank the words once, then replace one after the other as long as that helps.
+    """Ranks the words once, then replaces one after the other.
 
-    Of the candidates of a word the one of highest score is taken, if it improves on the text so
-    far; when some of them reach the goal, the one of highest similarity of these.
+    It takes the candidate of highest score, if that improves on the text so far; if some reach the
+    goal, the one of these with the highest similarity.
 
     Attributes:
-        ranking: how much a word matters: score without it (`delete`, TextFooler), with `[UNK]` in
+        ranking: weight of a word: score without it (`delete`, TextFooler), with `[UNK]` in
             its place (`unk`, DeepWordBug), that times the best replacement's score
             (`weighted-saliency`, PWWS), norm of the gradient (`gradient`, A2T), or `random`.
     """
@@ -123,10 +123,10 @@ class Greedy:
             return indices, False
         if self.ranking == "gradient":
             weights: list[float] = yield Weigh(document)
-            # What the victim does not see, behind its longest text, changes nothing.
+            # Words behind the longest text of the victim change nothing.
             indices = [i for i in indices if weights[i] > -np.inf]
             values = np.array([weights[i] for i in indices], dtype=np.float64)
-            # Gradients have no scale of their own: equal is what differs in the sixth digit.
+            # Gradients have no scale of their own: the tie is relative to the largest.
             tie = None if context.reference else NEARLY * values.max(initial=0.0)
             return [indices[i] for i in descending(values, tie)], False
         compat = context.reference
@@ -145,11 +145,11 @@ class Greedy:
                 # A softmax of margins would depend on their scale. The paper's is one of
                 # probabilities, which are no larger than 1.
                 values = values / context.scale
-            # The reference has single precision here: what is equal in it keeps its order.
+            # The reference has single precision here; its ties keep their order.
             precision = torch.float32 if compat else torch.float64
             saliency = torch.softmax(torch.from_numpy(values).to(precision), dim=0)
             values = saliency.numpy() * gains
-        if len(values) < len(indices):  # the budget ended in the ranking: nothing is left to spend
+        if len(values) < len(indices):  # the ranking used up the budget
             return [], True
         tie = context.tie if self.ranking != "weighted-saliency" else context.tie / len(values)
         tie = None if compat else tie
@@ -159,7 +159,7 @@ class Greedy:
     def _gains(
         context: Context, indices: Sequence[int]
     ) -> Generator[Request, Any, tuple[NDArray[np.float64], bool]]:
-        """The best score that replacing each word gives."""
+        """Returns the best score of the replacements of each word."""
         candidates: list[Candidate] = yield Propose(context.original, indices)
         gains = dict.fromkeys(indices, 0.0)
         exhausted = False
@@ -176,11 +176,11 @@ class Greedy:
 
 @dataclass(frozen=True, kw_only=True)
 class KnownOrder(Greedy):
-    """The same where the order of words is known of some texts, which saves the ranking.
+    """Greedy search that skips the ranking of texts with a known order of words.
 
     Attributes:
         known: numbers of words in the order in which they are tried, by the texts of a sample.
-        found: the same of those that had to be ranked; filled by the searches.
+        found: these numbers for the other texts; filled by the searches.
     """
 
     known: Mapping[tuple[str, ...], Sequence[int]] = field(default_factory=dict)
@@ -199,7 +199,7 @@ class KnownOrder(Greedy):
 def _most_similar(
     candidates: Sequence[Candidate], judged: Sequence[Judged], chosen: int, *, compat: bool
 ) -> int:
-    """Of the candidates that reach the goal, the most similar one; the chosen one if none says."""
+    """Returns the most similar candidate that reaches the goal; `chosen` without similarities."""
     if compat:
         # The reference reads the sorted list only up to the first that does not reach the goal.
         found = []
@@ -223,7 +223,7 @@ def _most_similar(
 
 @dataclass(frozen=True, kw_only=True)
 class Beam:
-    """Keep the best few texts, and replace any word of each.
+    """Keeps the best few texts, and replaces any word of each.
 
     Attributes:
         width: texts that are kept; 1 is the greedy search over all words.
@@ -234,7 +234,7 @@ class Beam:
     depth: int | None = None
 
     def __post_init__(self) -> None:
-        """Check the settings."""
+        """Checks the settings."""
         if self.width < 1 or (self.depth is not None and self.depth < 1):
             msg = f"got width={self.width}, depth={self.depth}, expected at least 1"
             raise ValueError(msg)
@@ -281,7 +281,7 @@ class Beam:
 
 @dataclass(frozen=True, kw_only=True)
 class RandomSearch:
-    """Replace words in random order by random candidates: the baseline of all searches.
+    """Replaces words in random order by random candidates: the baseline of all searches.
 
     Attributes:
         tries: whole texts that are tried.

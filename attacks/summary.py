@@ -1,4 +1,4 @@
-"""What an attack has come to: figures with 95 % intervals, and whether they can be trusted."""
+"""The figures of an attack, with 95 % intervals and a check of their reliability."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,8 +10,13 @@ from attacks.goals import NEAR, Score
 from attacks.outcome import AttackRecord
 
 Z = NormalDist().inv_cdf(0.975)
+_METRICS = (
+    *("samples", "clean_accuracy", "accuracy", "success_rate", "queries", "unique_queries"),
+    *("words_changed", "similarity", "exhausted", "saturated", "unreliable"),
+)
+_DOUBTED = {"accuracy", "success_rate"}
 TOLERATED = 0.01
-"""By how much a blind score may overstate the accuracy before that is called unreliable."""
+"""Share by which a blind score may overstate the accuracy before it is unreliable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +37,7 @@ class Estimate:
 
 
 def wilson(hits: int, count: int) -> Estimate:
-    """A share with Wilson's score interval (1927), which is right also near 0 and 1.
+    """Returns a share with Wilson's score interval (1927), which is right near 0 and 1, too.
 
     Raises:
         ValueError: there are no samples, or more hits than samples.
@@ -49,11 +54,11 @@ def wilson(hits: int, count: int) -> Estimate:
 
 
 def student(freedom: int) -> float:
-    """The 0.975 quantile of Student's t distribution.
+    """Returns the 0.975 quantile of Student's t distribution.
 
-    By bisection of the probability between -t and t, a finite series for whole degrees of freedom
-    (Abramowitz and Stegun 1964, 26.7.3 and 26.7.4); for many of them by its expansion around the
-    normal quantile (26.7.5), which is right to nine digits there.
+    It bisects the probability between -t and t, a finite series (Abramowitz and Stegun 1964, 26.7.3
+    and 26.7.4). Above 200 degrees of freedom it takes the expansion around the normal quantile
+    (26.7.5), which is right to nine digits there.
     """
     if freedom > 200:
         z, n = Z, float(freedom)
@@ -80,11 +85,11 @@ def student(freedom: int) -> float:
 
 
 def mean(values: Sequence[float], *, top: float = math.inf) -> Estimate | None:
-    """A mean with Student's interval; None of nothing.
+    """Returns a mean with Student's interval; None of no values.
 
     Args:
         values: one per sample, none negative.
-        top: largest possible value; the interval is cut to what is possible.
+        top: largest possible value, which cuts the interval.
     """
     count = len(values)
     if not count:
@@ -108,16 +113,15 @@ class Summary:
         accuracy: share of the samples that are classified rightly and stay so under attack.
         success_rate: share of the attacked samples whose attack succeeded.
         words_changed: of the samples whose attack succeeded, the mean share of words changed.
-        queries: texts the victim was asked about per attacked sample, as they are billed.
+        queries: texts the victim was asked about per attacked sample.
         unique_queries: different ones among them.
-        similarity: of the samples whose attack succeeded, what the attack's own sentence encoder
-            said.
+        similarity: of the samples whose attack succeeded, by the attack's own sentence encoder.
         seconds: from the first question to the last answer of an attacked sample, beside the others
             in flight.
         exhausted: share of the attacked samples whose search was ended by the budget.
         saturated: share of the attacked samples for which a score made of probabilities is blind.
-        overstated: by how much, at most, the accuracy is too high because of that.
-        unreliable: whether that is too much for it to be called robustness.
+        overstated: largest error of the accuracy because of that.
+        unreliable: True if that error is above `TOLERATED`.
     """
 
     samples: int
@@ -136,28 +140,19 @@ class Summary:
     unreliable: bool
 
     def metrics(self) -> dict[str, float]:
-        """Flat names and numbers; an unreliable accuracy has another name."""
-        named: dict[str, Estimate | float | None] = {
-            "samples": float(self.samples),
-            "clean_accuracy": self.clean_accuracy,
-            "unreliable_accuracy" if self.unreliable else "accuracy": self.accuracy,
-            "unreliable_success_rate" if self.unreliable else "success_rate": self.success_rate,
-            "queries": self.queries,
-            "unique_queries": self.unique_queries,
-            "words_changed": self.words_changed,
-            "similarity": self.similarity,
-            "exhausted": self.exhausted,
-            "saturated": self.saturated,
-            "unreliable": float(self.unreliable),
+        """Returns flat names and numbers; an unreliable accuracy has another name."""
+        named = {
+            f"unreliable_{name}" if self.unreliable and name in _DOUBTED else name: one
+            for name in _METRICS
+            if (one := getattr(self, name)) is not None
         }
         return {
-            name: one.value if isinstance(one, Estimate) else one
+            name: one.value if isinstance(one, Estimate) else float(one)
             for name, one in named.items()
-            if one is not None
         }
 
     def line(self) -> dict[str, Any]:
-        """As JSON, with the intervals; null where an interval has no end."""
+        """Returns a JSON object with the intervals; null where an interval has no end."""
         return {
             name: {k: v if math.isfinite(v) else None for k, v in value.items()}
             if isinstance(value, dict)
@@ -167,11 +162,11 @@ class Summary:
 
 
 def summarise(records: Iterable[AttackRecord], *, score: Score) -> Summary:
-    """The figures of an attack.
+    """Computes the figures of an attack.
 
     Args:
         records: one per sample.
-        score: what the scores of the attack's goal were made of.
+        score: kind of scores of the attack's goal.
 
     Raises:
         ValueError: there are no records.
@@ -213,10 +208,9 @@ def _share_of(count: int) -> Callable[[int], float]:
 
 
 def _blind(record: AttackRecord) -> bool:
-    """Whether probabilities of the sample show no difference between candidates.
+    """Returns True if probabilities of the sample show no difference between candidates.
 
-    They are 1 in single precision, or so near to it that a step of the search is below what the
-    goal tells apart.
+    They are 1 in single precision, or nearer to it than the tie of the goal.
     """
     return record.saturated or 0 <= record.score < NEAR["probability"]
 
@@ -234,13 +228,13 @@ FIGURES = (
 
 
 def table(summaries: Mapping[str, Summary]) -> str:
-    """The figures of attacks by name, the 95 % interval below each, as aligned text."""
+    """Returns the figures of attacks as aligned text, the 95 % interval below each."""
     rows = [["attack", *(title for title, _, _ in FIGURES)]]
     for name, summary in summaries.items():
         values, intervals = [name], [""]
         for _, field, digits in FIGURES:
             one: Estimate | None = getattr(summary, field)
-            doubted = "?" if summary.unreliable and field in {"accuracy", "success_rate"} else ""
+            doubted = "?" if summary.unreliable and field in _DOUBTED else ""
             values.append("-" if one is None else f"{one.value:.{digits}f}{doubted}")
             intervals.append("" if one is None else interval(one, digits))
         rows += [values, intervals]
@@ -254,14 +248,14 @@ def table(summaries: Mapping[str, Summary]) -> str:
 
 
 def interval(one: Estimate, digits: int) -> str:
-    """The ends of an interval, as the table shows them."""
+    """Returns the ends of an interval, as the table shows them."""
     if math.isinf(one.high):
         return "one sample"
     return f"{one.low:.{digits}f} - {one.high:.{digits}f}"
 
 
 def doubt(name: str, summary: Summary) -> str:
-    """What to say of a figure that cannot be trusted; nothing of others."""
+    """Returns a warning about an overstated accuracy; an empty text for others."""
     if not summary.overstated:
         return ""
     verdict = "no measure of robustness" if summary.unreliable else "tolerable"

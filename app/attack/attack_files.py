@@ -1,4 +1,4 @@
-"""`runs/NAME/attacks/`: the outcome of each attack, and what it is about."""
+"""The files of attacks in `runs/NAME/attacks/`: records, settings and figures."""
 
 import json
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ class AttackFiles:
 
     Args:
         run: the run.
-        name: what the attack is filed under.
+        name: of the files.
     """
 
     def __init__(self, run: RunDirectory, name: str) -> None:
@@ -30,14 +30,14 @@ class AttackFiles:
         self.html = folder / f"{name}.html"
 
     def seconds(self) -> float:
-        """What former sittings took."""
+        """Returns the seconds of former starts."""
         return float(self._content().get("seconds", 0.0))
 
     def problem(self, about: Mapping[str, Any]) -> str | None:
-        """Why an attack that is about this cannot be filed here, if so.
+        """Returns the reason that an attack cannot be filed here; None if there is none.
 
         Args:
-            about: what it is about, as far as that is known.
+            about: its settings, as far as they are known.
         """
         where = f"beside it with --attack.tag NAME, or delete {self.side.with_suffix('')}.*"
         if not self.side.is_file():
@@ -58,20 +58,20 @@ class AttackFiles:
         )
 
     def begin(self, about: Mapping[str, Any]) -> None:
-        """Note what the attack is about, before there are records."""
+        """Writes the settings of the attack, before there are records."""
         if not self.side.is_file():
             self._write(about, 0.0, None)
 
     def pause(self, about: Mapping[str, Any], seconds: float) -> None:
-        """Note the time that was spent; what figures there were stay."""
+        """Writes the time that was spent; former figures stay."""
         self._write(about, seconds, self._content().get("summary"))
 
     def finish(self, about: Mapping[str, Any], seconds: float, summary: Summary) -> None:
-        """Note the figures."""
+        """Writes the figures."""
         self._write(about, seconds, summary.line())
 
     def records(self) -> list[Record]:
-        """The records of an attack that had ended.
+        """Returns the records of an attack that has ended.
 
         Raises:
             ValueError: the file holds something else.
@@ -85,7 +85,7 @@ class AttackFiles:
             raise ValueError(msg) from error
 
     def about(self) -> dict[str, Any]:
-        """What the attack is about; nothing where that is not known."""
+        """Returns the settings of the attack; nothing where they are unknown."""
         about = self._content().get("about")
         return about if isinstance(about, dict) else {}
 

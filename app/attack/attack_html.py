@@ -1,4 +1,4 @@
-"""An attack as one HTML file that needs nothing else: figures, and all texts side by side."""
+"""Writes an attack as one HTML file: figures, and all texts side by side."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
@@ -12,7 +12,7 @@ from attacks.outcome import AttackRecord
 from attacks.summary import FIGURES, Estimate, doubt, interval
 
 LIMIT = 2000
-"""Rows, so that browsers open it; the adversarial pairs come first."""
+"""Rows of the page, so that browsers can open it; adversarial pairs come first."""
 
 _HEAD = """<!DOCTYPE html>
 <html lang="en">
@@ -49,12 +49,12 @@ del {{ color: var(--old); }} ins {{ color: var(--new); text-decoration: underlin
 
 
 def page(outcome: Outcome, names: Sequence[str], facts: Mapping[str, str]) -> Iterator[str]:
-    """The lines of the file.
+    """Yields the lines of the file.
 
     Args:
         outcome: of the attack.
         names: of the classes.
-        facts: what was attacked, and how, by what it is called: run, model, corpus and so on.
+        facts: run, model, corpus and so on, by name.
     """
     title = " ".join(filter(None, [outcome.name, facts.get("run", "")]))
     yield _HEAD.format(title=_text(f"{title}: adversarial texts"))
@@ -82,7 +82,7 @@ def page(outcome: Outcome, names: Sequence[str], facts: Mapping[str, str]) -> It
 def write_page(
     path: Path, outcome: Outcome, names: Sequence[str], facts: Mapping[str, str]
 ) -> None:
-    """Write the file, in one step."""
+    """Writes the file in one step."""
     with atomic.replacing(path) as stream:
         stream.writelines(f"{line}\n".encode() for line in page(outcome, names, facts))
 

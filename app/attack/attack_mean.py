@@ -1,4 +1,4 @@
-"""The mean accuracy under the six attacks, where all of them were made in the same way."""
+"""The mean accuracy under the six attacks, if they have the same protocol."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,19 +8,10 @@ from app.attack.attack_settings import SIX
 from attacks.journal import differences
 
 _SAME = (
-    "checkpoint",
-    "corpus",
-    "samples",
-    "split",
-    "choice",
-    "goal",
-    "score",
-    "compat",
-    "query_budget",
-    "budget_per_word",
-    "attacked_columns",
+    *("checkpoint", "corpus", "samples", "split", "choice", "goal", "score", "compat"),
+    *("query_budget", "budget_per_word", "attacked_columns"),
 )
-"""What attacks have to have in common, of all that they are about, for a mean to say anything."""
+"""Settings that attacks must share before their mean is taken."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +21,7 @@ class Attacked:
     Attributes:
         accuracy: share of the samples that are classified rightly under attack.
         samples: how many there are.
-        about: all that the attack depends on; see `AttackFiles`.
+        about: its settings; see `AttackFiles`.
     """
 
     accuracy: float
@@ -38,7 +29,7 @@ class Attacked:
     about: Mapping[str, Any]
 
     def protocol(self) -> dict[str, Any]:
-        """What it has to share with others."""
+        """Returns the settings that it must share with others."""
         return {"num_samples": self.samples, **{key: self.about.get(key) for key in _SAME}}
 
 
@@ -49,7 +40,7 @@ class Mean:
     Attributes:
         names: of the attacks.
         value: the mean; None if there is none.
-        reason: why there is none; empty if there is one, or no attack at all.
+        reason: the reason that there is none; empty if there is a mean, or no attack.
     """
 
     names: tuple[str, ...]
@@ -57,7 +48,7 @@ class Mean:
     reason: str = ""
 
     def metrics(self) -> dict[str, float]:
-        """As `results.json` has it."""
+        """Returns the metrics for `results.json`."""
         if self.value is None:
             return {}
         return {
@@ -66,7 +57,7 @@ class Mean:
         }
 
     def line(self) -> str:
-        """For people; nothing of a single attack, whose accuracy it is."""
+        """Returns a line for people; an empty one for a single attack."""
         if len(self.names) < 2:
             return ""
         named = f"{len(self.names)} attacks ({', '.join(self.names)})"
@@ -76,10 +67,10 @@ class Mean:
 
 
 def mean_accuracy(attacks: Mapping[str, Attacked]) -> Mean:
-    """The mean accuracy under those of the six attacks that there are.
+    """Returns the mean accuracy under those of the six attacks that have run.
 
     Args:
-        attacks: by the name that each is filed under, those with a reliable accuracy.
+        attacks: those with a reliable accuracy, by the names of their files.
     """
     names = tuple(name for name in SIX if name in attacks)
     if not names:

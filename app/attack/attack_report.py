@@ -1,4 +1,4 @@
-"""Attacks for people to read: the table, and pairs of texts with the changed words marked."""
+"""Prints attacks: the table, and pairs of texts with the changed words marked."""
 
 import os
 import sys
@@ -24,7 +24,7 @@ class Piece(NamedTuple):
 
     Attributes:
         text: the part.
-        changed: whether it is a word that the other text does not have there.
+        changed: True for a word that the other text does not have there.
     """
 
     text: str
@@ -32,7 +32,7 @@ class Piece(NamedTuple):
 
 
 def compare(original: str, adversarial: str) -> tuple[list[Piece], list[Piece]]:
-    """Both texts in pieces, with the words marked that an alignment of least edits changes."""
+    """Splits both texts; marks the words that an alignment of least edits changes."""
     spans = word_spans(original), word_spans(adversarial)
     words = [
         [text[start:end] for start, end in found]
@@ -57,24 +57,24 @@ def _pieces(text: str, spans: Sequence[tuple[int, int]], changed: set[int]) -> l
 
 
 def columns(text: Text) -> tuple[str, ...]:
-    """The one or two texts of a sample."""
+    """Returns the one or two texts of a sample."""
     return (text,) if isinstance(text, str) else tuple(text)
 
 
 def pairs(record: AttackRecord) -> list[tuple[list[Piece], list[Piece]]]:
-    """The texts of a sample, before and after, in pieces; the same where it was not attacked."""
+    """Splits the texts of a sample before and after; equal if it was not attacked."""
     after = record.text if record.adversarial is None else record.adversarial
     both = zip(columns(record.text), columns(after), strict=True)
     return [compare(before, found) for before, found in both]
 
 
 def colours(stream: IO[str]) -> bool:
-    """Whether a stream is a terminal whose user wants colours (https://no-color.org)."""
+    """Returns True for a terminal whose user wants colours (https://no-color.org)."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def shown(outcome: Outcome, count: int, names: Sequence[str], *, colour: bool) -> Iterator[str]:
-    """The first adversarial pairs, as lines for a terminal.
+    """Yields the first adversarial pairs as lines for a terminal.
 
     Changed words are red before and green after the attack; in brackets without colours.
     """
@@ -87,7 +87,7 @@ def shown(outcome: Outcome, count: int, names: Sequence[str], *, colour: bool) -
 
 
 def headline(record: AttackRecord, names: Sequence[str]) -> str:
-    """What has become of a sample, in a line."""
+    """Describes the result of a sample in a line."""
     classes = class_name(record.prediction, names)
     if record.adversarial_prediction is not None and record.outcome == "succeeded":
         classes += f" -> {class_name(record.adversarial_prediction, names)}"
@@ -102,12 +102,12 @@ def headline(record: AttackRecord, names: Sequence[str]) -> str:
 
 
 def class_name(index: int, names: Sequence[str]) -> str:
-    """Name of a class."""
+    """Returns the name of a class."""
     return names[index] if 0 <= index < len(names) else str(index)
 
 
 def _line(pieces: Sequence[Piece], code: str, colour: bool) -> str:
-    # Whatever a text brings along, our own codes are the only ones that a terminal gets.
+    # The terminal gets no codes but ours, whatever the text holds.
     begin, end = (code, _PLAIN) if colour else ("[", "]")
     return "".join(
         f"{begin}{_flat(piece.text)}{end}" if piece.changed else _flat(piece.text)
@@ -120,7 +120,7 @@ def _flat(text: str) -> str:
 
 
 def example_table(outcome: Outcome, names: Sequence[str]) -> str:
-    """A few adversarial pairs as a table of Markdown, for TensorBoard."""
+    """Returns some adversarial pairs as a Markdown table, for TensorBoard."""
     rows = ["| sample | clean | adversarial |", "|---|---|---|"]
     found = [record for record in outcome.records if record.outcome == "succeeded"]
     for record in found[:_EXAMPLES]:
@@ -137,7 +137,7 @@ def _marked(pieces: Sequence[Piece]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text that Markdown and HTML leave as it is."""
+    """Escapes a text for Markdown and HTML."""
     return "".join(
         f"&#{ord(character)};" if character in "&<>|*_`[]()#\\!~" else character
         for character in _flat(text)
@@ -153,7 +153,7 @@ def report(
     notes: Sequence[str] = (),
     stream: IO[str] | None = None,
 ) -> str:
-    """Pairs, and the table, as they are printed at the end.
+    """Returns the pairs and the table that are printed at the end.
 
     Args:
         outcomes: by name.
@@ -161,7 +161,7 @@ def report(
         show: pairs of each attack.
         title: above the table.
         notes: lines below the table.
-        stream: where it will be printed, which decides on colours; standard output if None.
+        stream: decides on colours; standard output if None.
     """
     colour = colours(stream or sys.stdout)
     lines: list[str] = []

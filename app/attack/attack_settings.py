@@ -1,4 +1,4 @@
-"""The settings of the command `attack`, and the attacks that they come to."""
+"""The settings of the command `attack`, and the attacks that they select."""
 
 import re
 import sys
@@ -36,7 +36,7 @@ _FILES = (".yaml", ".yml", ".json")
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttackSettings(RecipeSettings):
+class AttackSettings(RecipeSettings, Limits):
     """Settings of the command `attack`.
 
     Attributes:
@@ -45,7 +45,6 @@ class AttackSettings(RecipeSettings):
         choice: which ones: drawn once and for all (the same for every model and attack, and the
             first 100 of 1000 are the 100), or the `first` ones of the file.
         split: which samples.
-        in_flight: samples that are attacked at the same time; changes the speed and nothing else.
         goal: `untargeted`, any class but the gold one; or the name or index of the class to reach.
         seed: of random replacements; each sample has its own, made of this and its id.
         tag: file the outcome as RECIPE-TAG, beside that of the same recipe with other settings.
@@ -56,7 +55,6 @@ class AttackSettings(RecipeSettings):
     num_samples: int | None = None
     choice: Literal["drawn", "first"] = "drawn"
     split: Split = "test"
-    in_flight: int = 64
     goal: str | int = "untargeted"
     seed: int = 0
     tag: str | None = None
@@ -70,20 +68,11 @@ class AttackSettings(RecipeSettings):
             ValueError: a number out of its range, or a tag that is no part of a file's name.
         """
         super().__post_init__()
-        check_range({"num_samples": self.num_samples, "in_flight": self.in_flight}, least=1)
+        check_range({"num_samples": self.num_samples}, least=1)
         check_range({"show": self.show, "seed": self.seed}, least=0)
         if self.tag is not None and not _NAME.fullmatch(self.tag):
             msg = f"got tag {self.tag!r}, expected letters, digits and . _ -"
             raise ValueError(msg)
-
-    @property
-    def limits(self) -> Limits:
-        """The budget of the engine."""
-        return Limits(
-            query_budget=self.query_budget,
-            budget_per_word=self.budget_per_word,
-            in_flight=self.in_flight,
-        )
 
     def about(self) -> dict[str, Any]:
         """Returns what every outcome depends on: neither speed nor number of samples.
@@ -128,11 +117,11 @@ class Planned(NamedTuple):
     """One attack of a command.
 
     Attributes:
-        name: what its outcome is filed under.
+        name: of its files.
         attack: the composition; its goal is untargeted as long as the model is not known.
-        about: what it is, for the next sitting to compare.
+        about: its recipe and settings, which the next start compares.
         options: of `AttackSettings.options`, those that it has.
-        goal_given: whether the composition has a goal of its own.
+        goal_given: True if the composition has a goal of its own.
     """
 
     name: str
@@ -143,7 +132,7 @@ class Planned(NamedTuple):
 
 
 def plan(settings: AttackSettings, *, device: "torch.device | None" = None) -> list[Planned]:
-    """Builds all attacks of a command, so that what is missing is said before the first begins.
+    """Builds all attacks of a command before the first begins, so that errors come early.
 
     Args:
         settings: of the command.
@@ -156,22 +145,23 @@ def plan(settings: AttackSettings, *, device: "torch.device | None" = None) -> l
     """
     from transformers.utils import logging
 
-    from attacks import recipes
     from attacks.resources.catalogue import Resources
 
     if not sys.stderr.isatty():
         # That of loading weights does not look for one.
         logging.disable_progress_bar()  # type: ignore[no-untyped-call] # has no annotations
     resources = Resources.of(settings, device=device)
-    names, known = _names(settings.recipe), recipes.RECIPES
-    for name in names:
-        if not name.endswith(_FILES) and name not in known:
-            msg = (
-                f"got attack {name!r}, expected all, one of {', '.join(known)}, or a YAML file "
-                "with an attack of your own"
-            )
-            raise ValueError(msg)
-    has = {name: _has(name) for name in names}
+    has = {name: _has(name) for name in _names(settings.recipe)}
+    _check_options(settings, has)
+    planned = [_planned(name, has[name], settings, resources) for name in has]
+    return list({one.name: one for one in planned}.values())
+
+
+def _check_options(settings: AttackSettings, has: Mapping[str, Sequence[str]]) -> None:
+    """Checks that each option belongs to one of the attacks."""
+    from attacks import recipes
+
+    known = recipes.RECIPES
     for key, value in settings.options().items():
         if not any(key in every for every in has.values()):
             own = "; an attack of your own has it in its file" if set(has) - set(known) else ""
@@ -180,37 +170,47 @@ def plan(settings: AttackSettings, *, device: "torch.device | None" = None) -> l
                 f"{', '.join(one for one in known if key in _has(one))}{own}"
             )
             raise ValueError(msg)
-    planned: dict[str, Planned] = {}
-    for name in names:
-        options = {key: value for key, value in settings.options().items() if key in has[name]}
-        about = {key: options.get(key) for key in has[name]}
-        # The columns of the corpus have that name.
-        about["attacked_columns"] = about.pop("columns", None)
-        if name in known:
-            changed: dict[str, Any] = {key: options.get(key) for key in _OF_RECIPES}
-            attack = recipes.build(replace(settings, recipe=name, **changed), resources)
-            one = Planned(name, attack, {"recipe": name, **about}, options, goal_given=False)
-        else:
-            attack, spec = _composed(name, resources, settings)
-            given = "goal" in spec
-            one = Planned(attack.name, attack, {"recipe": spec, **about}, options, goal_given=given)
-        filed = one.name if settings.tag is None else f"{one.name}-{settings.tag}"
-        planned[filed] = one._replace(name=filed)
-    return list(planned.values())
+
+
+def _planned(
+    name: str, has: Sequence[str], settings: AttackSettings, resources: "Resources"
+) -> Planned:
+    """Builds an attack with those options that it has."""
+    from attacks import recipes
+
+    options = {key: value for key, value in settings.options().items() if key in has}
+    about = {key: options.get(key) for key in has}
+    # The columns of the corpus have that name.
+    about["attacked_columns"] = about.pop("columns", None)
+    if name in recipes.RECIPES:
+        changed: dict[str, Any] = {key: options.get(key) for key in _OF_RECIPES}
+        attack = recipes.build(replace(settings, recipe=name, **changed), resources)
+        about, given = {"recipe": name, **about}, False
+    else:
+        attack, spec = _composed(name, resources, settings)
+        about, given = {"recipe": spec, **about}, "goal" in spec
+    filed = attack.name if settings.tag is None else f"{attack.name}-{settings.tag}"
+    return Planned(filed, attack, about, options, goal_given=given)
 
 
 def _has(name: str) -> tuple[str, ...]:
-    """The names of `AttackSettings.options` that an attack has; a file has its own for the rest."""
+    """Returns the `AttackSettings.options` that an attack has; a file has its own for the rest."""
     from attacks import recipes
 
     if name not in recipes.RECIPES:
+        if not name.endswith(_FILES):
+            msg = (
+                f"got attack {name!r}, expected all, one of {', '.join(recipes.RECIPES)}, or a "
+                "YAML file with an attack of your own"
+            )
+            raise ValueError(msg)
         return tuple(_OF_RESOURCES.values())
     needs = [key for resource, key in _OF_RESOURCES.items() if resource in recipes.NEEDS[name]]
     return (*recipes.HAS.get(name, ()), "columns", *needs)
 
 
 def _names(recipe: str) -> list[str]:
-    """Names of recipes and of files, one after the other."""
+    """Returns the names of recipes and files, in their order."""
     parts = [part.strip() for part in recipe.split(",")]
     return [name for part in parts for name in (SIX if part == "all" else (part,))]
 
@@ -218,7 +218,7 @@ def _names(recipe: str) -> list[str]:
 def _composed(
     path: str, resources: "Resources", settings: AttackSettings
 ) -> tuple[Attack, dict[str, Any]]:
-    """The attack of a file, and what the file says."""
+    """Returns the attack of a file, and the content of the file."""
     from app.attack.compose import compose
 
     if not Path(path).is_file():
@@ -249,7 +249,7 @@ def _composed(
 
 
 def applied(settings: AttackSettings, planned: Sequence[Planned]) -> list[str]:
-    """A line for each setting that only some attacks have: which of these attacks take it.
+    """Returns a line for each setting of some attacks only: the names of these attacks.
 
     Args:
         settings: of the command.

@@ -51,22 +51,22 @@ _DRY = 8
 class AttackEvaluator(StandIn):
     """Stands in for a classifier in a test run, and attacks it.
 
-    Each process takes its share of the samples that are left; the records are the same for any
-    number of processes, for a sample's random numbers come from its id.
+    Each process takes its share of the samples that are left. The records do not depend on the
+    number of processes: a sample's random numbers come from its id.
 
     Args:
-        classifier: what is attacked.
+        classifier: the victim.
         planned: the attack.
         settings: see `AttackSettings`.
-        files: where the outcome is kept; nowhere if None.
+        files: keep the outcome; None keeps none.
         about: all that the records depend on, but for the samples.
-        facts: what people want to know of the model, by name.
+        facts: of the model, for the page, by name.
 
     Attributes:
-        outcome: what has come of it.
-        attacked: the accuracy, and what it is about; None where it is unreliable.
+        outcome: records and figures; None before the end.
+        attacked: the accuracy and its settings; None if it is unreliable.
         target: the class to reach; None where there is none.
-        seconds: what that took, former sittings included.
+        seconds: time of all starts.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class AttackEvaluator(StandIn):
         self.seconds = 0.0
 
     def test_step(self, batch: Any, batch_idx: int) -> None:
-        """Attack all samples of this process."""
+        """Attacks all samples of this process."""
         del batch, batch_idx
         require_classification(self.classifier.task.name, "attack")
         started = time.monotonic()
@@ -130,11 +130,11 @@ class AttackEvaluator(StandIn):
             self._report(self.outcome, data)
 
     def on_test_epoch_end(self) -> None:
-        """Log the figures; every process has all records."""
+        """Logs the figures; every process has all records."""
         self.log_dict(self.metrics(), rank_zero_only=False, sync_dist=False)
 
     def metrics(self) -> dict[str, float]:
-        """The figures, by the names that they have in `results.json`; none before the end."""
+        """Returns the figures by their names in `results.json`; none before the end."""
         if self.outcome is None:
             return {}
         found = self.outcome.summary.metrics()
@@ -142,7 +142,7 @@ class AttackEvaluator(StandIn):
             found["target"] = float(self.target)
         return {f"attack/{self.planned.name}/{name}": value for name, value in found.items()}
 
-    # What is attacked, and with what
+    # The samples and the engine
 
     def _choose(self, examples: Sequence[Example], data: WholeSplit) -> list[Sample]:
         wanted = self.settings.num_samples or len(examples)
@@ -170,12 +170,10 @@ class AttackEvaluator(StandIn):
             goal = make_goal(settings.target(names), score=settings.score, compat=settings.compat)
             attack = attack.aiming(goal)
         victim = ModuleVictim(self.classifier, batch_size=settings.batch_size)
-        return Engine(
-            attack, victim, limits=settings.limits, seed=settings.seed, columns=tuple(columns)
-        )
+        return Engine(attack, victim, limits=settings, seed=settings.seed, columns=tuple(columns))
 
     def _about(self, examples: Sequence[Example], data: WholeSplit) -> dict[str, Any]:
-        """All that the records depend on."""
+        """Returns all settings that the records depend on."""
         return {
             **self.about,
             "corpus": data.corpus,
@@ -186,13 +184,13 @@ class AttackEvaluator(StandIn):
     # The work
 
     def _agree(self, problem: str | None) -> None:
-        """Stop all processes where the first one sees a reason to."""
+        """Stops all processes if the first one has a problem."""
         for found in gather(self.trainer, [problem]):
             if found is not None:
                 raise ValueError(found)
 
     def _take_up(self, records: Records, about: Mapping[str, Any]) -> frozenset[int]:
-        """Begin, with what former sittings have done, ended or not."""
+        """Begins with the records of former starts; returns their samples."""
         done = records.begin(self.trainer, about=about)
         former: list[dict[str, Any]] = []
         if self.files is not None and self.trainer.is_global_zero:
@@ -208,7 +206,7 @@ class AttackEvaluator(StandIn):
 
         def asked(texts: int) -> None:
             bar.asked(texts)
-            records.add(())  # says to the other processes that this one is at work
+            records.add(())  # tells the other processes that this one works
 
         engine.victim = Watched(engine.victim, asked)
         count = 0
@@ -256,7 +254,7 @@ def _kept(count: int, total: int, path: Path) -> str:
 
 
 def parts_of(attack: Attack) -> dict[str, Any]:
-    """Describe an attack, its resources included, but for the goal: the settings have that."""
+    """Describes an attack and its resources; the goal is in the settings."""
     parts = flat(describe(attack), "attack")
     return {"engine": VERSION} | {
         key: value for key, value in parts.items() if not key.startswith("attack.goal")
@@ -267,7 +265,7 @@ class Attacks(NamedTuple):
     """The outcomes of all attacks of a command.
 
     Attributes:
-        outcomes: by the names that they are filed under.
+        outcomes: by the names of their files.
         report: the table for people.
     """
 
@@ -284,7 +282,7 @@ def attack(
     *,
     recorder: Recorder | None,
 ) -> Attacks:
-    """Attack a checkpoint with every recipe that is asked for, one after the other.
+    """Attacks a checkpoint with every recipe of the settings, one after the other.
 
     Each is filed in the run as soon as it has ended.
 
@@ -293,93 +291,110 @@ def attack(
         model: the victim.
         datamodule: the corpus.
         ckpt_path: checkpoint of the victim; None for its weights as they are.
-        settings: which attacks, on what, and at what cost.
+        settings: of the attacks.
         recorder: keeps the run directory; None where nothing is kept.
 
     Raises:
         ValueError: wrong settings, or a run with an attack of the same name and other settings.
         ResourceError: word vectors or the like are missing.
-        VictimError: the model answers with something that is no logits.
+        VictimError: the answers of the model are no logits.
     """
     if not isinstance(datamodule, TextDataModule):
         msg = f"got {type(datamodule).__name__}, expected a corpus of texts to attack"
         raise ValueError(msg)
     # Before any word list is asked for.
     require_classification(datamodule.task, "attack")
-    # Models of attacks compute where the victim does.
-    planned = plan(settings, device=trainer.strategy.root_device)
-    checkpoint = file_digest(ckpt_path) if ckpt_path and Path(ckpt_path).is_file() else "none"
-    run = None if recorder is None or getattr(trainer, "fast_dev_run", False) else recorder.files
-    name, method = "no run" if run is None else run.name, type(model).__name__
-    seed = "unknown" if recorder is None else str(recorder.training_seed)
-    facts = {
-        "run": name,
-        "model": f"{method}, seed of its training {seed}",
-        "checkpoint": "none" if ckpt_path is None else f"{ckpt_path}, SHA-256 {checkpoint}",
-    }
-    evaluators = [
-        AttackEvaluator(
-            model,
-            one,
-            settings,
-            files=None if run is None else AttackFiles(run, one.name),
-            about={
-                **one.about,
-                **settings.about(),
-                **parts_of(one.attack),
-                "checkpoint": checkpoint,
-                "precision": str(trainer.precision),
-                "program": version(),
-            },
-            facts=facts,
-        )
-        for one in planned
-    ]
-    # Before the first attack begins, which may take hours.
-    for problem in [one.files.problem(one.about) for one in evaluators if one.files is not None]:
-        if problem is not None:
-            raise ValueError(problem)
-    outcomes: dict[str, Outcome] = {}
+    evaluators = _evaluators(trainer, model, ckpt_path, settings, recorder)
     mean = Mean(names=())
     for evaluator in evaluators:
-        data = WholeSplit(datamodule, settings.split)
-        with (
-            _own_bar(trainer),
-            _kept_parts(trainer, evaluator.files),
-            session(trainer, model, ckpt_path) as path,
-        ):
-            pl.Trainer.test(trainer, evaluator, None, path, False, data, True if path else None)
-        if evaluator.outcome is None:
-            msg = "got --trainer.limit_test_batches 0, expected it to be left out"
-            raise ValueError(msg)
-        outcomes[evaluator.planned.name] = evaluator.outcome
+        _test(trainer, evaluator, WholeSplit(datamodule, settings.split), ckpt_path)
         stage, metrics = f"attack/{evaluator.planned.name}", evaluator.metrics()
-        of_run = {} if run is None else former(run, stage, metrics)
         done = {one.planned.name: one.attacked for one in evaluators if one.attacked is not None}
-        mean = mean_accuracy({**of_run, **done})
-        if run is not None and recorder is not None:
-            recorder.finish(
-                trainer,
-                model,
-                stage=stage,
-                metrics=metrics | mean.metrics(),
-                seconds=evaluator.seconds,
-                about=evaluator.about,
-            )
+        if recorder is None or evaluator.files is None:
+            mean = mean_accuracy(done)
+            continue
+        mean = mean_accuracy({**former(recorder.files, stage, metrics), **done})
+        recorder.finish(
+            trainer,
+            model,
+            stage=stage,
+            metrics=metrics | mean.metrics(),
+            seconds=evaluator.seconds,
+            about=evaluator.about,
+        )
+    outcomes = {one.planned.name: one.outcome for one in evaluators if one.outcome is not None}
     spent = ", ".join(f"{one.planned.name} {one.seconds:.1f} s" for one in evaluators)
-    title = f"{name}: {method} on {datamodule.corpus}, {settings.split} split, {settings.goal}"
+    where = f"{datamodule.corpus}, {settings.split} split, {settings.goal}"
     table = report(
         outcomes,
         model.require_text()[1],
         show=settings.show,
-        title=f"{title} ({spent})",
-        notes=[*applied(settings, planned), *filter(None, [mean.line()])],
+        title=f"{evaluators[0].facts['run']}: {type(model).__name__} on {where} ({spent})",
+        notes=[
+            *applied(settings, [one.planned for one in evaluators]),
+            *filter(None, [mean.line()]),
+        ],
     )
     return Attacks(outcomes, table)
 
 
+def _evaluators(
+    trainer: pl.Trainer,
+    model: TaskModule,
+    ckpt_path: str | Path | None,
+    settings: AttackSettings,
+    recorder: Recorder | None,
+) -> list[AttackEvaluator]:
+    """Prepares all attacks; one that cannot be filed raises before the first begins."""
+    # Models of attacks compute where the victim does.
+    planned = plan(settings, device=trainer.strategy.root_device)
+    checkpoint = file_digest(ckpt_path) if ckpt_path and Path(ckpt_path).is_file() else "none"
+    run = None if recorder is None or getattr(trainer, "fast_dev_run", False) else recorder.files
+    seed = "unknown" if recorder is None else str(recorder.training_seed)
+    facts = {
+        "run": "no run" if run is None else run.name,
+        "model": f"{type(model).__name__}, seed of its training {seed}",
+        "checkpoint": "none" if ckpt_path is None else f"{ckpt_path}, SHA-256 {checkpoint}",
+    }
+    evaluators = []
+    for one in planned:
+        about = {
+            **one.about,
+            **settings.about(),
+            **parts_of(one.attack),
+            "checkpoint": checkpoint,
+            "precision": str(trainer.precision),
+            "program": version(),
+        }
+        files = None if run is None else AttackFiles(run, one.name)
+        if files is not None and (problem := files.problem(about)) is not None:
+            raise ValueError(problem)
+        evaluators.append(
+            AttackEvaluator(model, one, settings, files=files, about=about, facts=facts)
+        )
+    return evaluators
+
+
+def _test(
+    trainer: pl.Trainer,
+    evaluator: AttackEvaluator,
+    data: WholeSplit,
+    ckpt_path: str | Path | None,
+) -> None:
+    """Runs one attack in the test loop."""
+    with (
+        _own_bar(trainer),
+        _kept_parts(trainer, evaluator.files),
+        session(trainer, evaluator.classifier, ckpt_path) as path,
+    ):
+        pl.Trainer.test(trainer, evaluator, None, path, False, data, True if path else None)
+    if evaluator.outcome is None:
+        msg = "got --trainer.limit_test_batches 0, expected it to be left out"
+        raise ValueError(msg)
+
+
 def former(run: RunDirectory, stage: str, metrics: Mapping[str, float]) -> dict[str, Attacked]:
-    """The six attacks of which a run has reliable figures, with what they are about.
+    """Returns those of the six attacks of which a run has reliable figures.
 
     Args:
         run: the run.
@@ -401,7 +416,7 @@ def former(run: RunDirectory, stage: str, metrics: Mapping[str, float]) -> dict[
 
 @contextmanager
 def _own_bar(trainer: pl.Trainer) -> Iterator[None]:
-    """Silence Lightning's bar, which would show one step; and bring it back."""
+    """Silences Lightning's bar, which would show one step, inside the context."""
     bar = trainer.progress_bar_callback
     if bar is None:
         yield
@@ -415,7 +430,7 @@ def _own_bar(trainer: pl.Trainer) -> Iterator[None]:
 
 @contextmanager
 def _kept_parts(trainer: pl.Trainer, files: AttackFiles | None) -> Iterator[None]:
-    """Say, when a signal stops the program, that the samples so far are kept."""
+    """Tells where the samples are kept when a signal stops the program."""
     try:
         yield
     except Stopped:

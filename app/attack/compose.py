@@ -1,4 +1,4 @@
-"""An attack of one's own, from the classes and arguments that a YAML file names."""
+"""Builds an attack of one's own from the classes and arguments in a YAML file."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ HOMES = (
     "attacks.search",
     "attacks.goals",
 )
-"""Where classes are looked for that are named without their module."""
+"""Modules that are searched for classes named without their module."""
 _PARTS = {
     "transformation": ("propose",),
     "search": ("steps",),
@@ -28,7 +28,7 @@ _PARTS = {
     "pre_constraints": ("allowed",),
     "constraints": ("keep", "cost"),
 }
-"""What an attack consists of, and what each part must have (`attacks.composition`)."""
+"""The parts of an attack, and the names that each must have (`attacks.composition`)."""
 _METHODS = ("propose", "steps", "judge", "allowed", "keep")
 _NEEDED = ("name", "transformation", "search")
 _LISTS = ("pre_constraints", "constraints")
@@ -37,7 +37,7 @@ Sources = Mapping[str, Callable[[], Any]]
 
 
 def compose(spec: Mapping[str, Any], resources: Resources, *, compat: Compat, goal: Goal) -> Attack:
-    """Build the attack that a file describes.
+    """Builds the attack that a file describes.
 
     Arguments that are resources (`neighbours`, `vectors`, `wordnet`, `tagger`, `encoder`, `model`
     and `tokenizer` of a masked language model, `words` of a list of stop words) need not be given,
@@ -85,7 +85,7 @@ def compose(spec: Mapping[str, Any], resources: Resources, *, compat: Compat, go
 
 
 def _sources(resources: Resources, compat: Compat) -> Sources:
-    """Where arguments of these names come from when they are not given."""
+    """Returns the sources of arguments that are not given, by name."""
     return {
         "neighbours": resources.neighbours,
         "vectors": resources.vectors,
@@ -100,7 +100,7 @@ def _sources(resources: Resources, compat: Compat) -> Sources:
 
 
 def _built(value: Any, sources: Sources) -> Any:
-    """The same with objects in the place of class paths."""
+    """Replaces class paths by objects."""
     if isinstance(value, list):
         return [_built(one, sources) for one in value]
     if not isinstance(value, dict):
@@ -121,7 +121,7 @@ def _built(value: Any, sources: Sources) -> Any:
 
 
 def _has_class(value: Any) -> bool:
-    """Whether objects are to be made somewhere in it."""
+    """Returns True if there is a class path somewhere in a value."""
     if isinstance(value, list):
         return any(map(_has_class, value))
     return isinstance(value, dict) and (
@@ -130,10 +130,9 @@ def _has_class(value: Any) -> bool:
 
 
 def _checked(found: Any, plain: Mapping[str, Any], objects: set[str]) -> dict[str, Any]:
-    """Arguments of the right names and types.
+    """Checks the names and types of arguments.
 
-    Objects are left out: jsonargparse wants them to have the annotations of their protocol to the
-    letter, which is no business of who writes a class.
+    Objects are left out: jsonargparse would demand the exact annotations of their protocol.
     """
     parser = ArgumentParser(exit_on_error=False)
     parser.add_class_arguments(found, fail_untyped=False, skip={*objects})
@@ -146,11 +145,11 @@ def _checked(found: Any, plain: Mapping[str, Any], objects: set[str]) -> dict[st
 
 
 def _find(path: str) -> Any:
-    """The class of this name.
+    """Finds a class by its name.
 
     Raises:
-        ValueError: there is none; or it is no part of an attack, for a file from elsewhere must not
-            call whatever there is.
+        ValueError: there is none; or it is no part of an attack: a foreign file must not call
+            arbitrary code.
     """
     module, _, name = path.rpartition(".")
     found = None

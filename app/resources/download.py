@@ -1,4 +1,4 @@
-"""Files from a server: compared with their checksum, and named when they are whole.
+"""Downloads files, checks their checksums, and names them when they are whole.
 
 `torch.hub` and `datasets` do less: neither tries again, torch sets no time limit and takes a broken
 connection for the end of a file without a checksum, and `datasets` compares no checksum of a file.
@@ -15,7 +15,7 @@ from app.runs import atomic
 from attacks.digests import file_digest
 
 TRIES = 6
-"""Connections in a row that may bring nothing before a file is given up."""
+"""Connections in a row without new bytes before a file is given up."""
 TIMEOUT = 30.0
 """Seconds without a byte."""
 _ALLOWED = ("https://", "file:///", "http://127.0.0.1:", "http://localhost:", "http://[::1]:")
@@ -26,7 +26,7 @@ class DownloadError(RuntimeError):
 
 
 def fetch(url: str, path: Path, *, sha256: str | None, size: int | None = None) -> Path:
-    """Download a file.
+    """Downloads a file.
 
     Args:
         url: where it is; https, file, or http on this machine.
@@ -59,7 +59,7 @@ def fetch(url: str, path: Path, *, sha256: str | None, size: int | None = None) 
 
 
 def _fill(stream: IO[bytes], url: str, size: int | None) -> None:
-    """Write what a server sends; where a connection breaks, the next one goes on from there."""
+    """Writes the answer of a server; a new connection goes on where one broke."""
     tries = furthest = 0
     while True:
         try:
@@ -83,7 +83,7 @@ def _fill(stream: IO[bytes], url: str, size: int | None) -> None:
 
 
 def _append(stream: IO[bytes], url: str, size: int | None) -> None:
-    """Append what one connection brings of what is missing."""
+    """Appends the missing bytes that one connection brings."""
     request = urllib.request.Request(url, headers={"User-Agent": "steadfast"})
     if start := stream.tell():
         request.add_header("Range", f"bytes={start}-")

@@ -1,4 +1,4 @@
-"""One record per sample from all processes: written as they are made, merged once at the end."""
+"""One record per sample from all processes: written at once, merged at the end."""
 
 import fcntl
 import json
@@ -25,21 +25,19 @@ Record = dict[str, Any]
 class Records:
     """The records of one evaluation.
 
-    While the work goes on, each process appends its records to a file of its own: the outcome
-    `certificates.jsonl` has its parts in `certificates.parts/rank-0.jsonl`, ... . A program that is
-    killed loses the batch it was at. At the end the first process writes the outcome, sorted by
-    sample, each sample once, and the parts are deleted.
+    Each process appends its records to a file of its own: `certificates.jsonl` has its parts in
+    `certificates.parts/rank-0.jsonl`, ... . A killed program loses its current batch. At the end
+    the first process writes the outcome, each sample once and in order, and the parts are deleted.
 
-    The next sitting may take up what the last one left, whatever its number of processes: `begin`
-    says which samples are done. Parts begin with a line that says what they are about, and are
-    dropped where that is something else.
+    The next start goes on from the parts, with any number of processes: `begin` returns the samples
+    that are done. Parts begin with their settings, and are deleted where these are others.
 
     Machines need not share a disk: records travel through the process group, and each process reads
     the parts that it can see.
 
     Args:
         path: the outcome; None keeps everything in memory.
-        stamp: what each line of the outcome says besides its record.
+        stamp: fields that each line of the outcome gets.
     """
 
     def __init__(self, path: Path | None, *, stamp: Mapping[str, Any] | None = None) -> None:
@@ -61,15 +59,15 @@ class Records:
     def begin(
         self, trainer: pl.Trainer, *, about: Mapping[str, Any] | None = None
     ) -> frozenset[int]:
-        """Start, on all processes together.
+        """Starts, on all processes together.
 
         Args:
             trainer: the trainer.
             about: all that the records depend on: checkpoint, samples, settings. Without it,
-                nothing is taken up from former sittings.
+                former records are not used.
 
         Returns:
-            The samples whose records are there from former sittings, the same on all processes.
+            The samples with records of former starts, the same on all processes.
 
         Raises:
             ValueError: another program writes the same records.
@@ -80,7 +78,7 @@ class Records:
         # As it will be read.
         self._about = None if about is None else json.loads(json.dumps(about))
         locked = self._take_lock() if trainer.is_global_zero else True
-        # Nobody reads what a stranger is still writing.
+        # Parts of a running program are not read.
         if not all(gather(trainer, [locked])):
             msg = (
                 f"got {self.path} while another program writes it, expected to be alone; wait for "
@@ -98,7 +96,7 @@ class Records:
         return self._done
 
     def add(self, records: Iterable[Record]) -> None:
-        """Write records of this process; samples that are there already are passed over.
+        """Writes records of this process; known samples are left out.
 
         Raises:
             OSError: they could not be written.
@@ -119,7 +117,7 @@ class Records:
             self._meeting.progress()
 
     def merge(self) -> list[Record]:
-        """End, on all processes together.
+        """Ends, on all processes together.
 
         Returns:
             All records, sorted by sample, on every process.
@@ -135,7 +133,7 @@ class Records:
         self._meeting.wait()
         by_sample: dict[int, Record] = {}
         for record in gather(self._trainer, list(self._mine.values())):
-            # A sample that comes twice is a stand-in, or padding of a foreign sampler.
+            # A repeated sample is a stand-in, or padding of a foreign sampler.
             by_sample.setdefault(int(record["sample_id"]), record)
         merged = [by_sample[sample] for sample in sorted(by_sample)]
         if self.path is not None and self._trainer.is_global_zero:
@@ -152,7 +150,7 @@ class Records:
         return merged
 
     def close(self) -> None:
-        """Close all files; the records stay for the next start."""
+        """Closes all files; the records stay for the next start."""
         if self._part is not None:
             with suppress(OSError):  # a full disk has been reported when it was found
                 self._part.close()
@@ -188,7 +186,7 @@ class Records:
             lock.close()
 
     def _parts(self) -> list[Path]:
-        """The parts that this process can see."""
+        """Returns the parts that this process can see."""
         if self.folder is None:
             return []
         # Not `Path.glob`: it fails where another process deletes the folder while it looks.
@@ -198,7 +196,7 @@ class Records:
         return []
 
     def _read_parts(self) -> tuple[dict[int, Record], list[Path]]:
-        """The records that this process can see, and the parts that are about something else."""
+        """Returns the visible records, and the parts of other settings."""
         found: dict[int, Record] = {}
         stale: list[Path] = []
         for path in self._parts():
@@ -213,7 +211,7 @@ class Records:
     def _share(
         trainer: pl.Trainer, found: dict[int, Record]
     ) -> tuple[dict[int, Record], frozenset[int]]:
-        """The records that this process merges (the first to see them does), and all ids."""
+        """Returns the records that this process merges (the first to see them), and all ids."""
         seen = gather_parts(trainer, sorted(found))
         before = {sample for part in seen[: trainer.global_rank] for sample in part}
         mine = {sample: record for sample, record in found.items() if sample not in before}

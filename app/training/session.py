@@ -23,7 +23,7 @@ from lit_modules import (
 def session(
     trainer: pl.Trainer, model: pl.LightningModule | None, ckpt_path: str | Path | None
 ) -> Iterator[str | None]:
-    """The context of every command of the trainer.
+    """Surrounds every command of the trainer.
 
     Yields:
         The checkpoint, as Lightning takes it.
@@ -52,9 +52,9 @@ def _callbacks(trainer: pl.Trainer) -> list[pl.Callback]:
 def _restored(
     model: pl.LightningModule | None, ckpt_path: str | Path | None
 ) -> Iterator[str | None]:
-    """Read a checkpoint before Lightning does, which would stumble over a wrong one.
+    """Reads a checkpoint before Lightning does, and refuses a wrong one.
 
-    The model gets the vocabulary and the classes from it, which it needs to make its weights.
+    The model needs its vocabulary and classes to make weights.
     """
     if ckpt_path is None or not isinstance(model, TextModule):
         yield None if ckpt_path is None else str(ckpt_path)
@@ -76,11 +76,13 @@ def _restored(
 class SameStart(pl.Callback):
     """Stops a run whose processes have read different checkpoints.
 
-    That happens where machines share no disk: one goes on with a run that another has never heard
-    of. Each would go its own way, or wait for the other for ever.
+    That happens where machines share no disk, and only some of them have the run. They would
+    diverge, or wait for each other for ever.
     """
 
-    def _check(self, trainer: pl.Trainer) -> None:
+    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Compares the checkpoints."""
+        del pl_module
         found = gather_parts(trainer, file_digest(trainer.ckpt_path) if trainer.ckpt_path else "")
         rank = next((rank for rank, one in enumerate(found) if one != found[0]), None)
         if rank is not None:
@@ -91,19 +93,10 @@ class SameStart(pl.Callback):
             )
             raise ValueError(msg)
 
-    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Compare."""
-        self._check(trainer)
-
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Compare, where it is not part of a fit."""
+        """Compares the checkpoints outside a fit."""
         if trainer.validating:
-            self._check(trainer)
+            self.on_fit_start(trainer, pl_module)
 
-    def on_test_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Compare."""
-        self._check(trainer)
-
-    def on_predict_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Compare."""
-        self._check(trainer)
+    on_test_start = on_fit_start
+    on_predict_start = on_fit_start

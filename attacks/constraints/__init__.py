@@ -1,4 +1,4 @@
-"""What may stand in the place of a word."""
+"""Constraints: they judge the candidates of an attack."""
 
 from attacks.constraints.edit_distance import EditDistance
 from attacks.constraints.part_of_speech import PartOfSpeech

@@ -1,4 +1,4 @@
-"""How many characters may differ."""
+"""A bound of the edit distance in characters."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class EditDistance:
     cost: float = 1.0
 
     def __post_init__(self) -> None:
-        """Check the settings."""
+        """Checks the settings."""
         if self.maximum < 0:
             msg = f"got maximum={self.maximum}, expected at least 0"
             raise ValueError(msg)

@@ -1,4 +1,4 @@
-"""Words are replaced by words of the same part of speech."""
+"""Keeps replacements of the same part of speech."""
 
 from collections.abc import Sequence
 
@@ -14,21 +14,18 @@ BEFORE, AFTER = 4, 3
 
 
 class PartOfSpeech:
-    """Keeps words that have the tag of the word they replace, both in the same surroundings.
+    """Keeps words with the tag of the word they replace, in the same surroundings.
 
     Source: Jin et al. (TextFooler), 2020, step 2, "POS Checking": universal tags, of four words
     before and three behind.
 
     Args:
         tagger: gives the tags.
-        allow_verb_noun_swap: verbs and nouns are one part of speech; what a tagger makes of a
-            single word in an ungrammatical text is often the other one.
+        allow_verb_noun_swap: verbs and nouns count as one part of speech; in ungrammatical text
+            a tagger often confuses them.
         compat: the reference shows the surroundings in the original text, of both texts of a pair
             together, and reads off the tag where a word stands first in them, also when that is
             another place.
-
-    Attributes:
-        cost: see `Constraint`.
     """
 
     cost = 3.0
@@ -57,7 +54,7 @@ class PartOfSpeech:
         return kept
 
     def _same(self, group: Group, place: Replaced) -> list[bool]:
-        """Whether each new word has the part of speech of the old one."""
+        """Returns True for each new word with the part of speech of the old one."""
         before, after = self._surroundings(group, place.at)
         words = [place.old, *place.new]
         tags = self.tagger.attempt(before, words, after)
@@ -71,7 +68,7 @@ class PartOfSpeech:
         return same
 
     def _surroundings(self, group: Group, index: int) -> tuple[list[str], list[str]]:
-        """The words before and behind a place."""
+        """Returns the words before and behind a place."""
         if self.compat == "textattack":
             words = group.original.words
             return words[max(0, index - BEFORE) : index], words[index + 1 : index + 1 + AFTER]

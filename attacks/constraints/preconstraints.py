@@ -1,4 +1,4 @@
-"""Which words may be replaced at all, before anything is proposed or ranked."""
+"""Pre-constraints: they select the words that may be replaced."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,21 +7,21 @@ from dataclasses import dataclass, field
 from attacks.document import Document
 
 ATTACKED: Mapping[tuple[str, ...], tuple[str, ...]] = {
-    # Entailment: what is claimed of the premise is rewritten, the premise stays what it is.
+    # Entailment: the premise is given.
     ("premise", "hypothesis"): ("hypothesis",),
-    # Whether a sentence answers a question: the question is given.
+    # A sentence answers a question or not: the question is given.
     ("question", "sentence"): ("sentence",),
 }
-"""The texts of a pair that attacks rewrite, by the names of its columns. Both where the two stand
-on a par (paraphrases, similarity), and where nothing is known."""
+"""The texts of a pair that attacks rewrite, by the names of its columns; both texts of all other
+pairs."""
 
 REFERENCE: Mapping[tuple[str, ...], tuple[str, ...]] = {("premise", "hypothesis"): ("hypothesis",)}
-"""What the reference's TextFooler and A2T know of columns; its other recipes know nothing."""
+"""`ATTACKED` of the reference's TextFooler and A2T; its other recipes rewrite all texts."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepeatModification:
-    """No word twice."""
+    """Replaces no word twice."""
 
     def allowed(self, document: Document, *, columns: Sequence[str]) -> set[int]:
         """See `PreConstraint`."""
@@ -31,7 +31,7 @@ class RepeatModification:
 
 @dataclass(frozen=True)
 class StopWords:
-    """Words of a list stay: they carry the grammar of a text, and little of its meaning.
+    """Keeps the words of a list, which carry grammar and little meaning.
 
     Attributes:
         words: the list.
@@ -43,7 +43,7 @@ class StopWords:
     ignore_case: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        """Make looking up quick."""
+        """Makes a set of the words."""
         words = (word.lower() for word in self.words) if self.ignore_case else self.words
         object.__setattr__(self, "words", frozenset(words))
 
@@ -58,7 +58,7 @@ class StopWords:
 
 @dataclass(frozen=True, slots=True)
 class MaxModificationRate:
-    """Only a share of the words.
+    """Replaces only a share of the words.
 
     Attributes:
         rate: between 0 and 1; the number of words is rounded up.
@@ -69,7 +69,7 @@ class MaxModificationRate:
     minimum: int = 1
 
     def __post_init__(self) -> None:
-        """Check the settings."""
+        """Checks the settings."""
         if not 0 <= self.rate <= 1 or self.minimum < 0:
             msg = (
                 f"got rate={self.rate}, minimum={self.minimum}, expected a rate between 0 and 1 "
@@ -87,7 +87,7 @@ class MaxModificationRate:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Only some texts of a pair.
+    """Rewrites only some texts of a pair.
 
     Attributes:
         names: these and no others; if None, those that `tasks` has for the columns of the corpus,

@@ -1,4 +1,4 @@
-"""The changed text must mean about the same, a sentence encoder says."""
+"""Keeps candidates that a sentence encoder finds similar."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -15,7 +15,7 @@ from attacks.resources.thresholds import Metric
 
 
 class Encoder(Protocol):
-    """What compares texts; see `attacks.resources.sentence_encoders.SentenceEncoder`."""
+    """Compares texts; see `attacks.resources.sentence_encoders.SentenceEncoder`."""
 
     name: str
 
@@ -24,7 +24,7 @@ class Encoder(Protocol):
 
 
 class SentenceSimilarity:
-    """Similarity to the text before, in a window of words around the change.
+    """Bounds the similarity to the former text, in a window of words around the change.
 
     In a pair only the changed text is compared. The reference joins both: there an unchanged
     premise of forty words hides nearly any change of a hypothesis of eight, and the window reaches
@@ -36,9 +36,9 @@ class SentenceSimilarity:
         window: words that are compared, the changed one in their middle as far as the text allows;
             the whole text if None.
         metric: `angular`: 1 - angle / pi, in [0, 1]; `cosine`: of that angle.
-        against: `original`: the text that is attacked; `current`: what it has become before this
-            change, so that a text may drift away step by step, as in TextFooler's code.
-        skip_short: accept whatever is shorter than the window.
+        against: `original`: the text that is attacked; `current`: the text before this change, so
+            that it may drift away step by step, as in TextFooler's code.
+        skip_short: accept texts that are shorter than the window.
         compat: `textattack`: pairs are joined, and after an inserted word the windows are not
             where the change is.
 
@@ -106,7 +106,7 @@ class SentenceSimilarity:
         return len(candidate.base) - 1 + count_words(candidate.word) < self.window
 
     def _reference(self, reference: Document, candidate: Candidate, passages: Passages) -> str:
-        """What a candidate is compared with."""
+        """Returns the text that a candidate is compared with."""
         base, index = candidate.base, candidate.index
         passage = passages.of(reference, base.column_of(index))
         if reference is not base and not self.joined:
@@ -114,7 +114,7 @@ class SentenceSimilarity:
         return passage.around(index, self.window)
 
     def _changed(self, candidate: Candidate, passages: Passages) -> str:
-        """The text of a candidate around its change."""
+        """Returns the text of a candidate around its change."""
         base, index = candidate.base, candidate.index
         column = base.column_of(index)
         if self.window is None:
@@ -126,7 +126,7 @@ class SentenceSimilarity:
 
 
 def _origin(document: Document, index: int) -> int:
-    """The number that a word had in the original; of an inserted one that of the word before."""
+    """Returns the number of a word in the original; for an inserted one that of the word before."""
     return next((number for number in document.origin[index::-1] if number >= 0), 0)
 
 

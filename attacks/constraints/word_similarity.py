@@ -1,4 +1,4 @@
-"""How near the vector of a replacement has to be."""
+"""Keeps replacements whose word vector is near."""
 
 import logging
 from collections.abc import Sequence
@@ -24,9 +24,8 @@ class WordSimilarity:
     Source: Jin et al. (TextFooler), 2020, step 2. Words without a vector are kept, whichever of the
     two it is, as in the reference.
 
-    Without vectors nothing can be measured: single words are all kept, and a warning says so. That
-    is as good where candidates come from ready lists of the nearest few counter-fitted neighbours,
-    which were cut where they were made (docs/attacks/resources.md).
+    Without vectors all single words are kept, with a warning. That is as good for candidates from
+    ready lists of the nearest counter-fitted neighbours (docs/attacks/resources.md).
 
     Args:
         vectors: None if there are none.
@@ -34,9 +33,6 @@ class WordSimilarity:
         compat: the reference also asks about replacements of several words, each against the word
             that stood in the same position, and lets through what is no word at all. Otherwise only
             single words are kept.
-
-    Attributes:
-        cost: see `Constraint`.
     """
 
     cost = 2.0
@@ -66,7 +62,7 @@ class WordSimilarity:
         return kept
 
     def _test(self, old: str, new: Sequence[str], rows: Sequence[int], flags: list[bool]) -> None:
-        """Lower the flags of words that are too far from the word they replace."""
+        """Lowers the flags of words that are too far from the word they replace."""
         vectors = self.vectors
         if vectors is None:
             return

@@ -1,4 +1,4 @@
-"""Which words of a candidate are new, and what stood there before."""
+"""Finds the new words of a candidate and the words that they replace."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -15,8 +15,8 @@ class Replaced(NamedTuple):
     Attributes:
         at: number of the word; of the current document, or of the original for the reference.
         old: the word that stands there.
-        new: what they put there.
-        rows: which candidates they are.
+        new: the words that they put there.
+        rows: positions of the candidates.
     """
 
     at: int
@@ -31,7 +31,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def replaced(group: Group, *, compat: Compat, flags: list[bool]) -> Iterable[Replaced]:
-    """The places of a group's candidates, each with all words that are to be put there.
+    """Returns the places of a group's candidates, each with its new words.
 
     A replacement that is not exactly one word cannot be compared with the word it replaces: it is
     turned down. The reference compares each of its words with the one in the same position of the
@@ -39,7 +39,7 @@ def replaced(group: Group, *, compat: Compat, flags: list[bool]) -> Iterable[Rep
 
     Args:
         group: the candidates.
-        compat: whose rules.
+        compat: selects the rules.
         flags: one per candidate; lowered where one is turned down.
     """
     reference = compat == "textattack"

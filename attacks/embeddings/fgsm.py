@@ -13,9 +13,9 @@ from attacks.embeddings.pgd import Classify, Loss, Norm, objective, radii, steep
 class FGSM:
     """One step of the whole radius along the gradient; the object only keeps settings.
 
-    What a linear model has to fear most in its ball; on anything else PGD is stronger. In the L2
-    ball the step is along the gradient itself (Miyato et al., 2017), in the Linf ball along its
-    signs. The ball is one per sample, over all its real tokens together; padding never moves.
+    It is the strongest attack on a linear model; on others PGD is stronger. In the L2 ball the step
+    follows the gradient (Miyato et al., 2017), in the Linf ball its signs. Each sample has one
+    ball over all its real tokens; padding never moves.
 
     Attributes:
         epsilon: radius of the ball, in units of the embedding space.
@@ -29,7 +29,7 @@ class FGSM:
     loss: Loss = "margin"
 
     def __post_init__(self) -> None:
-        """Check the settings."""
+        """Checks the settings."""
         if not 0 <= self.epsilon < math.inf:
             msg = f"got epsilon={self.epsilon}, expected a finite number of at least 0"
             raise ValueError(msg)
@@ -43,10 +43,10 @@ class FGSM:
         *,
         epsilon: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Take the step from each sample.
+        """Takes the step from each sample.
 
-        Runs wherever it is called from, `inference_mode` included; parameter gradients are left
-        alone. Success is judged by a forward pass at the point returned.
+        It also runs under `inference_mode`; parameter gradients stay unchanged. Success is judged
+        by a forward pass at the point returned.
 
         Args:
             classify: the model from embedded tokens on; best in evaluation mode.

@@ -34,7 +34,7 @@ class PGDSettings:
     restarts: int = 1
 
     def __post_init__(self) -> None:
-        """Check the settings."""
+        """Checks the settings."""
         check_range({"epsilon": self.epsilon}, least=0)
         check_range({"steps": self.steps, "restarts": self.restarts}, least=1)
         check_range({"step_size": self.step_size}, above=0)
@@ -66,11 +66,10 @@ class PGD(PGDSettings):
         epsilon: Tensor | None = None,
         seeds: Sequence[int] | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Look for a misclassified point of the ball around each sample.
+        """Looks for a misclassified point of the ball around each sample.
 
-        Runs wherever it is called from, Lightning's evaluation under `inference_mode` included;
-        parameter gradients are left alone. Success is judged by a fresh forward pass at the point
-        returned, without gradients.
+        It also runs under `inference_mode`; parameter gradients stay unchanged. Success is judged
+        by a fresh forward pass at the point returned, without gradients.
 
         Args:
             classify: the model from embedded tokens on; best in evaluation mode.
@@ -100,7 +99,7 @@ class PGD(PGDSettings):
                 )
                 with torch.no_grad():
                     wrong = classify(x + delta, mask).argmax(dim=-1) != labels
-                    # What was found is kept: other samples decide how many restarts follow.
+                    # A found point is kept: other samples decide how many restarts follow.
                     better = ~found & (wrong | (value > best_loss))
                     best = torch.where(better[:, None, None], x + delta, best)
                     best_loss = torch.where(better, value, best_loss)
@@ -119,7 +118,7 @@ class PGD(PGDSettings):
         labels: Tensor,
         radius: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        """One restart: the perturbation of largest loss on the way, and that loss.
+        """Runs one restart; returns the perturbation of largest loss on the way, and that loss.
 
         Misclassified ones come first: with three classes the cross-entropy may be largest where
         the prediction is still the label.
@@ -146,7 +145,7 @@ class PGD(PGDSettings):
     def _random_in_ball(
         self, x: Tensor, mask: Tensor, radius: Tensor, seeds: Sequence[int] | None, restart: int
     ) -> Tensor:
-        """Uniform in the ball over the real tokens."""
+        """Draws uniformly from the ball over the real tokens."""
         noise, lengths = torch.zeros_like(x), mask.sum(dim=1).tolist()
         scale = torch.ones_like(radius)
         generator = torch.Generator()
@@ -169,7 +168,7 @@ class PGD(PGDSettings):
 
 
 def radii(x: Tensor, setting: float, given: Tensor | None) -> Tensor:
-    """`[B]` radius of each sample, in the precision of `x`: what was given, else the setting."""
+    """Returns `[B]`, the given radius of each sample, else the setting, as `x.dtype`."""
     radius = x.new_full((x.shape[0],), setting)
     if given is not None:
         # Certified radii are float64; the perturbation has the embeddings' precision.
@@ -178,7 +177,7 @@ def radii(x: Tensor, setting: float, given: Tensor | None) -> Tensor:
 
 
 def objective(logits: Tensor, labels: Tensor, loss: Loss) -> Tensor:
-    """`[B]`, what an attack on `[B, C]` logits climbs."""
+    """Returns `[B]`, the loss that an attack on `[B, C]` logits raises."""
     if loss == "cross_entropy":
         return functional.cross_entropy(logits, labels, reduction="none")
     chosen = logits.gather(1, labels.unsqueeze(1)).squeeze(1)
@@ -187,7 +186,7 @@ def objective(logits: Tensor, labels: Tensor, loss: Loss) -> Tensor:
 
 
 def steepest(gradient: Tensor, norm: Norm) -> Tensor:
-    """The step of length 1 along which a linear function rises most; 0 where it is flat.
+    """Returns the steepest step of length 1; 0 where the gradient is 0.
 
     Args:
         gradient: `[B, N, d]`, 0 at padding.
@@ -199,7 +198,7 @@ def steepest(gradient: Tensor, norm: Norm) -> Tensor:
 
 
 def into_ball(delta: Tensor, radius: Tensor, norm: Norm) -> Tensor:
-    """The nearest perturbations of a ball.
+    """Projects perturbations into a ball.
 
     Args:
         delta: `[B, N, d]` perturbations.
@@ -214,6 +213,6 @@ def into_ball(delta: Tensor, radius: Tensor, norm: Norm) -> Tensor:
 
 
 def frobenius(x: Tensor) -> Tensor:
-    """`[B, 1, 1]` norm of each sample."""
+    """Returns the `[B, 1, 1]` norm of each sample."""
     norm: Tensor = torch.linalg.vector_norm(x, dim=(1, 2), keepdim=True)
     return norm

@@ -1,4 +1,4 @@
-"""Files that stand in a folder, in a zip archive, or compressed, read alike."""
+"""Reads files from a folder, from a zip archive, or compressed."""
 
 import gzip
 import zipfile
@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import IO
 
 LIMIT = 2 << 30
-"""Bytes that one file may have when unpacked: more than any word vectors in use, and less than
-what fills the memory of a machine when somebody made an archive for that purpose."""
+"""Bytes of one unpacked file: more than any word vectors in use, but a hostile archive cannot fill
+the memory."""
 
 
 class BrokenFile(ValueError):
-    """A file that is there, but is not what it should be."""
+    """A file exists, but has wrong content."""
 
 
 def member(place: Path, name: str) -> bytes:
-    """One file of a folder or of a zip archive.
+    """Reads one file of a folder or of a zip archive.
 
     Args:
         place: the folder, or a zip archive that holds a folder of its own name.
@@ -48,7 +48,7 @@ def _bounded(archive: zipfile.ZipFile, name: str, place: Path) -> bytes:
 
 @contextmanager
 def lines_of(path: Path) -> Iterator[IO[str]]:
-    """The lines of a text file, plain, `.gz`, or the only text file in a `.zip`.
+    """Opens a text file: plain, `.gz`, or the only one in a `.zip`.
 
     Yields:
         A stream of text. A byte that is no UTF-8 reads as a replacement character.
@@ -77,5 +77,5 @@ def lines_of(path: Path) -> Iterator[IO[str]]:
 
 
 def _text(stream: IO[bytes] | gzip.GzipFile) -> TextIOWrapper:
-    # Only \n ends a line: GloVe has words that are other ends of lines.
+    # Only \n ends a line: some words of GloVe are other line ends.
     return TextIOWrapper(stream, encoding="utf-8", errors="replace", newline="\n")

@@ -1,4 +1,4 @@
-"""Word vectors, WordNet, taggers and models: found and loaded when they are first needed.
+"""Finds and loads word vectors, WordNet, taggers and models when they are first needed.
 
 Nothing is ever downloaded from here; `python -m app resources` does that. Stop words come with the
 program.
@@ -7,9 +7,9 @@ program.
 import os
 import sys
 from collections.abc import Callable, Iterable
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from attacks.recipe_settings import RecipeSettings
 from attacks.resources.neighbours import ListedNeighbours, Neighbours, VectorNeighbours
@@ -22,6 +22,7 @@ from attacks.resources.wordnet import WordNet
 if TYPE_CHECKING:
     import torch
 
+Loaded = TypeVar("Loaded")
 COUNTER_FITTED = ("counter-fitted-vectors.txt", "counter-fitted-vectors.txt.gz")
 COUNTER_FITTED_ZIP = "counter-fitted-vectors.txt.zip"
 LISTS = ("euc_top8_d0.7.json", "counterfitted_neighbors.json")
@@ -31,26 +32,25 @@ MASKED_LM = "bert-base-uncased"
 
 
 class ResourceError(FileNotFoundError):
-    """Something that an attack needs is not there."""
+    """A resource of an attack is missing."""
 
 
 class Resources:
-    """What attacks need besides a victim.
+    """The resources of attacks.
 
-    Looked for in this order: the folder, the folder `python -m app resources` fills by default, the
-    folders of `NLTK_DATA`, nltk's own, and for models the installed packages and the hub's local
-    cache. In each of them, nltk's data may lie in a folder `nltk`, vectors in `counterfit` or
-    `glove`.
+    They are looked for in this order: the folder, the default folder of `python -m app resources`,
+    the folders of `NLTK_DATA`, nltk's own, and for models the installed packages and the hub's
+    local cache. In each folder, nltk's data may lie in `nltk`, vectors in `counterfit` or `glove`.
 
     Args:
-        folder: where to look first; nowhere else than above if None.
+        folder: the first place to look; left out if None.
         vectors: word vectors (text) or lists of neighbours (JSON) to use instead of those found.
         sentence_encoder: folder or hub name; `SENTENCE_ENCODER` if None.
         masked_lm: folder or hub name of the masked language model; `MASKED_LM` if None.
         device: where these two compute; the GPU if there is one.
 
     Raises:
-        ResourceError: the folder is not there.
+        ResourceError: the folder, or later a resource, is not found.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Resources:
             "sentence-encoder": str(sentence_encoder or SENTENCE_ENCODER),
             "masked-lm": str(masked_lm or MASKED_LM),
         }
-        self._models: dict[str, Any] = {}
+        self._loaded: dict[str, Any] = {}
         self._device = device
 
     @classmethod
@@ -89,44 +89,28 @@ class Resources:
     # What there is
 
     def neighbours(self) -> Neighbours:
-        """The words nearest to each word.
+        """Returns the words nearest to each word.
 
-        From counter-fitted vectors; without them from ready lists of their neighbours; without
-        those from GloVe vectors, which also have antonyms near each other.
-
-        Raises:
-            ResourceError: there are none.
+        They come from counter-fitted vectors, else from ready lists of their neighbours, else from
+        GloVe vectors, where antonyms are near each other, too.
         """
-        return self._neighbours
+        return self._once("neighbours", self._find_neighbours)
 
     def vectors(self) -> WordVectors | None:
-        """The vectors that `neighbours` come from; None if they come from ready lists.
-
-        Similarities in another space than that of the neighbours would mean nothing.
-
-        Raises:
-            ResourceError: there are no neighbours.
-        """
-        return self._neighbours.vectors
+        """Returns the vectors of `neighbours`; None if they come from ready lists."""
+        return self.neighbours().vectors
 
     def wordnet(self) -> WordNet:
-        """WordNet 3.0.
-
-        Raises:
-            ResourceError: it is nowhere.
-        """
-        return self._wordnet
+        """Returns WordNet 3.0."""
+        return self._once("wordnet", lambda: WordNet(self._nltk("corpora/wordnet", "wordnet")))
 
     def tagger(self) -> Tagger:
-        """The part-of-speech tagger.
-
-        Raises:
-            ResourceError: it is nowhere.
-        """
-        return self._tagger
+        """Returns the part-of-speech tagger."""
+        name = "taggers/averaged_perceptron_tagger_eng"
+        return self._once("tagger", lambda: Tagger.read(self._nltk(name, "tagger")))
 
     def stop_words(self, name: StopWordList = "english") -> frozenset[str]:
-        """A list of stop words, the same wherever nltk's data lie; see `stop_words`.
+        """Returns a list of stop words; see `stop_words`.
 
         Raises:
             ValueError: there is none of this name.
@@ -137,32 +121,33 @@ class Resources:
         return STOP_WORDS[name]
 
     def sentence_encoder(self) -> Any:
-        """A sentence encoder (`attacks.resources.sentence_encoders.SentenceEncoder`).
-
-        Raises:
-            ResourceError: it is nowhere.
-        """
+        """Returns a `attacks.resources.sentence_encoders.SentenceEncoder`."""
         from attacks.resources.sentence_encoders import SentenceEncoder
 
-        return self._model("sentence-encoder", partial(SentenceEncoder, device=self._device))
+        load = partial(SentenceEncoder, device=self._device)
+        return self._once("sentence-encoder", lambda: self._model("sentence-encoder", load))
 
     def masked_lm(self) -> tuple[Any, Any]:
-        """A masked language model of `transformers`, and its tokenizer.
+        """Returns a masked language model of `transformers` and its tokenizer.
 
         Raises:
-            ResourceError: it is nowhere.
             ValueError: it has no masked-language-model head.
         """
         from attacks.resources.language_model import load_masked_lm
 
         load = partial(load_masked_lm, device=self._device)
-        model: tuple[Any, Any] = self._model("masked-lm", load)
-        return model
+        return self._once("masked-lm", lambda: self._model("masked-lm", load))
 
     # Loaded once
 
-    @cached_property
-    def _neighbours(self) -> Neighbours:
+    def _once(self, name: str, load: Callable[[], Loaded]) -> Loaded:
+        """Loads a resource at its first use."""
+        if name not in self._loaded:
+            self._loaded[name] = load()
+        loaded: Loaded = self._loaded[name]
+        return loaded
+
+    def _find_neighbours(self) -> Neighbours:
         if self.given is not None:
             return _neighbours_of(self.given)
         places = [*self._vector_places()]
@@ -171,14 +156,6 @@ class Resources:
                 if (found := wanted(place)) is not None:
                     return _neighbours_of(found)
         raise _missing(places, what="neighbours of words", command="neighbours")
-
-    @cached_property
-    def _wordnet(self) -> WordNet:
-        return WordNet(self._nltk("corpora/wordnet", "wordnet"))
-
-    @cached_property
-    def _tagger(self) -> Tagger:
-        return Tagger.read(self._nltk("taggers/averaged_perceptron_tagger_eng", "tagger"))
 
     # Where to look
 
@@ -191,7 +168,7 @@ class Resources:
             yield from (place, place / "counterfit", place / "glove")
 
     def _nltk(self, name: str, command: str) -> Path:
-        """A folder or zip archive of nltk's data."""
+        """Finds a folder or zip archive of nltk's data."""
         places = [path for place in self._own() for path in (place, place / "nltk")]
         places += [*map(Path, filter(None, os.environ.get("NLTK_DATA", "").split(os.pathsep)))]
         places += [Path.home() / "nltk_data"]
@@ -206,13 +183,9 @@ class Resources:
                     return path
         raise _missing(places, what=f"{name}.zip", command=command)
 
-    def _model(self, folder: str, load: Callable[[str | Path], Any]) -> Any:
-        """A model, loaded once; a local folder before whatever the loader makes of its name."""
-        if folder not in self._models:
-            self._models[folder] = self._load(folder, self._names[folder], load)
-        return self._models[folder]
-
-    def _load(self, folder: str, name: str, load: Callable[[str | Path], Any]) -> Any:
+    def _model(self, folder: str, load: Callable[[str | Path], Loaded]) -> Loaded:
+        """Loads a model; a local folder comes before the name."""
+        name = self._names[folder]
         if Path(name).is_dir():
             return load(name)
         for place in self._own():
@@ -230,7 +203,7 @@ class Resources:
 def _missing(
     places: Iterable[Path], *, what: str, command: str, reason: str | None = None
 ) -> ResourceError:
-    """The error of something that is nowhere."""
+    """Makes the error for a missing resource."""
     looked = ", ".join(str(place) for place in places)
     also = f"; {reason}" if reason else ""
     return ResourceError(
@@ -252,7 +225,7 @@ def _lists(place: Path) -> Path | None:
 
 
 def _glove(place: Path) -> Path | None:
-    """The largest file of GloVe vectors."""
+    """Finds the largest file of GloVe vectors."""
     if not place.is_dir():
         return None
     found = [
@@ -264,7 +237,7 @@ def _glove(place: Path) -> Path | None:
 
 
 def _neighbours_of(path: Path) -> Neighbours:
-    """The neighbours that a file gives."""
+    """Reads the neighbours of a file."""
     if path.name.endswith((".json", ".json.gz", ".json.zip")):
         return ListedNeighbours.read(path)
     cache = cache_folder()

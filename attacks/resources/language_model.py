@@ -1,4 +1,4 @@
-"""A masked language model: which words it expects in the place of a mask."""
+"""Predicts the words in the place of a mask by a masked language model."""
 
 import json
 from collections import OrderedDict
@@ -18,13 +18,13 @@ from attacks.victims.batches import Batches
 from layers.positions import longest_text
 
 Query = tuple[str, int]
-"""A text with the mask in it, and where the mask begins."""
+"""A text with the mask in it, and the position of the mask."""
 
 
 def load_masked_lm(
     name_or_path: str | Path, *, device: torch.device | str | None = None
 ) -> tuple[Any, Any]:
-    """A masked language model and its tokenizer, from a folder or the hub's local cache.
+    """Loads a masked language model and its tokenizer, from a folder or the hub's local cache.
 
     Never downloads anything.
 
@@ -40,7 +40,7 @@ def load_masked_lm(
     from transformers import AutoModelForMaskedLM, AutoTokenizer
 
     try:
-        with quiet():  # what is missing is said below, in one line
+        with quiet():  # the error below names missing weights
             tokenizer = AutoTokenizer.from_pretrained(name_or_path, local_files_only=True)
             model, report = AutoModelForMaskedLM.from_pretrained(
                 name_or_path, local_files_only=True, dtype=torch.float32, output_loading_info=True
@@ -70,8 +70,8 @@ class _Masked(NamedTuple):
 
     Attributes:
         ids: of it.
-        place: where among them the mask is.
-        spaced: whether white space, or nothing, stands in front of the mask.
+        place: position of the mask among them.
+        spaced: True if white space, or nothing, stands before the mask.
     """
 
     ids: list[int]
@@ -80,7 +80,7 @@ class _Masked(NamedTuple):
 
 
 class MaskedLM:
-    """Answers masked texts with words, each text once: repeated ones are answered from memory.
+    """Answers masked texts with words; computes each text once.
 
     Args:
         model: of `transformers`, with a masked-language-model head; used in evaluation mode.
@@ -88,15 +88,15 @@ class MaskedLM:
         k: words of an answer.
         minimum_confidence: probability below which a word is no answer.
         whole_words: answer with whole words only, not with pieces such as "##ing".
-        middle: of a long text show what is around the mask; else its beginning, and a mask behind
-            that is answered with nothing.
+        middle: show the part of a long text around the mask; else its beginning, and a mask behind
+            that gets no words.
         max_length: tokens that the model is shown; all it takes if None.
         batch_size: texts per forward pass at first; halved when memory runs out. If not given 256,
             on a CPU 32.
         remembered: texts whose answers are kept, the latest used ones.
 
     Attributes:
-        mask: what stands in the place of the word.
+        mask: the mask token.
         computed: texts that went through the model so far.
 
     Raises:
@@ -166,7 +166,7 @@ class MaskedLM:
         }
 
     def fill(self, masked: Sequence[Query]) -> dict[Query, list[str]]:
-        """The likeliest words of each masked text, the likeliest first."""
+        """Returns the likeliest words of each masked text, the likeliest first."""
         answers = {}
         for one in dict.fromkeys(masked):
             if one in self._known:
@@ -190,7 +190,7 @@ class MaskedLM:
         return answers
 
     def _around(self, coded: Any, text: str, start: int) -> _Masked | None:
-        """Token ids around the mask; None where it is cut off."""
+        """Returns the token ids around the mask; None where it is cut off."""
         end = start + len(self.mask)
         # The template's tokens ([CLS], [SEP]) belong to no text; RoBERTa's mask to the space, too.
         own = [i for i, number in enumerate(coded.sequence_ids) if number is not None]
@@ -213,7 +213,7 @@ class MaskedLM:
 
     @torch.no_grad()
     def _forward(self, chunk: Sequence[_Masked]) -> Tensor:
-        """`[B, k]` ids of the likeliest words; -1 where there are fewer."""
+        """Returns `[B, k]` ids of the likeliest words; -1 where there are fewer."""
         length = max(len(one.ids) for one in chunk)
         rows = [[*one.ids, *[self._pad_id] * (length - len(one.ids))] for one in chunk]
         ids = torch.tensor(rows, device=self.model.device)
@@ -233,7 +233,7 @@ class MaskedLM:
 
 @contextmanager
 def _only(model: Any, rows: Tensor, places: Tensor) -> Iterator[None]:
-    """Let the last layer see one token of each text: its width is the vocabulary."""
+    """Gives the last layer one token of each text: its width is the vocabulary."""
 
     def pick(_module: Any, inputs: tuple[Tensor, ...]) -> Any:
         hidden = inputs[0]
@@ -249,11 +249,11 @@ def _only(model: Any, rows: Tensor, places: Tensor) -> Iterator[None]:
 
 
 def _vocabulary(tokenizer: Any, size: int, *, whole: bool) -> tuple[list[str], Tensor, Tensor]:
-    """What each token id is as a word, and which may be proposed.
+    """Returns the word of each token id, and the words that may be proposed.
 
     Returns:
-        The `size` words, and `[size]` bool twice: after white space, and glued to what is before,
-        where byte-level vocabularies have tokens of their own.
+        The `size` words, and `[size]` bool twice: after white space, and without it, where
+        byte-level vocabularies have tokens of their own.
     """
     state = json.loads(tokenizer.backend_tokenizer.to_str())
     layers = json.dumps([state["pre_tokenizer"], state["decoder"]])
@@ -282,7 +282,7 @@ def _vocabulary(tokenizer: Any, size: int, *, whole: bool) -> tuple[list[str], T
     spaced = [ok and (begin or not whole) for ok, begin in zip(fit, begins, strict=True)]
     glued = spaced
     if whole and marked:
-        # Without the mark of a space only what is a word with it too: the rest are pieces.
+        # Tokens without the mark of a space are words if they exist with it; the rest are pieces.
         glued = [
             ok and not begin and word in known
             for ok, begin, word in zip(fit, begins, words, strict=True)
@@ -296,5 +296,5 @@ def _vocabulary(tokenizer: Any, size: int, *, whole: bool) -> tuple[list[str], T
 
 
 def _whole(word: str) -> bool:
-    """Whether a token is nothing but a word with a letter in it."""
+    """Returns True for a token that is one word with a letter in it."""
     return word_spans(word) == [(0, len(word))] and any(map(str.isalpha, word))

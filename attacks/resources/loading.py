@@ -1,4 +1,4 @@
-"""Loading models of `transformers` without its remarks: what matters is said by whoever loads."""
+"""Loads models of `transformers` without its warnings and bars."""
 
 import logging
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No warnings and no bars of the library inside; as before afterwards."""
+    """Silences warnings and bars of the library inside the context."""
     from transformers.utils import logging as library
 
     level, bars = library.get_verbosity(), library.is_progress_bar_enabled()

@@ -1,7 +1,7 @@
-"""The words nearest to a word.
+"""The words nearest to each word.
 
-They come from vectors (`VectorNeighbours`: all of them, with similarities) or from ready lists
-(`ListedNeighbours`: as many as were written down, without).
+They come from vectors (`VectorNeighbours`, with similarities) or from ready lists
+(`ListedNeighbours`, without).
 """
 
 import json
@@ -18,21 +18,21 @@ class Neighbours(Protocol):
     """Words that may stand in the place of a word.
 
     Attributes:
-        vectors: where similarities come from; None if there are none.
+        vectors: for similarities; None if there are none.
     """
 
     vectors: WordVectors | None
 
     def of(self, word: str, k: int) -> Sequence[str]:
-        """At most k neighbours of a lower-case word, the nearest first; none if it is unknown."""
+        """Returns at most k neighbours of a lower-case word, the nearest first."""
 
 
 class VectorNeighbours:
-    """The nearest words by cosine.
+    """Finds the nearest words by cosine.
 
     Args:
         vectors: of all words.
-        limit: how many neighbours are found at once; asking for more finds them anew.
+        limit: neighbours that are found at once; a larger k finds them anew.
         cache: folder that keeps them.
     """
 
@@ -56,11 +56,11 @@ class VectorNeighbours:
 
 
 class ListedNeighbours:
-    """Lists that somebody else has made: a JSON object from each word to its neighbours.
+    """Takes the neighbours from ready lists: a JSON object from each word to its neighbours.
 
     Args:
         lists: nearest first.
-        name: where they come from, for messages.
+        name: of the file, for messages.
     """
 
     vectors: WordVectors | None = None
@@ -72,7 +72,7 @@ class ListedNeighbours:
 
     @classmethod
     def read(cls, path: str | Path) -> "ListedNeighbours":
-        """The lists in a `.json` file, or one compressed as `.json.gz`.
+        """Reads the lists of a `.json` or `.json.gz` file.
 
         Raises:
             BrokenFile: it is no such object.

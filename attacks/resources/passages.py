@@ -1,4 +1,4 @@
-"""The part of a document that is read around one of its words."""
+"""The part of a document around one of its words."""
 
 from typing import NamedTuple
 
@@ -21,11 +21,11 @@ class Passage(NamedTuple):
     first: int
 
     def place(self, index: int) -> int:
-        """Which of its words has a number in the document; the nearest if none has."""
+        """Returns the place of a word by its number in the document; the nearest if it has none."""
         return min(max(index - self.first, 0), len(self.spans) - 1)
 
     def around(self, index: int, window: int | None, *, word: str | None = None) -> str:
-        """So many words around one, with another in its place if given.
+        """Returns `window` words around one, with another word in its place if given.
 
         The window is clipped to the first or last words; without one, or where there are no words,
         it is the whole text.
@@ -42,7 +42,7 @@ class Passage(NamedTuple):
 
 
 class Passages:
-    """The passages of a round's documents, each made once.
+    """Makes the passages of a round's documents, each once.
 
     Args:
         joined: all texts of a document as one, a line each, as the reference has it.
@@ -53,7 +53,7 @@ class Passages:
         self._made: dict[tuple[int, int], tuple[Document, Passage]] = {}
 
     def of(self, document: Document, column: int) -> Passage:
-        """Of one text of a document, or of all."""
+        """Returns the passage of one text of a document, or of all."""
         key = (id(document), 0 if self._joined else column)
         if key not in self._made:  # the document is kept with it, so that its id stays its own
             self._made[key] = document, self._make(document, column)

@@ -1,4 +1,4 @@
-"""A sentence encoder: texts to unit vectors whose cosines say how alike they are.
+"""A sentence encoder: it maps texts to unit vectors whose cosines measure similarity.
 
 Reads folders in the layout of the sentence-transformers library (a `transformers` encoder, a
 pooling, and what follows it) without that library.
@@ -32,12 +32,12 @@ Vectors = NDArray[np.float32]
 
 
 def find_encoder(name_or_path: str | Path = MINILM) -> Path:
-    """The folder of an encoder: as given, of the installed package, or of the hub's local cache.
+    """Finds the folder of an encoder: as given, of the package, or of the hub's local cache.
 
     Never downloads anything.
 
     Raises:
-        FileNotFoundError: it is nowhere; says where it was looked for.
+        FileNotFoundError: it is not found; the message names the places.
     """
     if Path(name_or_path).is_dir():
         return Path(name_or_path)
@@ -58,16 +58,16 @@ def find_encoder(name_or_path: str | Path = MINILM) -> Path:
 
 
 class SentenceEncoder:
-    """Texts to unit vectors, each text once: repeated ones are answered from memory.
+    """Maps texts to unit vectors; computes each text once.
 
-    A text's vector does not depend on what is beside it, but for rounding in the seventh digit.
+    A text's vector does not depend on its batch, but for rounding in the seventh digit.
 
     Args:
         name_or_path: see `find_encoder`.
         device: where it computes; the GPU if there is one.
         batch_size: texts per forward pass at first; halved when memory runs out. Texts of like
-            length go together. If not given 256, on a CPU 32: more only wait for its caches.
-        max_length: tokens of a text that are read; what the folder says if not given.
+            length go together. If not given 256, on a CPU 32.
+        max_length: tokens of a text that are read; that of the folder if not given.
         remembered: texts whose vectors are kept, the latest used ones (1.5 kB each for MiniLM).
 
     Attributes:
@@ -76,7 +76,7 @@ class SentenceEncoder:
 
     Raises:
         FileNotFoundError: there is no such encoder.
-        ValueError: it has parts that are not understood.
+        ValueError: it has unknown parts.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class SentenceEncoder:
         }
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors `[n, d]` of n texts, in their order."""
+        """Returns unit vectors `[n, d]` of n texts, in their order."""
         wanted = dict.fromkeys(texts)
         rows: dict[str, Vectors] = {}
         for text in wanted:
@@ -152,7 +152,7 @@ class SentenceEncoder:
         return np.stack([rows[text] for text in wanted])[[place[text] for text in texts]]
 
     def cosines(self, first: Sequence[str], second: Sequence[str]) -> NDArray[np.float64]:
-        """`[n]` cosines of n texts with n others, in [-1, 1]; exactly 1 for equal texts."""
+        """Returns `[n]` cosines of n texts with n others, in [-1, 1]; exactly 1 for equal texts."""
         if len(first) != len(second):
             msg = f"got {len(first)} texts and {len(second)} others, expected as many"
             raise ValueError(msg)
@@ -177,7 +177,7 @@ class SentenceEncoder:
         return vectors
 
     def _forward(self, encodings: Sequence[Encoding]) -> Tensor:
-        """`[B, d]` unit vectors."""
+        """Returns `[B, d]` unit vectors."""
         batch = collate(encodings, pad_id=self._tokenizer.pad_id).to(self.device)
         out = self._model(input_ids=batch.input_ids, attention_mask=batch.mask.long())
         tokens: Tensor = out.last_hidden_state
@@ -186,7 +186,7 @@ class SentenceEncoder:
 
 
 def pool(tokens: Tensor, mask: Tensor, poolings: Sequence[str]) -> Tensor:
-    """One vector per text from its token vectors; several poolings stand side by side.
+    """Pools token vectors to one vector per text; several poolings are concatenated.
 
     Args:
         tokens: `[B, N, d]`.
@@ -219,7 +219,7 @@ def _json(path: Path) -> Any:
 
 
 def _parts(folder: Path) -> tuple[Path, list[str], list[nn.Module]]:
-    """Where the encoder lies, how its tokens are pooled, and what comes after that."""
+    """Returns the folder of the encoder, its poolings, and the layers behind them."""
     where, poolings, heads = folder, ["mean"], []
     for part in _json(folder / "modules.json") or []:
         kind, path = part["type"].rpartition(".")[2], folder / part["path"]
@@ -247,7 +247,7 @@ def _poolings(path: Path) -> list[str]:
 
 
 def _dense(path: Path) -> nn.Module:
-    """A linear layer and its activation, such as the distilled universal encoders have."""
+    """Loads a linear layer and its activation, as in distilled universal encoders."""
     from safetensors.torch import load_file
 
     settings = _json(path / "config.json")

@@ -26,8 +26,7 @@ _TEXTFOOLER = """
     your yours yourself yourselves
 """
 TEXTFOOLER = frozenset(_TEXTFOOLER.split())
-"""The 266 words of its released code (Jin et al., 2020): function words without auxiliaries, so
-that "is" stays and "has" may go."""
+"""The 266 words of its released code (Jin et al., 2020)."""
 
 _SNOWBALL = """
     a about above after again against all am an and any are as at be because been before being

@@ -1,15 +1,14 @@
-"""Part of speech by averaged perceptron, fast where many words are tried in the same place.
+"""Tags parts of speech by averaged perceptron; fast for many words in the same place.
 
 Source: Honnibal, "A Good Part-of-Speech Tagger in about 200 Lines of Python" (2013), with the
 weights that nltk distributes as `averaged_perceptron_tagger_eng`; Petrov, Das, McDonald, "A
 Universal Part-of-Speech Tagset" (2012).
 
-The tagger goes from left to right and never looks back. A word's tag follows from the two tags
-before it and from the words up to two places away. So a word that is tried in a place can matter to
-the tags of the two words before it and to its own, and to none of those further left. What does not
-depend on it is added up once; then all words are tried at once, by adding rows of a table. The
-answers are those of nltk's tagger, ties and rounding included: where two tags are nearly equal, the
-scores are added up again in its order.
+The tagger goes from left to right. A word's tag depends on the two tags before it and on the words
+up to two places away. So a tried word affects its own tag and those of the two words before it.
+Scores that do not depend on it are added once; then all words are tried at once, by adding rows of
+a table. The answers are those of nltk's tagger, ties and rounding included: where two tags are
+nearly equal, the scores are added again in its order.
 """
 
 import json
@@ -30,29 +29,29 @@ Ints = NDArray[np.int64]
 
 NAME = "averaged_perceptron_tagger_eng"
 NEAR = 1e-6
-"""Scores nearer than this are added up again in the order of the original."""
+"""Scores nearer than this are added again in the order of the original."""
 
 # Which features depend on the word itself, on the word behind it, on the one behind that.
 OWN, NEXT, SECOND = frozenset((1, 2, 6, 7)), frozenset((11, 12)), frozenset((13,))
 
 
 class _Table:
-    """A row of scores per word, made when the word is first met.
+    """Keeps a row of scores per word, made when the word first comes.
 
     Args:
-        make: the scores of a word.
-        width: how many there are.
+        make: returns the scores of a word.
+        width: number of scores.
     """
 
     def __init__(self, make: Callable[[str], Floats | None], width: int) -> None:
         self.make = make
         self.ids: dict[str, int] = {}
-        # Row 0 is for words that nothing is known about.
+        # Row 0 is for unknown words.
         self.rows = np.zeros((256, width))
         self.filled = 1
 
     def take(self, words: Sequence[str]) -> Floats:
-        """`[n, width]` scores of n words."""
+        """Returns `[n, width]` scores of n words."""
         ids = self.ids
         try:
             wanted = [ids[word] for word in words]
@@ -77,8 +76,8 @@ class Tagger:
     """Tags words with universal tags.
 
     Args:
-        weights: of each feature, for the tags it speaks for or against.
-        known: words that have one tag wherever they stand.
+        weights: of each feature, by tag.
+        known: words with the same tag everywhere.
         tags: all tags.
 
     Attributes:
@@ -118,7 +117,7 @@ class Tagger:
 
     @classmethod
     def read(cls, place: str | Path) -> "Tagger":
-        """The tagger in nltk's folder or zip archive `averaged_perceptron_tagger_eng`.
+        """Reads nltk's folder or zip archive `averaged_perceptron_tagger_eng`.
 
         Raises:
             BrokenFile: it is not in there.
@@ -140,12 +139,12 @@ class Tagger:
         return {"digest": content_digest([self._weights, self._fixed, self._tags])}
 
     def tag(self, words: Sequence[str]) -> list[str]:
-        """The universal tag of each word of a text."""
+        """Returns the universal tag of each word of a text."""
         tags = self._beginning(tuple(words), len(words))[2:]
         return [self.universal[self._coarse[tag]] for tag in tags]
 
     def attempt(self, before: Sequence[str], words: Sequence[str], after: Sequence[str]) -> Ints:
-        """Try words in the same place of a text.
+        """Tries words in the same place of a text.
 
         Args:
             before: the words before that place.
@@ -158,7 +157,7 @@ class Tagger:
         count = len(before)
         context = [*START, *map(normalise, before)]
         behind = (*map(normalise, after[:2]), *END)
-        # Those further left than two places never see the words.
+        # Tags further left than two places do not depend on the words.
         settled = self._beginning(tuple(before), max(0, count - 2))
         tags = np.empty((2, len(words)), dtype=np.int64)
         tags[0], tags[1] = settled[-2], settled[-1]
@@ -175,11 +174,11 @@ class Tagger:
     def _settle(
         self, tags: Ints, place: Place, depending: frozenset[int], words: Sequence[str]
     ) -> Ints:
-        """Tag a place for each of n words that are tried there, or one or two places behind.
+        """Tags a place for each of n words that are tried there, or one or two places behind.
 
         Args:
             tags: `[2, n]` of the two words before it.
-            place: what is the same for all words.
+            place: the words around, the same for all.
             depending: features that depend on the words.
             words: n words.
 
@@ -213,7 +212,7 @@ class Tagger:
         return np.stack([tags[1], new])
 
     def _left_to_right(self, words: tuple[str, ...], count: int) -> tuple[int, ...]:
-        """The two tags before the first word, and the tags of the first `count` words."""
+        """Returns the two tags before the first word, and those of the first `count` words."""
         context = [*START, *map(normalise, words), *END]
         # The original begins with the nearer one first.
         tags = [self._numbers[START[1]], self._numbers[START[0]]]
@@ -224,7 +223,7 @@ class Tagger:
         return tuple(tags)
 
     def _make_one(self, tags: tuple[str, str], place: Place) -> int:
-        """The tag of a word, the tags of the two before it given."""
+        """Returns the tag of a word, given the two tags before it."""
         wanted = features(tags, place)
         scores = self._row(*wanted)
         if scores is not None:
@@ -234,7 +233,7 @@ class Tagger:
         return self._exact(wanted)
 
     def _exact(self, wanted: Sequence[str]) -> int:
-        """The tag that features speak for, as the original computes it."""
+        """Returns the tag of features, computed in the order of the original."""
         scores = dict.fromkeys(self._tags, 0.0)
         for feature in wanted:
             for tag, weight in self._weights.get(feature, {}).items():
@@ -242,17 +241,17 @@ class Tagger:
         return self._numbers[max(self._tags, key=lambda tag: (scores[tag], tag))]
 
     def _make_sum(self, tags: tuple[str, str], place: Place, depending: frozenset[int]) -> Floats:
-        """What all features but some say about a place."""
+        """Adds the scores of all features of a place that do not depend on the words."""
         settled = (feature for i, feature in enumerate(features(tags, place)) if i not in depending)
         found = self._row(*settled)
         return np.zeros(len(self._tags)) if found is None else found
 
     def _behind(self, tag: str, word: str) -> Floats | None:
-        """What it says about a word that it stands behind a tag."""
+        """Returns the scores of a word behind a tag."""
         return self._row(f"i-1 tag+i word {tag} {normalise(word)}")
 
     def _row(self, *wanted: str) -> Floats | None:
-        """What some features say, added up; None if nothing."""
+        """Adds the scores of features; None if all are unknown."""
         total: Floats | None = None
         for feature in wanted:
             weights = self._weights.get(feature)
@@ -268,7 +267,7 @@ class Tagger:
 
 
 def _filled(place: Place, depending: frozenset[int], word: str) -> Place:
-    """The place with the word that is tried."""
+    """Puts the tried word into a place."""
     if depending is OWN:
         return place._replace(word=word)
     if depending is NEXT:

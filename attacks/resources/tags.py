@@ -1,10 +1,10 @@
-"""Parts of speech, and what a perceptron looks at to tell them apart; see `tagger`."""
+"""Parts of speech, and the features of a perceptron tagger; see `tagger`."""
 
 from functools import lru_cache
 from typing import NamedTuple
 
 START = ("-START-", "-START2-")
-"""Words before the first; and the two tags before its own, the nearest one first."""
+"""Words before the first; also the two tags before the first, the nearest one first."""
 END = ("-END-", "-END2-")
 """Words behind the last."""
 
@@ -30,7 +30,7 @@ class Place(NamedTuple):
 
     Attributes:
         before: the two words before it, normalised, in their order.
-        word: as it stands there.
+        word: as it is written.
         after: the two words behind it, normalised.
     """
 
@@ -41,7 +41,7 @@ class Place(NamedTuple):
 
 @lru_cache(maxsize=1 << 16)
 def normalise(word: str) -> str:
-    """What a word is in features of its surroundings."""
+    """Returns the form of a word in features."""
     if "-" in word and word[0] != "-":
         return "!HYPHEN"
     if word.isdigit() and len(word) == 4:
@@ -52,7 +52,7 @@ def normalise(word: str) -> str:
 
 
 def features(tags: tuple[str, str], place: Place) -> list[str]:
-    """The features of a word, in the order of the original.
+    """Returns the features of a word, in the order of the original.
 
     Args:
         tags: of the two words before it, in their order.

@@ -1,4 +1,4 @@
-"""How alike sentences have to be, for the encoder that is there: docs/attacks/similarity.md."""
+"""Thresholds of sentence similarity for each encoder: docs/attacks/similarity.md."""
 
 import logging
 import math
@@ -9,7 +9,7 @@ log = logging.getLogger(__name__)
 Metric = Literal["angular", "cosine"]
 
 FACTOR = {"all-MiniLM-L6-v2": 1.3}
-"""By what an angle of the universal sentence encoder is multiplied to be one of another encoder.
+"""Factor from an angle of the universal sentence encoder to that of another encoder.
 
 Calibrated by the similarities that TextFooler's authors published; they leave it between 1.06 and
 1.57 (`python -m benchmarks.calibration --part published`)."""
@@ -20,7 +20,7 @@ class Published(NamedTuple):
 
     Attributes:
         minimum: of the similarity.
-        metric: what kind of similarity it is.
+        metric: kind of similarity.
         encoder: `use`: universal sentence encoder; `sts`: a DistilBERT trained to give human
             similarity as its cosine.
     """
@@ -41,11 +41,11 @@ PUBLISHED = {
 
 
 def minimum(recipe: str, encoder: str) -> float:
-    """The threshold of a recipe for an encoder, as strict as the published one, in its metric.
+    """Returns the threshold of a recipe for an encoder, as strict as the published one.
 
     Args:
         recipe: one of `PUBLISHED`.
-        encoder: its name; for one that nothing is known about the published number stands.
+        encoder: its name; an unknown one gets the published number.
     """
     published = PUBLISHED[recipe]
     if encoder not in FACTOR:
@@ -58,7 +58,7 @@ def minimum(recipe: str, encoder: str) -> float:
         )
         return published.minimum
     if published.encoder == "sts":
-        # Both encoders' cosines of 0.9 are what people call 0.9.
+        # For both encoders a cosine of 0.9 is a human similarity of 0.9.
         return published.minimum
     if published.metric == "cosine":
         return math.cos(FACTOR[encoder] * math.acos(published.minimum))

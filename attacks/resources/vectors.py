@@ -1,4 +1,4 @@
-"""Word vectors, as they stand in text files."""
+"""Reads word vectors from text files, and finds nearest words."""
 
 import logging
 import os
@@ -22,7 +22,7 @@ Ints = NDArray[np.int32]
 BLOCK = 256
 """Words whose similarities to all others are in memory at once."""
 SPARE = 16
-"""How many more neighbours are found in single precision than are ordered in double."""
+"""Neighbours found in single precision beyond those that are ordered in double."""
 VERSION = 1
 """Of the files in the cache."""
 
@@ -33,11 +33,11 @@ class WordVectors:
     Args:
         words: n different words.
         matrix: `[n, d]` their vectors; kept as they are.
-        digest: tells these vectors from others; names their files in the cache.
+        digest: identifies the vectors, and names their files in the cache.
 
     Attributes:
         words: the words, in order.
-        index: where each stands.
+        index: position of each word.
         matrix: `[n, d]`.
         unit: `[n, d]`, each of length 1 (of length 0 where the vector is 0).
     """
@@ -65,14 +65,14 @@ class WordVectors:
 
     @classmethod
     def read(cls, path: str | Path, *, cache: Path | None = None) -> "WordVectors":
-        """The vectors of a text file: a word and its numbers per line, separated by spaces.
+        """Reads a text file: a word and its numbers per line, separated by spaces.
 
-        GloVe, counter-fitted vectors and word2vec's text format (with its header line) look like
-        that; plain, `.gz` or `.zip`. Of a word that comes twice, the first vector counts.
+        GloVe, counter-fitted vectors and word2vec (with a header line) have this format; plain,
+        `.gz` or `.zip`. Of repeated words the first vector counts.
 
         Args:
             path: the file.
-            cache: folder that keeps what took long; see `cache_folder`.
+            cache: folder that keeps the result; see `cache_folder`.
 
         Raises:
             BrokenFile: a line that is not like the others, or a number that is none.
@@ -92,13 +92,13 @@ class WordVectors:
         return cls(words, matrix, digest=digest)
 
     def nearest(self, k: int, *, cache: Path | None = None) -> Ints:
-        """`[n, k]` the k nearest other words of each word by cosine, the nearest first.
+        """Returns `[n, k]`, the k nearest other words of each word by cosine, the nearest first.
 
-        Found in blocks, in single precision, then ordered in double; equally near ones in the order
-        of the vocabulary.
+        They are found in single precision and ordered in double; equally near ones in the order of
+        the vocabulary.
 
         Args:
-            k: how many; fewer if there are fewer words.
+            k: number of neighbours; fewer if there are fewer words.
             cache: folder that keeps the result.
         """
         k = min(k, len(self.words) - 1)
@@ -126,12 +126,12 @@ class WordVectors:
 
 
 def cache_folder() -> Path:
-    """Where what took long is kept: `steadfast` in `XDG_CACHE_HOME`, or in `~/.cache`."""
+    """Returns the cache folder: `steadfast` in `XDG_CACHE_HOME` or in `~/.cache`."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "steadfast"
 
 
 def _parse(path: Path) -> tuple[list[str], Floats]:
-    """Words and vectors of a text file."""
+    """Reads the words and vectors of a text file."""
     words: dict[str, None] = {}
     rows: list[Floats] = []
     width = 0
@@ -163,7 +163,7 @@ def _parse(path: Path) -> tuple[list[str], Floats]:
 
 
 def _load(cache: Path | None, name: str, keys: Sequence[str]) -> dict[str, Any] | None:
-    """Arrays from the cache; None if they are not there or no longer whole."""
+    """Reads arrays from the cache; None if they are missing or damaged."""
     if cache is None:
         return None
     try:
@@ -178,7 +178,7 @@ def _load(cache: Path | None, name: str, keys: Sequence[str]) -> dict[str, Any] 
 
 
 def _save(cache: Path | None, name: str, arrays: Mapping[str, Any]) -> None:
-    """Keep arrays in the cache, in one step; without them, all that is lost is time."""
+    """Writes arrays to the cache in one step; a failure costs only time."""
     if cache is None:
         return
     part = None

@@ -1,9 +1,8 @@
-"""WordNet's synonyms, read straight from its database files.
+"""Reads WordNet's synonyms from its database files.
 
 The files (`index.*`, `data.*`, `*.exc`; the manual page wndb(5WN) describes them) are those that
-nltk distributes as `wordnet.zip`. Its reader takes seconds to start and an index of languages that
-nobody asked for; what attacks need of it is this page, and a test holds the two against each other
-over the whole vocabulary.
+nltk distributes as `wordnet.zip`. nltk's reader takes seconds to start and needs an index of
+languages; a test compares the two over the whole vocabulary.
 """
 
 import re
@@ -15,39 +14,21 @@ from attacks.resources.archive import BrokenFile, member
 
 PARTS = ("noun", "verb", "adj", "adv")
 
-# How endings are taken off to find the base form, morphy(7WN); what replaces them comes second.
-DETACHMENT = {
-    "noun": (
-        ("s", ""),
-        ("ses", "s"),
-        ("ves", "f"),
-        ("xes", "x"),
-        ("zes", "z"),
-        ("ches", "ch"),
-        ("shes", "sh"),
-        ("men", "man"),
-        ("ies", "y"),
-    ),
-    "verb": (
-        ("s", ""),
-        ("ies", "y"),
-        ("es", "e"),
-        ("es", ""),
-        ("ed", "e"),
-        ("ed", ""),
-        ("ing", "e"),
-        ("ing", ""),
-    ),
-    "adj": (("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
-    "adv": (),
+# Endings and their replacements, which give the base form; see morphy(7WN).
+_ENDINGS = {
+    "noun": "s: ses:s ves:f xes:x zes:z ches:ch shes:sh men:man ies:y",
+    "verb": "s: ies:y es:e es: ed:e ed: ing:e ing:",
+    "adj": "er: est: er:e est:e",
+    "adv": "",
 }
+DETACHMENT = {part: [rule.split(":") for rule in rules.split()] for part, rules in _ENDINGS.items()}
 
 _MARKER = re.compile(r"\((?:a|p|ip)\)$")
-"""Where an adjective may stand; follows its name in the data files."""
+"""The position of an adjective; follows its name in the data files."""
 
 
 class WordNet:
-    """Words that share a sense with a word.
+    """Finds words that share a sense with a word.
 
     Args:
         place: folder `wordnet`, or `wordnet.zip`.
@@ -86,10 +67,10 @@ class WordNet:
         return {"digest": digest([*self._data.values(), *lines, exceptions])}
 
     def synonyms(self, word: str) -> tuple[str, ...]:
-        """The names in all senses of a word, of any part of speech, other than the word itself.
+        """Returns the other names in all senses of a word, of any part of speech.
 
-        Phrases are left out. Looked up are the word as it is and its base forms; the case does not
-        matter, but names are given as WordNet writes them ("Hollywood").
+        Phrases are left out. The word and its base forms are looked up in any case; names are
+        written as in WordNet ("Hollywood").
 
         Args:
             word: one word.
@@ -106,7 +87,7 @@ class WordNet:
         return found
 
     def forms(self, lemma: str, part: str) -> list[str]:
-        """The forms of a word that WordNet knows: the word itself, then its base forms."""
+        """Returns the known forms of a word: the word itself, then its base forms."""
         base = self._exceptions[part].get(lemma)
         if base is None:
             base = [
@@ -118,13 +99,13 @@ class WordNet:
         return [form for form in dict.fromkeys((lemma, *base)) if form.encode() in index]
 
     def _offsets(self, lemma: str, part: str) -> Iterator[int]:
-        """Where the senses of a word stand in the data file."""
+        """Yields the offsets of a word's senses in the data file."""
         for form in self.forms(lemma, part):
             fields = self._index[part][form.encode()].split()
             yield from (int(offset) for offset in fields[-int(fields[2]) :])
 
     def _names(self, part: str, offset: int) -> tuple[str, ...]:
-        """The words of one sense."""
+        """Returns the words of one sense."""
         key = (part, offset)
         names = self._synsets.get(key)
         if names is None:

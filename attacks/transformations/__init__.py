@@ -1,4 +1,4 @@
-"""What replaces a word: neighbours of its vector, synonyms, words a model expects, misspellings."""
+"""Transformations: vector neighbours, synonyms, words of a language model, misspellings."""
 
 from attacks.transformations.characters import (
     DeleteCharacter,

@@ -1,10 +1,10 @@
-"""The case of a word, given to the one that replaces it."""
+"""Gives a replacement the case of the replaced word."""
 
 
 def in_case_of(word: str, model: str) -> str:
-    """A word in the case of another: lower, UPPER or Capitalised; as it is beside any other.
+    """Returns a word in the case of another: lower, UPPER or Capitalised; else unchanged.
 
-    A single capital ("I", "A") says nothing about case.
+    A single capital ("I", "A") has no case.
     """
     if model.islower():
         return word.lower()

@@ -4,17 +4,15 @@ Sources: Gao et al., "Black-box Generation of Adversarial Text Sequences to Evad
 Classifiers" (DeepWordBug), 2018, section 3.2; Li et al., "TextBugger: Generating Adversarial Text
 Against Real-world Applications", 2019, section 3.
 
-What is random comes from the numbers of the sample, in the order of its words, so that it is the
-same whatever else is attacked beside it.
+Random choices take the numbers of the sample in the order of its words, so that they do not depend
+on other samples.
 """
 
 import string
-from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from attacks.composition import Job
-from attacks.document import Candidate
+from attacks.transformations.word_swap import WordSwap
 
 LOOK_ALIKE = dict(
     zip(
@@ -23,47 +21,25 @@ LOOK_ALIKE = dict(
         strict=True,
     )
 )
-"""The reference's table: what is drawn like a digit, a small letter, a hyphen or an apostrophe."""
-
-
-class Misspelling:
-    """Makes candidates of misspelt words."""
-
-    def propose(self, jobs: Sequence[Job]) -> list[list[Candidate]]:
-        """See `Transformation`."""
-        proposed = []
-        for job in jobs:
-            candidates: list[Candidate] = []
-            for index in job.indices:
-                word = job.current.words[index]
-                wrong = [one for one in self.misspell(word, job.random) if one != word]
-                candidates += job.current.replace_by(index, wrong)
-            proposed.append(candidates)
-        return proposed
-
-    def misspell(self, word: str, random: Random) -> list[str]:
-        """Words that are nearly this one."""
-        del word, random
-        msg = f"got {type(self).__name__} without misspell(), expected every one to define it"
-        raise TypeError(msg)
+"""The reference's table of characters that look like others."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Edit(Misspelling):
+class _Edit(WordSwap):
     """Changes a word of at least two characters in one place.
 
     Attributes:
-        one: in one random place; if false, in each place, one candidate for each.
-        keep_first: leave the first character where it is.
-        keep_last: leave the last character where it is.
+        one: change one random place; if false, return a candidate for each place.
+        keep_first: keep the first character.
+        keep_last: keep the last character.
     """
 
     one: bool = True
     keep_first: bool = False
     keep_last: bool = False
 
-    def misspell(self, word: str, random: Random) -> list[str]:
-        """See `Misspelling`."""
+    def replacements(self, word: str, random: Random) -> list[str]:
+        """See `WordSwap`."""
         if len(word) < 2:
             return []
         places = range(1 if self.keep_first else 0, self.places(len(word)) - self.keep_last)
@@ -73,11 +49,11 @@ class _Edit(Misspelling):
         return [self.edit(word, place, random) for place in chosen]
 
     def places(self, length: int) -> int:
-        """In how many places a word can be changed if both its ends may."""
+        """Returns the number of places where a word of this length can be changed."""
         return length
 
     def edit(self, word: str, place: int, random: Random) -> str:
-        """The word changed in one place."""
+        """Returns the word changed in one place."""
         del place, random
         return word
 
@@ -106,10 +82,10 @@ class DeleteCharacter(_Edit):
 
 @dataclass(frozen=True, kw_only=True)
 class SubstituteCharacter(_Edit):
-    """Puts a random letter in the place of a character.
+    """Replaces a character by a random letter.
 
     Attributes:
-        letters: those that are put in.
+        letters: those to choose from.
     """
 
     letters: str = string.ascii_letters
@@ -121,10 +97,10 @@ class SubstituteCharacter(_Edit):
 
 @dataclass(frozen=True, kw_only=True)
 class InsertCharacter(_Edit):
-    """Puts a random letter before a character; as in the reference, never behind the last.
+    """Inserts a random letter before a character; as in the reference, never behind the last.
 
     Attributes:
-        letters: those that are put in.
+        letters: those to choose from.
     """
 
     letters: str = string.ascii_letters
@@ -139,7 +115,7 @@ class InsertSpace(_Edit):
     """Splits a word in two by a space.
 
     Attributes:
-        keep_first: not before the first character, for that changes no word.
+        keep_first: not before the first character, which would change no word.
         keep_last: not before the last.
     """
 
@@ -153,11 +129,11 @@ class InsertSpace(_Edit):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Homoglyphs(Misspelling):
-    """Puts a character that looks the same in the place of one; a candidate for each place."""
+class Homoglyphs(WordSwap):
+    """Replaces a character by one that looks the same; a candidate for each place."""
 
-    def misspell(self, word: str, random: Random) -> list[str]:
-        """See `Misspelling`."""
+    def replacements(self, word: str, random: Random) -> list[str]:
+        """See `WordSwap`."""
         del random
         return [
             word[:place] + LOOK_ALIKE[character] + word[place + 1 :]

@@ -1,4 +1,4 @@
-"""Several transformations as one."""
+"""Joins several transformations."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from attacks.document import Candidate
 
 
 class Composite:
-    """All that any of several transformations proposes, in their order, each text once.
+    """Joins the candidates of several transformations, in their order, each text once.
 
     Args:
         transformations: at least one.

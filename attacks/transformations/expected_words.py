@@ -1,8 +1,8 @@
-"""Words that a masked language model expects in a word's place (BAE-R; A2T-MLM).
+"""Replaces words by the predictions of a masked language model (BAE-R; A2T-MLM).
 
 Source: Garg and Ramakrishnan, "BAE: BERT-based Adversarial Examples for Text Classification", 2020.
-Only replacement (R) is done, as everywhere that BAE is compared with; the model sees the text
-around the word, not the word.
+Only replacement (R) is done, as in all comparisons with BAE; the model sees the text around the
+word, not the word.
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ from attacks.transformations.case import in_case_of
 
 
 class MaskedLMSwap:
-    """Replaces a word by those a masked language model finds likeliest in its place.
+    """Replaces a word by the likeliest words of a masked language model.
 
-    Of a pair the model sees the text with the word only: it would copy words of the other.
+    Of a pair the model sees only the text with the word: it would copy words of the other text.
 
     Args:
         model: of `transformers`, with a masked-language-model head (from
@@ -28,10 +28,10 @@ class MaskedLMSwap:
         tokenizer: its fast tokenizer.
         k: words proposed.
         minimum_confidence: probability below which a word is not proposed.
-        whole_words: propose whole words only. The reference also takes word pieces, without the
-            marks that say so: "##ing" becomes "ing", which is no word.
-        restore_case: write words like the one they replace; the vocabularies of most models are in
-            lower case.
+        whole_words: propose whole words only. The reference also takes word pieces without their
+            marks: "##ing" becomes "ing".
+        restore_case: give words the case of the one they replace; most vocabularies are in lower
+            case.
         max_length: tokens that the model is shown, those around the mask; all it takes if None.
         batch_size: texts per forward pass at first; halved when memory runs out. If not given 256,
             on a CPU 32.
@@ -90,9 +90,9 @@ class MaskedLMSwap:
         ]
 
     def _masked(self, passage: Passage, index: int) -> Query:
-        """A passage with the mask in a word's place, and where the mask begins.
+        """Puts the mask in a word's place; returns the text and the position of the mask.
 
-        No more words than the model could take tokens are kept on each side.
+        On each side it keeps at most as many words as the model takes tokens.
         """
         place, reach = passage.place(index), self.model.max_length
         start, end = passage.spans[place]
@@ -105,9 +105,9 @@ class MaskedLMSwap:
         return text, start - begin
 
     def _fitting(self, words: Sequence[str], old: str) -> list[str]:
-        """What of the model's words may replace a word."""
+        """Selects the words of the model that may replace a word."""
         if self.reference:
-            # Numbers have taken places among the k by now, as they have there.
+            # Numbers count among the k, as in the reference.
             return [one for one in words if one != old and not set(ascii_letters).isdisjoint(one)]
         if self.restore_case:
             words = list(dict.fromkeys(in_case_of(word, old) for word in words))

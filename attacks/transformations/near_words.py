@@ -1,15 +1,15 @@
-"""Words near a word in the space of word vectors."""
+"""Replaces words by their nearest neighbours among word vectors."""
 
-from collections.abc import Sequence
+from random import Random
 
-from attacks.composition import Job
-from attacks.document import Candidate, words_of
+from attacks.document import words_of
 from attacks.goals import Compat
 from attacks.resources.neighbours import Neighbours
 from attacks.transformations.case import in_case_of
+from attacks.transformations.word_swap import WordSwap
 
 
-class EmbeddingSwap:
+class EmbeddingSwap(WordSwap):
     """Replaces a word by the nearest words of its vector, in its own case.
 
     Source: Jin et al., "Is BERT Really Robust?" (TextFooler), 2020, step 2, "Synonym Extraction".
@@ -18,7 +18,7 @@ class EmbeddingSwap:
     Args:
         neighbours: nearest words of each word.
         k: how many of them.
-        compat: the reference also puts in what is no word (GloVe has a vector for ","), or several.
+        compat: the reference also takes neighbours that are no word (","), or several.
     """
 
     def __init__(self, neighbours: Neighbours, k: int = 50, *, compat: Compat = "none") -> None:
@@ -26,26 +26,18 @@ class EmbeddingSwap:
             msg = f"got {k=}, expected at least 1"
             raise ValueError(msg)
         self.neighbours, self.k, self.compat = neighbours, k, compat
-        self._replacements: dict[str, list[str]] = {}
+        self._known: dict[str, list[str]] = {}
 
-    def propose(self, jobs: Sequence[Job]) -> list[list[Candidate]]:
-        """See `Transformation`."""
-        known = self._replacements
-        proposed = []
-        for job in jobs:
-            candidates: list[Candidate] = []
-            for index in job.indices:
-                word = job.current.words[index]
-                found = known[word] if word in known else self._replace(word)
-                candidates += job.current.replace_by(index, found)
-            proposed.append(candidates)
-        return proposed
+    def replacements(self, word: str, random: Random) -> list[str]:
+        """See `WordSwap`; each word is looked up once."""
+        del random
+        if word not in self._known:
+            self._known[word] = self._replace(word)
+        return self._known[word]
 
     def _replace(self, word: str) -> list[str]:
-        """What may stand in the place of a word."""
         near = self.neighbours.of(word.lower(), self.k)
         words = [other for other in (in_case_of(one, word) for one in near) if other != word]
         if self.compat != "textattack":
             words = [one for one in dict.fromkeys(words) if words_of(one) == [one]]
-        self._replacements[word] = words
         return words

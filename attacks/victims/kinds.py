@@ -1,10 +1,10 @@
-"""What is attacked: a module of ours, a Hugging Face model, or any function of texts."""
+"""Victims: a module of ours, a Hugging Face model, or any function of texts."""
 
 import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -12,53 +12,50 @@ from torch import Tensor
 
 from attacks.document import Document
 from attacks.goals import Compat, Floats, logarithms
+from attacks.victims.batches import Halving
 from attacks.victims.saliency import in_mode, module_weights, transformer_weights
 from layers.positions import longest_text
 from text import Text, cuts_unsaid, length_batches
 
 log = logging.getLogger(__name__)
-Answer = TypeVar("Answer")
 
 
 class VictimError(ValueError):
-    """The victim raised an error, or answered with something that is no logits."""
+    """The victim raised an error, or its answer is no logits."""
 
 
 class Victim(Protocol):
     """Answers texts with logits.
 
     Attributes:
-        name: as it is called in results.
+        name: in results.
     """
 
     name: str
 
     def logits(self, texts: Sequence[Text]) -> Floats:
-        """`[n, C]` float64 logits of n >= 1 texts, in their order."""
+        """Returns `[n, C]` float64 logits of n >= 1 texts, in their order."""
 
 
 @runtime_checkable
 class PredictsTexts(Protocol):
-    """What our modules have."""
+    """Predicts texts, as our modules do."""
 
     def predict_texts(self, texts: list[Text], *, batch_size: int) -> Tensor:
-        """Logits `[n, C]` in evaluation mode."""
+        """Returns logits `[n, C]` in evaluation mode."""
 
 
-class _Batched:
-    """Halves the batch when memory runs out, and goes on.
+class _Batched(Halving):
+    """A victim that answers in batches.
 
     Args:
-        name: as it is called in results.
+        name: in results.
         batch_size: texts per forward pass at first.
     """
 
     def __init__(self, name: str, batch_size: int) -> None:
-        if batch_size < 1:
-            msg = f"got {batch_size=}, expected at least 1"
-            raise ValueError(msg)
+        super().__init__(batch_size)
         self.name = name
-        self.batch_size = batch_size
 
     @property
     def _backwards(self) -> int:
@@ -67,19 +64,7 @@ class _Batched:
 
     def logits(self, texts: Sequence[Text]) -> Floats:
         """See `Victim`."""
-        return self._fitting(lambda: checked(self._answer(texts), texts, self.name))
-
-    def _fitting(self, ask: Callable[[], Answer]) -> Answer:
-        """Ask, with smaller and smaller batches until one fits into memory."""
-        while True:
-            try:
-                return ask()
-            except torch.cuda.OutOfMemoryError:
-                if self.batch_size == 1:
-                    raise
-            torch.cuda.empty_cache()
-            self.batch_size //= 2
-            log.warning("out of memory: %d texts per batch from here on", self.batch_size)
+        return self.fitting(lambda: checked(self._answer(texts), texts, self.name))
 
     def _finite(self, weights: list[list[float]]) -> list[list[float]]:
         for row in weights:
@@ -95,11 +80,10 @@ class _Batched:
 
 
 def checked(answer: Any, texts: Sequence[Text], name: str) -> Floats:
-    """An answer as float64 logits.
+    """Returns an answer as float64 logits.
 
     Raises:
-        VictimError: wrong shape, or a number that is not finite: margins would be no numbers, and
-            the attack no attack.
+        VictimError: wrong shape, or a number that is not finite.
     """
     if isinstance(answer, Tensor):
         answer = answer.detach().cpu().to(torch.float64).numpy()
@@ -134,7 +118,7 @@ class ModuleVictim(_Batched):
     Args:
         module: in any mode; it predicts in evaluation mode.
         batch_size: texts per forward pass; texts of like length go together.
-        name: as it is called in results; its class if not given.
+        name: in results; its class if not given.
     """
 
     def __init__(
@@ -169,7 +153,7 @@ class ModuleVictim(_Batched):
             )
             raise TypeError(msg)
         training = compat == "textattack"
-        weights = self._fitting(
+        weights = self.fitting(
             lambda: module_weights(module, documents, batch_size=self._backwards, training=training)
         )
         return self._finite(weights)
@@ -182,8 +166,8 @@ class HuggingFaceVictim(_Batched):
         model: in any mode; it predicts in evaluation mode.
         tokenizer: the one it was trained with.
         batch_size: texts per forward pass; texts of like length go together, padded to the longest.
-        max_length: longest text in tokens; what the tokenizer and the model take if not given.
-        name: as it is called in results; its class if not given.
+        max_length: longest text in tokens; that of tokenizer and model if not given.
+        name: in results; its class if not given.
 
     Raises:
         ValueError: model and tokenizer do not pad with the same token.
@@ -247,7 +231,7 @@ class HuggingFaceVictim(_Batched):
             TypeError: the tokenizer is a slow one, or the model has no input embeddings.
             VictimError: a gradient that is no number.
         """
-        weights = self._fitting(
+        weights = self.fitting(
             lambda: transformer_weights(
                 self.model,
                 self.tokenizer,
@@ -266,9 +250,9 @@ class CallableVictim(_Batched):
     Args:
         function: called with at most `batch_size` strings (or pairs of strings). An `nn.Module`,
             or a method of one, answers in evaluation mode and without gradients.
-        outputs: what its numbers are. From probabilities, logits are their logarithms.
+        outputs: kind of its numbers. Logits of probabilities are their logarithms.
         batch_size: texts per call.
-        name: as it is called in results; records on disk are those of one name.
+        name: in results; records on disk belong to one name.
     """
 
     def __init__(
@@ -284,14 +268,14 @@ class CallableVictim(_Batched):
         self._warned = False
 
     def about(self) -> dict[str, Any]:
-        """See `attacks.fingerprint`; the function may be a repaired one that answers alike."""
+        """See `attacks.fingerprint`; the function itself may change."""
         return {"name": self.name, "outputs": self.outputs, "module": self._owner()}
 
     def probabilities(self, texts: Sequence[Text]) -> Floats | None:
-        """`[n, C]` what the function answers, to the last digit; None if that is logits."""
+        """Returns `[n, C]`, the exact answer of the function; None if that is logits."""
         if self.outputs == "logits":
             return None
-        return self._fitting(lambda: self._distributions(self._call(texts)))
+        return self.fitting(lambda: self._distributions(self._call(texts)))
 
     def _answer(self, texts: Sequence[Text]) -> Floats:
         numbers = self._call(texts)
@@ -306,7 +290,7 @@ class CallableVictim(_Batched):
             batch = list(texts[start : start + self.batch_size])
             try:
                 with self._evaluating():
-                    answer = self.function(batch.copy())  # it may do with its list what it likes
+                    answer = self.function(batch.copy())  # it may change its list
             except torch.cuda.OutOfMemoryError:
                 raise
             except Exception as error:
@@ -319,7 +303,7 @@ class CallableVictim(_Batched):
         return np.concatenate(parts)
 
     def _owner(self) -> torch.nn.Module | None:
-        """The module that answers, if it is known."""
+        """Returns the module that answers, if it is known."""
         owner = getattr(self.function, "__self__", self.function)
         return owner if isinstance(owner, torch.nn.Module) else None
 
@@ -333,7 +317,7 @@ class CallableVictim(_Batched):
             yield
 
     def _distributions(self, numbers: Floats) -> Floats:
-        """The same, if they are probabilities.
+        """Returns the numbers, if they are probabilities.
 
         Raises:
             VictimError: they are not.
@@ -349,7 +333,7 @@ class CallableVictim(_Batched):
         return numbers
 
     def _suspect(self, numbers: Floats) -> None:
-        """Say it once when logits look like probabilities."""
+        """Warns once when logits look like probabilities."""
         alike = bool((numbers >= 0).all()) and bool((np.abs(numbers.sum(axis=1) - 1) < 1e-6).all())
         if alike and len(numbers) > 1 and not self._warned:
             self._warned = True
@@ -361,7 +345,7 @@ class CallableVictim(_Batched):
 
 
 def as_victim(model: Any, *, tokenizer: Any = None, batch_size: int = 256) -> Victim:
-    """The victim of whatever can be attacked.
+    """Makes a victim of a model or function.
 
     Args:
         model: a victim, a module of ours, a `transformers` model (with `tokenizer`) or pipeline, or

@@ -1,13 +1,13 @@
-"""How much each word matters to a prediction, by the gradient at the embedded tokens.
+"""Weights of words in a prediction, by the gradient at the embedded tokens.
 
 Source: Yoo and Qi, "Towards Improving Adversarial Training of NLP Models" (A2T), 2021, section 3.1.
-A word's weight is the L1 norm of its gradient, averaged over its tokens. Where the text is cut for
-the model, the words behind have the weight `UNSEEN`.
+A word's weight is the L1 norm of its gradient, averaged over its tokens. Words that the model does
+not see, since the text is cut, have the weight `UNSEEN`.
 
-The loss is that against the model's own prediction, as there; but its gradient is the margin's
-times the probability of error, which is 0 in single precision for a confident model. So the
-gradient is taken of the log of the odds against the prediction: the same direction, hence the same
-order of words, and it never vanishes.
+The paper takes the loss against the model's own prediction. Its gradient has the probability of
+error as a factor, which is 0 in single precision for a confident model. So the gradient here is
+that of the log odds against the prediction: the same direction, hence the same order of words, and
+it never vanishes.
 """
 
 import zlib
@@ -28,16 +28,16 @@ UNSEEN = float("-inf")
 
 
 class Differentiable(Protocol):
-    """What our classifiers have: `embed` a batch, `classify` the embedded tokens."""
+    """Embeds a batch and classifies the embedded tokens, as our classifiers do."""
 
     pairs: bool
 
     @property
     def device(self) -> torch.device:
-        """Where it is."""
+        """The device of the weights."""
 
     def require_text(self) -> tuple[Tokenizer, list[str]]:
-        """Tokenizer and class names."""
+        """Returns tokenizer and class names."""
 
     def embed(self, batch: Batch) -> Tensor:
         """`[B, N, d]`."""
@@ -49,10 +49,10 @@ class Differentiable(Protocol):
 def module_weights(
     module: Differentiable, documents: Sequence[Document], *, batch_size: int, training: bool
 ) -> list[list[float]]:
-    """Weights by the gradient at the output of a module's `embed`.
+    """Returns weights by the gradient at the output of a module's `embed`.
 
     Args:
-        module: one of ours; its mode, parameters and their gradients are left as they are.
+        module: one of ours; its mode, parameters and their gradients stay unchanged.
         documents: at least one.
         batch_size: texts per forward and backward pass; texts of like length go together.
         training: as the reference does it: with dropout, cross-entropy, one text at a time. The
@@ -89,11 +89,11 @@ def transformer_weights(
     max_length: int,
     training: bool,
 ) -> list[list[float]]:
-    """Weights by the gradient at the input embeddings of a `transformers` classifier.
+    """Returns weights by the gradient at the input embeddings of a `transformers` classifier.
 
     Args:
-        model: its mode, parameters and their gradients are left as they are.
-        tokenizer: a fast one: others do not say where their tokens stand.
+        model: its mode, parameters and their gradients stay unchanged.
+        tokenizer: a fast one, which knows the positions of its tokens.
         documents: at least one.
         batch_size: see `module_weights`.
         max_length: longest text in tokens.
@@ -158,7 +158,7 @@ def transformer_weights(
 
 
 def _loss(logits: Tensor, *, training: bool) -> Tensor:
-    """What is differentiated: a sum over the batch."""
+    """Returns the sum over the batch that is differentiated."""
     logits = logits.float()
     predicted = logits.argmax(dim=1)
     if training:
@@ -176,7 +176,7 @@ def _weights(
     batch_size: int,
     seeded: bool,
 ) -> list[list[float]]:
-    """Weights of all documents from the gradients `[n, d]` of the tokens of some of them."""
+    """Returns the weights of all documents; `gradients` returns `[n, d]` for each of some rows."""
     order = sorted(range(len(documents)), key=lambda row: len(spans[row]))
     result: list[list[float]] = [[] for _ in documents]
     # The engine may be called under inference mode, where nothing could be differentiated.
@@ -191,17 +191,17 @@ def _weights(
 
 
 def word_norms(gradient: Tensor, spans: Sequence[Span], document: Document) -> list[float]:
-    """L1 norm of each word's gradient, the mean over the tokens that share a character with it.
+    """Returns the L1 norm of each word's mean gradient over the tokens that overlap it.
 
     Args:
         gradient: `[n, d]` of the n tokens.
-        spans: where the tokens stand.
+        spans: positions of the tokens.
         document: its words.
     """
     starts = [(column, start) for column, start, _ in document.spans]
     tokens, words = [], []
     for token, (column, start, end) in enumerate(spans):
-        # Of all words that begin before the token ends, those that end behind its start.
+        # Words that begin before the token ends and end behind its start.
         word = bisect_right(starts, (column, end - 1)) - 1
         while word >= 0 and start < end and document.spans[word][0] == column:
             if document.spans[word][2] <= start:
@@ -220,13 +220,13 @@ def word_norms(gradient: Tensor, spans: Sequence[Span], document: Document) -> l
 
 @contextmanager
 def in_mode(module: Any, *, training: bool) -> Iterator[None]:
-    """Every part in one mode, and back in its own afterwards."""
+    """Sets the mode of every part, and restores it afterwards."""
     parts: list[nn.Module] = list(module.modules())
     before = [part.training for part in parts]
     try:
         module.train(training)
         for part in parts:
-            # Statistics of what is trained on are not an attack's to change.
+            # An attack must not change the statistics of batch norms.
             if isinstance(part, nn.modules.batchnorm._BatchNorm):  # their one base
                 part.eval()
         yield
@@ -237,7 +237,7 @@ def in_mode(module: Any, *, training: bool) -> Iterator[None]:
 
 @contextmanager
 def _seeded(text: str | None) -> Iterator[None]:
-    """Random numbers that depend on a text alone, and leave no trace; ordinary ones if None."""
+    """Seeds random numbers by a text inside the context; does nothing if None."""
     if text is None:
         yield
         return

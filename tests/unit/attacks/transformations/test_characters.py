@@ -19,12 +19,13 @@ from attacks.transformations import (
     SubstituteCharacter,
     SwapCharacters,
 )
-from attacks.transformations.characters import LOOK_ALIKE, Misspelling
+from attacks.transformations.characters import LOOK_ALIKE
+from attacks.transformations.word_swap import WordSwap
 
 INNER = {"one": False, "keep_first": True, "keep_last": True}
 
 
-def words(transformation: Misspelling, word: str, seed: int = 0) -> list[str]:
+def words(transformation: WordSwap, word: str, seed: int = 0) -> list[str]:
     document = Document.of(word)
     jobs = [Job(document, document, range(len(document)), Random(seed), 0)]
     return [one.word for one in transformation.propose(jobs)[0]]
@@ -64,7 +65,7 @@ def test_look_alikes() -> None:
     assert all(count_words(look) == 1 for look in LOOK_ALIKE.values())
 
 
-MAKERS: list[Callable[[], Misspelling]] = [
+MAKERS: list[Callable[[], WordSwap]] = [
     SwapCharacters,
     DeleteCharacter,
     SubstituteCharacter,
@@ -74,7 +75,7 @@ MAKERS: list[Callable[[], Misspelling]] = [
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_one_random_candidate(make: Callable[[], Misspelling]) -> None:
+def test_one_random_candidate(make: Callable[[], WordSwap]) -> None:
     found = {tuple(words(make(), "wonderful", seed)) for seed in range(200)}
     assert all(len(one) <= 1 for one in found)  # none where the letter was that letter
     assert len(found) > 4
@@ -83,7 +84,7 @@ def test_one_random_candidate(make: Callable[[], Misspelling]) -> None:
 
 @pytest.mark.parametrize("make", [*MAKERS, Homoglyphs])
 @given(word=st.text(st.characters(codec="utf-8"), max_size=8), seed=st.integers(0, 9))
-def test_any_text(make: Callable[[], Misspelling], word: str, seed: int) -> None:
+def test_any_text(make: Callable[[], WordSwap], word: str, seed: int) -> None:
     document = Document.of(word)
     jobs = [Job(document, document, range(len(document)), Random(seed), 0)]
     for candidate in make().propose(jobs)[0]:
@@ -100,7 +101,7 @@ def test_ends_that_are_kept(word: str, seed: int) -> None:
         DeleteCharacter(keep_first=True, keep_last=True),
         InsertSpace(),
     ):
-        for found in transformation.misspell(word, Random(seed)):
+        for found in transformation.replacements(word, Random(seed)):
             assert found[0] == word[0]
             assert found[-1] == word[-1]
 

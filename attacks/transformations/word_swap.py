@@ -1,0 +1,29 @@
+"""Replaces words one by one."""
+
+from collections.abc import Sequence
+from random import Random
+
+from attacks.composition import Job
+from attacks.document import Candidate
+
+
+class WordSwap:
+    """Proposes the replacements of each word of a job."""
+
+    def propose(self, jobs: Sequence[Job]) -> list[list[Candidate]]:
+        """See `Transformation`."""
+        proposed = []
+        for job in jobs:
+            candidates: list[Candidate] = []
+            for index in job.indices:
+                word = job.current.words[index]
+                found = [one for one in self.replacements(word, job.random) if one != word]
+                candidates += job.current.replace_by(index, found)
+            proposed.append(candidates)
+        return proposed
+
+    def replacements(self, word: str, random: Random) -> Sequence[str]:
+        """Returns the replacements of a word."""
+        del word, random
+        msg = f"got {type(self).__name__} without replacements(), expected every one to define it"
+        raise TypeError(msg)
