@@ -30,13 +30,13 @@ def test_a_recipe_has_the_tau_of_the_paper_in_the_form_it_is_for(task: str) -> N
     recipe = yaml.safe_load((ROOT / f"configs/asa/{task}.yaml").read_text())
     model = recipe["model"]["init_args"]
     found = (
-        model["optimizer"]["init_args"]["lr"],
+        model["optimisation"]["optimizer"]["init_args"]["lr"],
         recipe["data"]["init_args"]["batch_size"],
         recipe["trainer"]["max_epochs"],
-        model["warmup"],
+        model["optimisation"]["warmup"],
         model["max_length"],
-        model["tau"],
+        model["masking"]["tau"],
     )
     assert found == TABLE_5[task]
-    assert model["penalty"] == "released"
+    assert model["masking"]["penalty"] == "released"
     assert make(ASA, architecture={"model_type": "bert"}).masking.settings.penalty == "released"
