@@ -16,7 +16,7 @@ from layers.noise import row_seeds, sample_seeds
 from lit_modules.adversaries import ADVERSARIES, Adversary, Found, Problem, TextSample
 from lit_modules.checkpoints.reading import CheckpointError, check_fits, load
 from lit_modules.shared.averaged import AveragedWeights
-from lit_modules.shared.optimisation import Optimisation
+from lit_modules.shared.optimisation import OptimisationChanges
 from lit_modules.shared.process_means import global_means
 from lit_modules.shared.settings import named, rebuilt
 from lit_modules.shared.task_module import TaskModule, labels_of
@@ -41,7 +41,7 @@ class AdversarialTraining(TaskModule, method=True):
         adversary: Adversary | None = None,
         classifier: TaskModule | None = None,
         init_from: str | None = None,
-        optimisation: Optimisation | None = None,
+        optimisation: OptimisationChanges = OptimisationChanges(),
     ) -> None:
         """Keeps the settings.
 
@@ -51,7 +51,7 @@ class AdversarialTraining(TaskModule, method=True):
             classifier: what is trained: any method that classifies, and its settings. May be left
                 out with init_from, which says it as well.
             init_from: checkpoint of a classifier to begin with: vocabulary, classes and weights.
-            optimisation: optimiser and learning rate; the classifier's own if null.
+            optimisation: what is optimised otherwise than the classifier says.
         """
         if adversary is None:
             msg = (
@@ -59,7 +59,7 @@ class AdversarialTraining(TaskModule, method=True):
                 f"{', '.join(ADVERSARIES)}"
             )
             raise ValueError(msg)
-        super().__init__(optimisation=optimisation or Optimisation())
+        super().__init__()
         self.hparams.update(adversary=named(adversary, adversary.settings()), classifier=None)
         self.adversary, self.init_from, self.own = adversary, init_from, optimisation
         self.text_columns: Sequence[str] = ("text",)
@@ -107,8 +107,7 @@ class AdversarialTraining(TaskModule, method=True):
         self.classifier, self.tasks = classifier, classifier.tasks
         self.default_epochs = classifier.default_epochs
         self.hparams["classifier"] = named(classifier, classifier.own_settings())
-        if self.own is not None:
-            classifier.optimisation = self.own
+        classifier.optimisation = self.own.applied(classifier.optimisation)
         if self._trainer is not None:
             classifier.trainer = self._trainer
 

@@ -1,6 +1,6 @@
 """The settings of the optimiser and of its learning rate."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
@@ -50,3 +50,29 @@ class Optimisation:
     def unused(self) -> dict[str, str]:
         """Settings that have no effect as the others are: by name, and beside what."""
         return dict.fromkeys(("warmup", "decay"), "lr_scheduler") if self.lr_scheduler else {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimisationChanges:
+    """What is optimised otherwise than a classifier says; null leaves it as the classifier has it.
+
+    Attributes:
+        optimizer: optimiser of all trainable parameters.
+        lr_scheduler: see `Optimisation`, as for the rest.
+        warmup: share of all steps, or their number.
+        decay: shape of the way back to zero.
+    """
+
+    optimizer: OptimizerCallable | None = None
+    lr_scheduler: LRSchedulerCallable | None = None
+    warmup: float | None = None
+    decay: Decay | None = None
+
+    def __post_init__(self) -> None:
+        """Checks the settings; see `Optimisation`."""
+        self.applied(Optimisation())
+
+    def applied(self, settings: Optimisation) -> Optimisation:
+        """Returns the settings of a classifier with these in their place."""
+        changes = {name: value for name, value in vars(self).items() if value is not None}
+        return replace(settings, **changes)

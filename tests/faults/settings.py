@@ -13,7 +13,7 @@ TRANSFORMER = [
     "--model.depth=1",
     "--model.dropout=0.3",
 ]
-OLSA = ["--model=OLSA", "--model.width=8", "--model.heads=2", "--model.dropout=0.3"]
+OLSA = ["--model=OLSA", "--model.width=8", "--model.heads=2", "--model.layers.dropout=0.3"]
 METHODS = {"TextClassifier": TRANSFORMER, "OLSA": OLSA}
 INSIDE = [
     "--model=AdversarialTraining",

@@ -114,8 +114,8 @@ def test_interrupted_is_as_uninterrupted(
             "got a backbone of the kind 'mpnet', whose attention cannot be biased, expected an "
             "encoder, one of bert, roberta",
         ),
-        (["--model.masking.tau=-1"], "got tau=-1.0"),
-        (["--model.masking.kind=scheduled"], "expected a schedule for masking scheduled"),
+        (["--model.masking.tau=-1"], "got masking.tau=-1.0"),
+        (["--model.masking.kind=scheduled"], "expected a schedule for kind scheduled"),
         (["--data.length=64"], "got sequences of 64 tokens (--data.length) for a model of at most"),
     ],
 )

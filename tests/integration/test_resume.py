@@ -34,7 +34,8 @@ def test_other_settings_are_refused(trained: Path, steadfast: Steadfast) -> None
     assert outcome.status == 1
     assert outcome.err.strip() == (
         "error: run 'done' was made with other settings (seed_everything: 0 in the run, 5 given; "
-        "model.gamma: 2.0 in the run, 9.0 given; data.limit_train: 64 in the run, 32 given); "
+        "model.objective.gamma: 2.0 in the run, 9.0 given; data.limit_train: 64 in the run, 32 "
+        "given); "
         "repeat its settings, or choose another --run"
     )
 
@@ -110,7 +111,7 @@ def test_resumed_is_as_uninterrupted(trained: Path, steadfast: Steadfast) -> Non
     same = [
         "--model.optimisation.warmup=0",
         "--model.optimisation.decay=none",
-        "--model.dropout=0.5",
+        "--model.layers.dropout=0.5",
     ]
     base = [*OLSA, *same, "--model.objective.gamma_schedule=constant", *REVIEWS, *TINY]
     assert steadfast("fit", base, "--trainer.max_epochs=2", "--run=whole").status == 0

@@ -1,5 +1,4 @@
 import argparse
-import inspect
 import os
 import re
 import subprocess
@@ -17,6 +16,7 @@ import datamodules
 import lit_modules
 from app.cli.robust_cli import RobustCLI
 from lit_modules.adversaries import ADVERSARIES as ADVERSARIES_BY_NAME
+from lit_modules.shared.settings import parameters
 from tests.integration.conftest import OLSA, REVIEWS, ROOT, TINY, Steadfast
 
 UNIBERT = ROOT / "configs" / "unibert"
@@ -49,18 +49,18 @@ def test_print_config_round_trip(here: Path, steadfast: Steadfast) -> None:
     assert second.out == first.out
     content = yaml.safe_load(first.out)
     assert content["model"]["class_path"] == "lit_modules.OLSA"
-    assert content["model"]["init_args"]["gamma"] == 1.5
+    assert content["model"]["init_args"]["objective"]["gamma"] == 1.5
     assert content["trainer"]["max_epochs"] == 3
 
 
 def test_overrides_beat_the_file(here: Path, steadfast: Steadfast) -> None:
     Path("c.yaml").write_text(
-        "model:\n  class_path: OLSA\n  init_args:\n    gamma: 3\ndata: Reviews\n"
+        "model:\n  class_path: OLSA\n  init_args:\n    objective:\n      gamma: 3\ndata: Reviews\n"
     )
     overrides = ["--model.objective.gamma=1.0", "--data.batch_size=64", "--trainer.max_epochs=3"]
     outcome = steadfast("fit", "--config=c.yaml", overrides, "--print_config")
     content = yaml.safe_load(outcome.out)
-    assert content["model"]["init_args"]["gamma"] == 1.0
+    assert content["model"]["init_args"]["objective"]["gamma"] == 1.0
     assert content["data"]["init_args"]["batch_size"] == 64
     assert content["trainer"]["max_epochs"] == 3
 
@@ -116,15 +116,15 @@ def test_help(here: Path, steadfast: Steadfast, command: str) -> None:
 def test_model_help(here: Path, steadfast: Steadfast, name: str) -> None:
     outcome = steadfast("fit", f"--model.help={name}")
     assert outcome.status == 0
-    settings = set(re.findall(r"--model\.(\w+)", outcome.out)) - {"help"}
+    settings = set(re.findall(r"--model\.([\w.]+\w)", outcome.out)) - {"help"}
     own = {
-        "OLSA": {"gamma", "width", "max_length"},
-        "TextClassifier": {"gamma", "width", "max_length"},
+        "OLSA": {"objective.gamma", "layers.bound", "width", "max_length"},
+        "TextClassifier": {"objective.gamma", "width", "max_length"},
         "AdversarialTraining": {"adversary", "classifier", "init_from"},
-        "FineTuning": {"backbone", "architecture", "pooling", "max_length"},
-        "ASA": {"backbone", "masking", "tau", "schedule", "max_length"},
-    }.get(name, {"backbone", "unitary", "max_length"})
-    assert {"optimizer"} | own <= settings
+        "FineTuning": {"backbone.pretrained", "backbone.architecture", "pooling", "max_length"},
+        "ASA": {"backbone.vocab_size", "masking.tau", "masking.schedule", "max_length"},
+    }.get(name, {"backbone.pretrained", "unitary.method", "max_length"})
+    assert {"optimisation.optimizer"} | own <= settings
 
 
 @pytest.mark.parametrize("name", ADVERSARIES_BY_NAME)
@@ -132,7 +132,7 @@ def test_adversary_help(here: Path, steadfast: Steadfast, name: str) -> None:
     outcome = steadfast("fit", "--model=AdversarialTraining", f"--model.adversary.help={name}")
     assert outcome.status == 0
     shown = set(re.findall(r"--adversary\.(\w+)", outcome.out))
-    assert set(inspect.signature(ADVERSARIES_BY_NAME[name]).parameters) <= shown
+    assert set(parameters(ADVERSARIES_BY_NAME[name])) <= shown
 
 
 @pytest.mark.parametrize("path", ADVERSARIES, ids=lambda path: path.stem)
@@ -142,7 +142,7 @@ def test_adversary_over_a_recipe(steadfast: Steadfast, below: str, path: Path) -
     wanted = yaml.safe_load(path.read_text())["model"]["init_args"]["adversary"]
     name = wanted["class_path"]
     assert found["model.init_args.adversary.class_path"] == f"lit_modules.adversaries.{name}"
-    for key, value in wanted["init_args"].items():
+    for key, value in leaves(wanted["init_args"]):
         assert found[f"model.init_args.adversary.init_args.{key}"] == value
 
 
@@ -195,10 +195,10 @@ def leaves(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 MODEL = "model.init_args."
 TRIMS: dict[str, dict[str, Any]] = {
-    "bert": {"loss": "cross_entropy", "unitary": "none"},
-    "bert_multi_margin": {"loss": "multi_margin", "unitary": "none"},
-    "bert_unitary": {"loss": "cross_entropy", "unitary": "qr"},
-    "unibert": {"loss": "multi_margin", "unitary": "qr"},
+    "bert": {"objective.loss": "cross_entropy", "unitary.method": "none"},
+    "bert_multi_margin": {"objective.loss": "multi_margin", "unitary.method": "none"},
+    "bert_unitary": {"objective.loss": "cross_entropy", "unitary.method": "qr"},
+    "unibert": {"objective.loss": "multi_margin", "unitary.method": "qr"},
 }
 """The rows of the paper's Table 4."""
 
@@ -208,7 +208,7 @@ def test_second_configurations_change_what_they_say(steadfast: Steadfast, path: 
     """And nothing else of the first."""
     base, small = UNIBERT / "sst2.yaml", UNIBERT / "small.yaml"
     before = effective(steadfast, base)
-    assert before[f"{MODEL}margin"] == 100
+    assert before[f"{MODEL}objective.margin"] == 100
     for paths in {(path,), (path, small)}:
         said: dict[str, Any] = {}
         for one in paths:
@@ -220,9 +220,11 @@ def test_second_configurations_change_what_they_say(steadfast: Steadfast, path: 
 @pytest.mark.parametrize("name", TRIMS)
 def test_trims(steadfast: Steadfast, name: str) -> None:
     found = effective(steadfast, UNIBERT / "sst2.yaml", UNIBERT / "trims" / f"{name}.yaml")
-    assert {key: found[f"{MODEL}{key}"] for key in ("loss", "unitary")} == TRIMS[name]
-    plain = TRIMS[name]["unitary"] == "none"
-    assert found[f"{MODEL}backbone"] == f"runs/pretrain{'-plain' if plain else ''}/backbone"
+    assert {key: found[f"{MODEL}{key}"] for key in TRIMS[name]} == TRIMS[name]
+    plain = TRIMS[name]["unitary.method"] == "none"
+    assert (
+        found[f"{MODEL}backbone.pretrained"] == f"runs/pretrain{'-plain' if plain else ''}/backbone"
+    )
 
 
 def test_configurations_of_unibert_differ_in_their_corpus_only(steadfast: Steadfast) -> None:
@@ -236,10 +238,13 @@ def test_encoder_and_classifier_are_made_for_each_other(steadfast: Steadfast) ->
     """The folder of `--run pretrain`, and no longer texts than the encoder has seen."""
     small = effective(steadfast, UNIBERT / "pretrain_small.yaml")
     assert small["data.init_args.length"] <= small[f"{MODEL}max_length"]
-    assert small[f"{MODEL}max_length"] <= small[f"{MODEL}architecture.max_position_embeddings"]
+    assert (
+        small[f"{MODEL}max_length"]
+        <= small[f"{MODEL}backbone.architecture.max_position_embeddings"]
+    )
     for corpus in CORPORA_OF_UNIBERT:
         found = effective(steadfast, UNIBERT / f"{corpus}.yaml")
-        assert found[f"{MODEL}backbone"] == "runs/pretrain/backbone"
+        assert found[f"{MODEL}backbone.pretrained"] == "runs/pretrain/backbone"
         assert found[f"{MODEL}max_length"] <= small[f"{MODEL}max_length"]
     paper = effective(steadfast, UNIBERT / "pretrain.yaml")
     assert paper["data.init_args.length"] == paper[f"{MODEL}max_length"] == 512

@@ -14,7 +14,7 @@ ARCHITECTURE = (
 )
 WORDS = "anna went to paris and bought a red lamp from smith".split()
 ENCODER = {
-    name: [f"--{prefix}.architecture={ARCHITECTURE}", f"--{prefix}.vocab_size=90"]
+    name: [f"--{prefix}.backbone.architecture={ARCHITECTURE}", f"--{prefix}.backbone.vocab_size=90"]
     for name, prefix in (("own", "model"), ("inner", "model.classifier"))
 }
 METHODS = {
@@ -211,8 +211,8 @@ def test_a_users_own_adversarial_texts_with_any_checkpoint(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--model.masking.tau=-1"], "got tau=-1.0"),
-        (["--model.masking.kind=scheduled"], "expected a schedule for masking scheduled"),
+        (["--model.masking.tau=-1"], "got masking.tau=-1.0"),
+        (["--model.masking.kind=scheduled"], "expected a schedule for kind scheduled"),
         (
             [
                 '--model.backbone.architecture={"model_type": "mpnet", "num_hidden_layers": 1, '

@@ -59,8 +59,11 @@ def architecture(**changes: Any) -> str:
             ["--model.backbone.pretrained=runs/absent/backbone"],
             "which is no folder, expected one with",
         ),
-        ([], "got backbone=None and architecture=None, expected one of them"),
-        ([BERT, "--model.backbone.pretrained=nowhere"], "got backbone='nowhere' and architecture="),
+        ([], "got backbone.pretrained=None, backbone.architecture=None"),
+        (
+            [BERT, "--model.backbone.pretrained=nowhere"],
+            "got backbone.pretrained='nowhere', backbone.arch",
+        ),
         ([architecture(model_type="bret")], "model_type 'bret', expected one that transformers"),
         ([architecture(hidden_size="wide")], "'hidden_size' expected int, got str"),
         ([architecture(hiden_size=9)], "did you mean hidden_size?"),

@@ -37,7 +37,7 @@ WRONG: list[tuple[list[str], str]] = [
             "--model.optimisation.optimizer=AdamW",
             "--model.optimisation.optimizer.lr=-1",
         ],
-        "got --model.optimiz",
+        "got --model.optimisation.optimizer",
     ),
     (
         [

@@ -100,7 +100,7 @@ def test_a_configuration_cannot_name_code_of_the_hub(folder: Path, tmp_path: Pat
 from layers.frozen_backbone import FrozenBackbone, FrozenEncoder
 for name in {names}:
     try:
-        FrozenBackbone(name)
+        FrozenBackbone(FrozenEncoder(pretrained=name))
     except Exception as error:
         print(error)
 """
@@ -177,7 +177,10 @@ def test_code_on_the_hub_is_not_executed(
     program = """
 from layers.frozen_backbone import FrozenBackbone, FrozenEncoder
 from text.pretrained_tokenizer import PretrainedTokenizer
-for build in (FrozenBackbone, lambda name: PretrainedTokenizer.from_pretrained(name, max_length=9)):
+for build in (
+    lambda name: FrozenBackbone(FrozenEncoder(pretrained=name)),
+    lambda name: PretrainedTokenizer.from_pretrained(name, max_length=9),
+):
     try:
         print("loaded", build("evil/model"))
     except ValueError as error:

@@ -13,7 +13,6 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast, Roberta
 
 from lit_modules import OLSA, AdversarialTraining, TaskModule, TextClassifier
 from lit_modules.adversaries import SMART, Adversary, FreeLB
-from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.settings import parameters
 from text import Batch, Text, WordTokenizer, collate
 
@@ -47,8 +46,6 @@ def make(method: Callable[..., Made], **settings: Any) -> Made:
     assert isinstance(method, type)
     defaults = {name: one.default for name, one in parameters(method).items()}
     groups: dict[str, Any] = {name: one for name, one in defaults.items() if is_dataclass(one)}
-    if defaults.get("optimisation", 0) is None:
-        groups["optimisation"] = Optimisation()
     given: dict[str, Any] = {}
     changed: dict[str, dict[str, Any]] = {}
     for name, value in settings.items():

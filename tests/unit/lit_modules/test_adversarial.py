@@ -19,7 +19,7 @@ from lit_modules import (
 from lit_modules.adversaries import SMART, FreeLB, PGDAdversary
 from lit_modules.checkpoints.reading import CheckpointError
 from lit_modules.shared.averaged import AveragedWeights
-from lit_modules.shared.optimisation import Optimisation
+from lit_modules.shared.optimisation import Optimisation, OptimisationChanges
 from tests.unit.lit_modules.builders import (
     METHODS,
     SINGLE,
@@ -87,9 +87,9 @@ def test_own_optimiser_and_schedule_take_the_place_of_the_classifiers() -> None:
     module.optimisation = Optimisation(warmup=0.5, decay="linear")
     kept = wrapped(module, PGDAdversary())
     assert kept.classifier.optimisation == module.optimisation
-    given = Optimisation(optimizer=torch.optim.SGD)
+    given = OptimisationChanges(optimizer=torch.optim.SGD, warmup=0.0, decay="none")
     own = wrapped(module, PGDAdversary(), optimisation=given)
-    assert own.classifier.optimisation is given
+    assert own.classifier.optimisation == Optimisation(optimizer=torch.optim.SGD)
     optimizer = own.configure_optimizers()
     assert isinstance(optimizer, torch.optim.SGD)
     # The average and the like are not trained.
