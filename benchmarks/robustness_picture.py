@@ -1,0 +1,94 @@
+"""The picture of the README: accuracy under attack and certified accuracy, over the radius.
+
+    python -m benchmarks.robustness_picture --run runs/olsa runs/transformer --figure FILE.png
+
+Every run is a finished `train`. The attack is that of `test`: l2-PGD with 20 steps on the embedded
+texts of the test split. Certified accuracy is read from `certificates.jsonl`: the share of the
+texts that are classified rightly with a radius of more than that of the axis. Between the two lines
+of a run lies the truth.
+"""
+
+import json
+from argparse import Namespace
+from pathlib import Path
+
+import yaml
+
+import datamodules
+import lit_modules
+from app.figures.charts import drawing, points
+from app.training.join import JoinCorpus
+from app.training.trainer import RobustTrainer
+from attacks import PGDSettings
+from benchmarks.command import command, save, table
+from benchmarks.program_runs import built
+
+RADII = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5)
+Curves = dict[str, list[float]]
+
+
+def attacked(run: Path) -> list[float]:
+    """Returns the accuracy of a run under attack at each radius."""
+    part = yaml.safe_load((run / "config.yaml").read_text())["data"]
+    corpus = built(datamodules, part)
+    model = lit_modules.load(run / "checkpoints" / "best.ckpt")
+    trainer = RobustTrainer(
+        accelerator="cpu",
+        callbacks=[JoinCorpus()],
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        inference_mode=False,
+        logger=False,
+    )
+    found = []
+    for radius in RADII:
+        (metrics,) = trainer.test(
+            model, datamodule=corpus, verbose=False, pgd=PGDSettings(epsilon=radius)
+        )
+        found.append(metrics["test/pgd_accuracy" if radius else "test/accuracy"])
+    return found
+
+
+def certified(path: Path) -> list[float]:
+    """Returns the certified accuracy at each radius, from the certificates of a run."""
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    right = [one["radius"] for one in records if one["prediction"] == one["label"]]
+    return [sum(radius > limit or limit == 0 for radius in right) / len(records) for limit in RADII]
+
+
+def curves(runs: list[Path]) -> Curves:
+    """Returns the lines of the picture by name; a run without certificates has one line."""
+    found: Curves = {}
+    for run in runs:
+        found[f"{run.name}, under attack"] = attacked(run)
+        if (run / "certificates.jsonl").is_file():
+            found[f"{run.name}, certified"] = certified(run / "certificates.jsonl")
+    return found
+
+
+def draw(lines: Curves, path: Path) -> None:
+    """Draws the lines."""
+    with drawing(path, size=(6.0, 3.4)) as figure:
+        axes = figure.add_subplot()
+        for i, (name, heights) in enumerate(lines.items()):
+            axes.errorbar(RADII, [100 * height for height in heights], **points(i, name))
+        axes.set(xlabel="radius in the space of embeddings", ylabel="accuracy in %", ylim=(0, 100))
+        axes.legend()
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Measures the runs, prints the figures and draws the picture."""
+    parser = command(__doc__, "out", "figure")
+    parser.add_argument("--run", type=Path, nargs="+", required=True, help="run directories")
+    given: Namespace = parser.parse_args(argv)
+    lines = curves(given.run)
+    save(given.out, {"radii": RADII, **lines})
+    if given.figure is not None:
+        draw(lines, given.figure)
+    print(
+        table(["radius", *map(str, RADII)], ([name, *heights] for name, heights in lines.items()))
+    )
+
+
+if __name__ == "__main__":
+    main()
