@@ -12,8 +12,7 @@ from app.training.join import JoinCorpus
 from app.training.trainer import RobustTrainer
 from attacks import PGDSettings
 from datamodules import Reviews
-from lit_modules import OLSA
-from lit_modules.shared.optimisation import Optimisation
+from lit_modules import OLSA, Optimisation
 
 
 def main(epochs: int = 10, texts: int | None = None, **settings: Any) -> dict[str, float]:

@@ -16,8 +16,15 @@ from lit_modules.checkpoints.reading import (
 from lit_modules.fine_tuning import FineTuning
 from lit_modules.masked_lm import MaskedLM
 from lit_modules.olsa import OLSA
+from lit_modules.shared.attention_masking import Masking
+from lit_modules.shared.encoder_source import Encoder
+from lit_modules.shared.multi_margin import MarginObjective
+from lit_modules.shared.optimisation import Optimisation
+from lit_modules.shared.radius_objective import RadiusObjective
 from lit_modules.shared.task_module import TaskModule
 from lit_modules.shared.text_module import METHODS, TextModule
+from lit_modules.shared.token_masking import TokenMasking
+from lit_modules.shared.unitary_projection import Unitary
 from lit_modules.shared.unused import unused_settings
 from lit_modules.text_classifier import TextClassifier
 from lit_modules.unibert import UniBERT
@@ -31,12 +38,19 @@ __all__ = [
     "AdversarialTraining",
     "Adversary",
     "CheckpointError",
+    "Encoder",
     "FineTuning",
+    "MarginObjective",
     "MaskedLM",
+    "Masking",
+    "Optimisation",
+    "RadiusObjective",
     "TaskModule",
     "TextClassifier",
     "TextModule",
+    "TokenMasking",
     "UniBERT",
+    "Unitary",
     "UnitaryDistillation",
     "check_fits",
     "check_method",

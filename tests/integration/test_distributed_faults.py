@@ -30,7 +30,7 @@ STEPS = 100
 FIT = [
     "fit",
     *OLSA,
-    "--model.dropout=0.5",
+    "--model.layers.dropout=0.5",
     "--data=Reviews",
     "--data.batch_size=4",
     *QUIET,

@@ -17,7 +17,7 @@ LONG = [
     "--model.optimisation.warmup=0",
     "--model.optimisation.decay=none",
     "--model.objective.gamma_schedule=constant",
-    "--model.dropout=0.5",
+    "--model.layers.dropout=0.5",
     "--data=Reviews",
     "--data.batch_size=4",
     *QUIET,

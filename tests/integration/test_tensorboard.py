@@ -49,7 +49,7 @@ def test_hparams_hold_the_final_numbers(trained: Path, steadfast: Steadfast) -> 
     events = read(trained)
     assert math.isnan(events.Scalars("hp/accuracy")[0].value)
     content = events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
-    assert b"model/gamma" in content
+    assert b"model/objective/gamma" in content
     metrics = results("done")["metrics"]
     for tag, name in FINAL.items():
         assert last(tag) == pytest.approx(metrics[name])
