@@ -32,6 +32,7 @@ class UnitaryDistillation(EncoderTraining, method=True):
     and copy, mean over tokens, and `cosine_of_means`, between their means over a sequence.
     """
 
+    headline = "cosine"
     default_epochs = 5
 
     def __init__(

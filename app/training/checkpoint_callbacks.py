@@ -20,9 +20,8 @@ from app.runs import atomic
 from app.runs.run_directory import RunDirectory
 from app.runs.weights import about_to_be_replaced
 from app.training.interrupt import Stopped, interruption
-from lit_modules import TaskModule, read_checkpoint
+from lit_modules import TextModule, read_checkpoint
 from lit_modules.checkpoints.sealed import SealingWriter
-from lit_modules.shared.tasks import TASKS
 
 log = logging.getLogger(__name__)
 
@@ -49,9 +48,10 @@ class CheckpointSettings:
 
 
 def monitored(monitor: str, module: pl.LightningModule) -> str:
-    """The name of a monitored figure: that of the module's task, where `auto` stands for it."""
-    task = module.task if isinstance(module, TaskModule) else TASKS["classification"]
-    return f"val/{task.headline}" if monitor == AUTO else monitor
+    """Returns the name of a monitored figure; `auto` stands for that of the method and its task."""
+    if monitor != AUTO:
+        return monitor
+    return f"val/{module.headline if isinstance(module, TextModule) else 'accuracy'}"
 
 
 class Kept(ModelCheckpoint):

@@ -132,7 +132,8 @@ class EncoderSource:
         if self.restored is not None:
             model = build(self.restored)
         elif self.backbone is not None:
-            model = load(self.backbone)
+            # Loaded in evaluation mode, in which a fit would leave it: without dropout.
+            model = load(self.backbone).train()
         else:
             check_settings(self.architecture)
             of_tokenizer = {"vocab_size": tokenizer.vocab_size, "pad_token_id": tokenizer.pad_id}

@@ -119,6 +119,10 @@ class TaskModule(TextModule):
             self.val_scores, self.test_scores = Scores(task, names), Scores(task, names)
 
     @property
+    def headline(self) -> str:  # type: ignore[override] # is never set here
+        return self.task.headline
+
+    @property
     def method(self) -> str:
         """Its name."""
         return type(self).__name__

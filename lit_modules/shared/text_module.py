@@ -38,6 +38,8 @@ class TextModule(pl.LightningModule):
 
     nested: Sequence[str] = ()
     """Arguments that are modules and the like, of which a method keeps the settings itself."""
+    headline: str = "accuracy"
+    """Validation figure by which the command line chooses the best weights."""
     default_epochs: int = 20
     """After how many epochs the command line ends a fit whose length nobody has limited."""
 

@@ -124,7 +124,7 @@ def test_learns_to_imitate(folder: Path, settings: dict[str, Any]) -> None:
     before, after = fit(begun, 1), fit(module, 60)
     assert float(unitary_residual(list(unitary_weights(module).values())).max()) < 1e-5
     assert float(after["val/loss"]) < 0.5 * float(before["train/loss"]) or settings.get(
-        "unitary_gradual_steps"
+        "gradual_steps"
     )
     assert float(after["val/cosine"]) > 0.9
     assert float(after["val/cosine_of_means"]) > 0.9
