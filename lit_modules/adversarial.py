@@ -28,8 +28,8 @@ from text.run_seed import run_seed
 class AdversarialTraining(TaskModule, method=True):
     """Trains a classifier against an adversary; answers as the classifier does.
 
-    Whatever a classifier can be (tested, attacked, certified), this can be as well. Its checkpoints
-    hold the classifier under `classifier.`.
+    It can be tested, attacked and certified like any classifier. Its checkpoints hold the
+    classifier under `classifier.`.
     """
 
     classifier: TaskModule
@@ -46,12 +46,12 @@ class AdversarialTraining(TaskModule, method=True):
         """Keeps the settings.
 
         Args:
-            adversary: what is trained against: PGDAdversary, FGSMAdversary, FreeLB, SMART,
+            adversary: the adversary: PGDAdversary, FGSMAdversary, FreeLB, SMART,
                 VirtualAdversary, TextAdversary or EpochTextAdversary, and its settings.
-            classifier: what is trained: any method that classifies, and its settings. May be left
-                out with init_from, which says it as well.
+            classifier: the method to train, one that classifies, and its settings. Not needed with
+                init_from.
             init_from: checkpoint of a classifier to begin with: vocabulary, classes and weights.
-            optimisation: what is optimised otherwise than the classifier says.
+            optimisation: changes to the classifier's optimisation.
         """
         if adversary is None:
             msg = (
@@ -68,22 +68,8 @@ class AdversarialTraining(TaskModule, method=True):
         self._origin: TaskModule | None = None
         self._unreadable: ValueError | None = None
         self._since, self._attacking, self._averaged = time.perf_counter(), 0.0, 0
-        if classifier is None and init_from is None:
-            msg = (
-                "got neither classifier nor init_from, expected what is to be trained: give "
-                "--model.classifier CLASS or --model.init_from CHECKPOINT"
-            )
-            raise ValueError(msg)
-        if isinstance(classifier, AdversarialTraining):
-            msg = "got AdversarialTraining in AdversarialTraining, expected a plain classifier"
-            raise ValueError(msg)
+        _check_classifier(classifier, init_from)
         if classifier is not None:
-            if type(classifier).training_step is not TaskModule.training_step:
-                msg = (
-                    f"got {type(classifier).__name__}, which has a training step of its own, "
-                    "expected a plain classifier; FineTuning is the one of its kind"
-                )
-                raise ValueError(msg)
             self.adopt(classifier)
         if init_from is not None:
             self._read(init_from)
@@ -112,10 +98,10 @@ class AdversarialTraining(TaskModule, method=True):
             classifier.trainer = self._trainer
 
     def _read(self, path: str) -> None:
-        """Read what is begun with.
+        """Reads the checkpoint `init_from`.
 
-        An error is kept until it matters: a run that is evaluated or goes on has all that it needs
-        in its own checkpoint.
+        An error is stored and raised later: a run that is evaluated or resumed needs only its own
+        checkpoint.
         """
         try:
             self._origin = load(path).plain
@@ -160,9 +146,9 @@ class AdversarialTraining(TaskModule, method=True):
     def attach_samples(
         self, samples: Callable[[], Mapping[int, TextSample]], text_columns: Sequence[str]
     ) -> None:
-        """Say how to get the training texts by their ids, and what the texts of a pair are called.
+        """Sets the reader of the training texts by id, and the names of the texts of a pair.
 
-        They are read when they are first needed.
+        The texts are read on first use.
         """
         self._read_samples, self._samples = samples, None
         self.text_columns = text_columns
@@ -262,14 +248,13 @@ class AdversarialTraining(TaskModule, method=True):
             self.average = AveragedWeights(self.classifier)
 
     def configure_callbacks(self) -> list[pl.Callback]:
-        """Those of the classifier, such as a projection of its weights."""
+        """Returns the callbacks of the classifier, such as a projection of its weights."""
         if self._unreadable is not None:
             raise self._unreadable
         callbacks = self.classifier.configure_callbacks()
         return list(callbacks) if isinstance(callbacks, Sequence) else [callbacks]
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
-        self.classifier.stored_groups = self.stored_groups
         return self.classifier.configure_optimizers()
 
     @property
@@ -296,7 +281,7 @@ class AdversarialTraining(TaskModule, method=True):
 
     @property
     def own_objective(self) -> bool:
-        """Of the classifier: no adversary is run in an evaluation."""
+        """That of the classifier: an evaluation runs no adversary."""
         return self.classifier.own_objective
 
     @property
@@ -327,7 +312,7 @@ class AdversarialTraining(TaskModule, method=True):
         self.adversary.start_epoch(self)
 
     def problem(self, batch: Batch, *, logs: bool = True) -> Problem:
-        """A batch as the adversary sees it."""
+        """Returns the input of the adversary for a batch."""
         seeds = sample_seeds(batch.sample_ids, seed=self.run_seed, epoch=self.current_epoch)
         seeds = row_seeds(seeds, batch.choices)
         scaler = getattr(self.trainer.precision_plugin, "scaler", None)
@@ -354,10 +339,10 @@ class AdversarialTraining(TaskModule, method=True):
         return weight * found.loss
 
     def log_found(self, found: Found, batch: Batch, weight: float) -> None:
-        """Log a step: means over all processes where they are written.
+        """Logs a step: means over all processes, at steps whose metrics are written.
 
         Args:
-            found: what the adversary made of the batch.
+            found: result of the adversary.
             batch: the batch.
             weight: `step_weight` of the batch.
         """
@@ -373,13 +358,32 @@ class AdversarialTraining(TaskModule, method=True):
             self.log(name, value, batch_size=len(batch), prog_bar=name == "train/loss")
 
     def _follow(self) -> None:
-        """Move the averaged weights after a step of the optimiser.
+        """Updates the averaged weights after a step of the optimiser.
 
-        Before the next batch, and not after the last: checkpoints are written before a module's own
-        turn comes, and weights may be projected in between.
+        Called before the next batch, not after the last one: the hook of the module runs after
+        callbacks have written checkpoints and projected weights.
         """
         if not self.adversary.averages or self.trainer.global_step == self._averaged:
             return
         self._averaged = self.trainer.global_step
         early = self._averaged <= 0.1 * self.classifier.total_steps()
         self.average.update(self.classifier, self.adversary.average_decay[0 if early else 1])
+
+
+def _check_classifier(classifier: TaskModule | None, init_from: str | None) -> None:
+    """Raises ValueError unless there is a classifier to train, without its own training step."""
+    if classifier is None and init_from is None:
+        msg = (
+            "got neither classifier nor init_from, expected what is to be trained: give "
+            "--model.classifier CLASS or --model.init_from CHECKPOINT"
+        )
+        raise ValueError(msg)
+    if isinstance(classifier, AdversarialTraining):
+        msg = "got AdversarialTraining in AdversarialTraining, expected a plain classifier"
+        raise ValueError(msg)
+    if classifier is not None and type(classifier).training_step is not TaskModule.training_step:
+        msg = (
+            f"got {type(classifier).__name__}, which has a training step of its own, "
+            "expected a plain classifier; FineTuning is the one of its kind"
+        )
+        raise ValueError(msg)

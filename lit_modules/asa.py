@@ -19,12 +19,12 @@ from text import Batch
 
 
 class Passes(NamedTuple):
-    """What a training step has computed.
+    """The two passes of a training step.
 
     Attributes:
         clean: logits without masks.
         biased: logits with them.
-        masks: what was masked.
+        masks: of the second pass.
     """
 
     clean: Tensor

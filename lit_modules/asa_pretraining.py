@@ -21,7 +21,7 @@ from text import Batch
 
 
 class Reading(NamedTuple):
-    """What an encoder makes of a batch.
+    """The outputs of an encoder for a batch.
 
     Attributes:
         logits: `[M, V]` of the words in the chosen places.
@@ -33,7 +33,7 @@ class Reading(NamedTuple):
 
 
 class ASAPretraining(MaskedAttention, MaskedLM, method=True):
-    """Guesses hidden tokens, with masks of its attention as without; the encoder is what is wanted.
+    """Pre-trains an encoder on hidden tokens, with and without masks of its attention.
 
     Trains on L_mlm + alpha * (L_t + L_s) + tau * L_c (equation 10, where alpha is 1). L_t is the
     divergence between the guesses without and with masks, a mean over the tokens to guess. L_s is
@@ -109,7 +109,7 @@ class ASAPretraining(MaskedAttention, MaskedLM, method=True):
         Args:
             means: over all guesses: loss, accuracy, divergence.
             first: the divergence at the first tokens, of this process.
-            masks: what was masked.
+            masks: of the second pass.
             weight: of this process, see `batch_weight`.
         """
         shown = {f"train/masked/layer_{i + 1}": share for i, share in enumerate(masks.masked())}

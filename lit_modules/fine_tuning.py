@@ -1,4 +1,4 @@
-"""Fine-tuning of an encoder of `transformers`, for any task: what robust methods are compared with.
+"""Fine-tuning of an encoder of `transformers`, for any task: the baseline of robust methods.
 
 Source: Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers for Language
 Understanding", 2019, sections 3.2 and 4.
@@ -44,8 +44,8 @@ class FineTuning(TaskModule, method=True):
 
         Args:
             backbone: the encoder.
-            pooling: what of the last layer is judged: the first token, or the mean; tagging judges
-                each token.
+            pooling: input of the head: the first token of the last layer, or the mean; tagging
+                uses each token.
             pretrained_pooler: with pooling first, begin the dense layer of the head with the pooler
                 that came with the backbone, as BERT is fine-tuned; at random where none came.
             dropout: in the head, while training.

@@ -35,7 +35,7 @@ class Hidden(NamedTuple):
     Attributes:
         batch: whose `input_ids` have masks in them.
         chosen: `[B, N]` bool, the tokens to guess.
-        words: `[M]`, what they are, in the order of the places.
+        words: `[M]`, their ids, in the order of the places.
     """
 
     batch: Batch
@@ -93,7 +93,7 @@ class MaskedLM(EncoderTraining, method=True):
 
         Args:
             batch: of running text.
-            epoch: another choice for another one; that of validation and test is 0.
+            epoch: of the choice of tokens; 0 for validation and test.
         """
         mask_id = self.pieces.mask_id
         assert mask_id is not None  # attach_tokenizer
@@ -156,7 +156,7 @@ class MaskedLM(EncoderTraining, method=True):
         return parts, total[:-1] / total[-1]
 
     def log_guesses(self, loss: Tensor, accuracy: Tensor) -> None:
-        """Log what is known of a step, and how fast it goes."""
+        """Logs the metrics and the speed of a step."""
         self.log("train/loss", loss, prog_bar=True)
         if self.logs_this_step():
             self.log("train/accuracy", accuracy)
@@ -215,14 +215,14 @@ class MaskedLM(EncoderTraining, method=True):
 
 
 def judged(logits: Tensor, words: Tensor) -> tuple[Tensor, Tensor]:
-    """`[M]` cross-entropies and `[M]` whether the likeliest word was right, of guesses `[M, V]`."""
+    """Returns `[M]` cross-entropies and `[M]` correct guesses (0 or 1) of logits `[M, V]`."""
     losses = functional.cross_entropy(logits, words, reduction="none")
     return losses, (logits.argmax(dim=1) == words).to(losses.dtype)
 
 
 @contextmanager
 def only(model: "PreTrainedModel", chosen: Tensor) -> Iterator[None]:
-    """Let the last layer, whose width is the vocabulary, see the chosen tokens only."""
+    """Restricts the last layer, whose width is the vocabulary, to the chosen tokens."""
 
     def pick(_module: Any, inputs: tuple[Tensor, ...]) -> Any:
         return (inputs[0][chosen],)

@@ -43,7 +43,7 @@ class OLSA(CertifiedClassifier, method=True):
             width: token width from scratch; on a backbone the backbone's width is used.
             layers: how the layers are built.
             embedding_norm: norm of word and of position embeddings, or of the backbone's output.
-            head_bias: a bias in the head, with which a margin reward can run off to one class.
+            head_bias: a bias in the head; with it a margin reward may end in one class for all.
             backbone: pretrained encoder to put OLSA on, kept frozen.
             objective: the loss, and the reward of a large certified radius.
             base: settings of `CertifiedClassifier`.

@@ -28,14 +28,13 @@ class TextClassifier(CertifiedClassifier, method=True):
         """Keeps the settings; layers are built once the vocabulary is known.
 
         Args:
-            encoder: transformer: scaled dot-product attention, no certificate. mean: no attention
-                at all, the sum of embeddings over sqrt(n), which has one.
+            encoder: transformer: no certificate; mean: sum of embeddings / sqrt(n), certified.
             depth: Transformer layers; not used by mean.
             heads: attention heads; not used by mean.
             width: token width.
             dropout: while training; not used by mean.
             embedding_norm: norm of word and of position embeddings.
-            objective: of mean: see OLSA. transformer takes cross_entropy with gamma 0 only.
+            objective: see OLSA; transformer takes cross_entropy with gamma 0 only.
             base: settings of `CertifiedClassifier`.
         """
         if encoder == "transformer" and not objective.plain:

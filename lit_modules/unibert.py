@@ -56,7 +56,7 @@ class UniBERT(FineTuning, method=True):
             find_weights(self, self.unitary.weights)
 
     def configure_callbacks(self) -> list[pl.Callback]:
-        """The projection belongs to the method: nobody has to remember it."""
+        """Returns the projection: it is part of the method, not a callback to add."""
         return [] if self.projection is None else [self.projection]
 
     @property
@@ -75,7 +75,7 @@ class UniBERT(FineTuning, method=True):
         )
 
     def extra_values(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """How near the margin is: the gap between logits, and whether it is as large as that."""
+        """Returns the gap between logits, and 1 where it reaches the margin, else 0."""
         if not self.own_objective:
             return {}
         gap = logit_gaps(logits, labels)

@@ -1,4 +1,4 @@
-"""From the weights of a public encoder to unitary ones, by imitation of the original. Ours.
+"""Distils a public encoder into one with unitary weights. Ours.
 
 The paper pre-trains its unitary encoder from scratch. Projecting pretrained weights destroys what
 they have learnt (docs/methods/unitary_projection.md); here a copy is projected, at once or little
@@ -26,7 +26,7 @@ METRICS = ("loss", "cosine", "cosine_of_means")
 
 
 class UnitaryDistillation(EncoderTraining, method=True):
-    """Teaches an encoder with unitary attention weights to stand in for the one it was made from.
+    """Trains a copy with unitary attention weights to give the hidden states of its original.
 
     Trained on running text without labels. Logs `cosine`, between last hidden states of original
     and copy, mean over tokens, and `cosine_of_means`, between their means over a sequence.
@@ -88,7 +88,7 @@ class UnitaryDistillation(EncoderTraining, method=True):
                 parameter.requires_grad = False
 
     def original(self) -> "PreTrainedModel":
-        """The encoder to be imitated: loaded when it is first asked for, on our device."""
+        """The original encoder, loaded on first use, on the device of the module."""
         if not self._original:
             encoder = load_encoder(self.original_name)
             for parameter in encoder.parameters():
@@ -101,7 +101,7 @@ class UnitaryDistillation(EncoderTraining, method=True):
         return self._original[0]
 
     def compare(self, batch: Batch) -> dict[str, Tensor]:
-        """Original and copy on a batch.
+        """Compares original and copy on a batch.
 
         Returns:
             `loss` `[T]` and `cosine` `[T]` of each real token, `cosine_of_means` `[B]`.

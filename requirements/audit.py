@@ -1,4 +1,4 @@
-"""Known weaknesses of the locked versions: a table of ours, and what the databases say today.
+"""Finds known weaknesses of the locked versions, in a table and in public databases.
 
 Usage: `python -m requirements.audit [--osv_url URL]`, in the root of the checkout; `make lint` runs
 it. All versions of `cpu.txt`, `cuda.txt` and `dev.txt` are compared, also those for other systems.
@@ -80,7 +80,7 @@ class Weakness(NamedTuple):
 
 
 class UnreachableError(Exception):
-    """A database that gives no answer, or none of worth."""
+    """A database that gives no answer, or no usable one."""
 
 
 def locked(folder: Path = HERE) -> dict[str, Pin]:
@@ -97,7 +97,7 @@ def locked(folder: Path = HERE) -> dict[str, Pin]:
 
 
 def below_floors(pins: Mapping[str, Pin]) -> list[Weakness]:
-    """The weaknesses that the table knows."""
+    """Returns the weaknesses in the table."""
     return [
         Weakness(name, pins[name].version, (ids,), f"{floor} or newer")
         for name, (floor, ids) in FLOORS.items()
@@ -106,12 +106,12 @@ def below_floors(pins: Mapping[str, Pin]) -> list[Weakness]:
 
 
 def ask(service: Sequence[str], pins: Iterable[Pin], seconds: float) -> dict[str, Any]:
-    """What a database says, by way of pip-audit.
+    """Asks a database through pip-audit, and returns its answer.
 
     Args:
         service: pip-audit's options that choose the database.
-        pins: what to ask about.
-        seconds: how long at most.
+        pins: versions to ask about.
+        seconds: time limit.
 
     Raises:
         UnreachableError: no answer.
@@ -149,7 +149,7 @@ def usable(service: Sequence[str], seconds: float) -> None:
 
 
 def weaknesses(answer: Mapping[str, Any]) -> tuple[list[Weakness], list[str]]:
-    """The weaknesses of an answer, and the packages that it says nothing about."""
+    """Returns the weaknesses of an answer, and the packages unknown to the database."""
     found, skipped = [], []
     for package in answer["dependencies"]:
         if "vulns" not in package:
@@ -170,7 +170,7 @@ def weaknesses(answer: Mapping[str, Any]) -> tuple[list[Weakness], list[str]]:
 def judged(
     found: Iterable[Weakness], accepted: Iterable[Accepted] = ACCEPTED
 ) -> tuple[list[Weakness], list[Accepted]]:
-    """The weaknesses that are not accepted, and the acceptances that are about none."""
+    """Returns the weaknesses that are not accepted, and the unused acceptances."""
     by_id = {entry.id: entry for entry in accepted}
     open_ones, used = [], set()
     for weakness in found:
@@ -184,7 +184,7 @@ def judged(
 def live(
     pins: Mapping[str, Pin], services: Iterable[Sequence[str]], canary: float, whole: float
 ) -> tuple[list[Weakness], str]:
-    """What the first usable database says, and one line about how that went."""
+    """Returns the weaknesses of the first usable database, and one line for the report."""
     reasons = []
     for service in services:
         try:

@@ -24,7 +24,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 PYPROJECT = HERE.parent / "pyproject.toml"
 OLDEST_PYTHON = "3.11"
-# What torch's Linux build asks for and a CPU build does not. Everything else is common to both.
+# Packages that torch's Linux build needs and a CPU build does not; all others are common to both.
 CUDA_ONLY = re.compile(r"(nvidia|cuda)-.+|triton")
 HEADERS = {
     "cpu.txt": "What the project runs with, on a machine without a CUDA GPU (after torch-cpu.txt).",
@@ -125,10 +125,10 @@ def resolve(uv: str, preferences: str, *, dev: bool, upgrade: bool) -> dict[str,
 
 
 def split(everything: dict[str, Pin], runtime: dict[str, Pin]) -> dict[str, Pin]:
-    """What `everything` has on top of `runtime`.
+    """Returns the packages of `everything` that are not in `runtime`.
 
     Raises:
-        ValueError: a package of both differs, so that one is not on top of the other.
+        ValueError: a package has different pins in the two.
     """
     for name, pin in runtime.items():
         if everything.get(name) != pin:

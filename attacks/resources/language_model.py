@@ -120,20 +120,16 @@ class MaskedLM:
         if k < 1 or not 0 <= minimum_confidence < 1:
             msg = f"got {k=}, {minimum_confidence=}, expected k >= 1 and a probability below 1"
             raise ValueError(msg)
+        kind = type(tokenizer).__name__
         if not getattr(tokenizer, "is_fast", False):
-            msg = f"got {type(tokenizer).__name__}, expected a fast tokenizer"
+            msg = f"got {kind}, expected a fast tokenizer"
             raise TypeError(msg)
         if tokenizer.mask_token is None:
-            msg = (
-                f"got a {type(tokenizer).__name__} without mask token, expected the tokenizer of a "
-                "masked language model"
-            )
+            msg = f"got a {kind} without mask token, expected that of a masked language model"
             raise ValueError(msg)
-        self.model = model.eval()
-        self.k, self.minimum_confidence, self.middle = k, minimum_confidence, middle
-        self.mask: str = tokenizer.mask_token
-        self._mask_id: int = tokenizer.mask_token_id
-        self._pad_id: int = tokenizer.pad_token_id or 0
+        self.model, self.mask, self.k, self.middle = model.eval(), tokenizer.mask_token, k, middle
+        self.minimum_confidence, self._remembered, self.computed = minimum_confidence, remembered, 0
+        self._mask_id, self._pad_id = tokenizer.mask_token_id, tokenizer.pad_token_id or 0
         # A copy: padding and truncation are settings that others of its users change.
         self._backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
         self._backend.no_padding()
@@ -143,16 +139,11 @@ class MaskedLM:
         if self.max_length < 8:
             msg = f"got max_length={self.max_length}, expected at least 8 tokens"
             raise ValueError(msg)
-        self._words, spaced, glued = _vocabulary(
-            tokenizer, model.config.vocab_size, whole=whole_words
-        )
+        self._words, spaced, glued = _vocabulary(tokenizer, model.config, whole=whole_words)
         self._usable = torch.stack([glued, spaced]).to(model.device)
-        if batch_size is None:
-            batch_size = 32 if model.device.type == "cpu" else 256
-        self._batches = Batches(batch_size)
-        self._remembered = remembered
+        usual = 32 if model.device.type == "cpu" else 256
+        self._batches = Batches(usual if batch_size is None else batch_size)
         self._known: OrderedDict[Query, list[str]] = OrderedDict()
-        self.computed = 0
 
     def about(self) -> dict[str, Any]:
         """See `attacks.fingerprint`."""
@@ -248,13 +239,14 @@ def _only(model: Any, rows: Tensor, places: Tensor) -> Iterator[None]:
             handle.remove()
 
 
-def _vocabulary(tokenizer: Any, size: int, *, whole: bool) -> tuple[list[str], Tensor, Tensor]:
+def _vocabulary(tokenizer: Any, config: Any, *, whole: bool) -> tuple[list[str], Tensor, Tensor]:
     """Returns the word of each token id, and the words that may be proposed.
 
     Returns:
         The `size` words, and `[size]` bool twice: after white space, and without it, where
         byte-level vocabularies have tokens of their own.
     """
+    size: int = config.vocab_size
     state = json.loads(tokenizer.backend_tokenizer.to_str())
     layers = json.dumps([state["pre_tokenizer"], state["decoder"]])
     tokens: list[str] = tokenizer.convert_ids_to_tokens(range(min(len(tokenizer), size)))

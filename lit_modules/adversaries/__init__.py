@@ -20,7 +20,7 @@ ADVERSARIES: dict[str, type[Adversary]] = {
         EpochTextAdversary,
     )
 }
-"""By name, as checkpoints carry it."""
+"""Every adversary, by its name in checkpoints."""
 
 __all__ = [
     "ADVERSARIES",

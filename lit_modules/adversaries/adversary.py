@@ -1,4 +1,4 @@
-"""What adversaries share: the batch as they see it, and what they return."""
+"""The base class of adversaries, with its inputs (`Problem`) and its result (`Found`)."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,10 +16,10 @@ from text import Batch, TaskName, Text
 
 
 class Found(NamedTuple):
-    """What an adversary makes of a batch.
+    """The result of an adversary on a batch.
 
     Attributes:
-        loss: scalar, what the step minimises.
+        loss: scalar, which the step minimises.
         values: by name, scalars to be logged: means over the samples of this process's batch.
         ratios: by name, pairs of such scalars, whose quotient is logged (a rate among some of the
             samples).
@@ -30,14 +30,14 @@ class Found(NamedTuple):
     ratios: dict[str, tuple[Tensor, Tensor]]
 
     def shown(self) -> dict[str, Tensor]:
-        """All scalars, by names of which means over processes can be taken."""
+        """All scalars by name, ready for means over processes."""
         parts = {f"train/{name}": value for name, value in self.values.items()}
         for name, (part, whole) in self.ratios.items():
             parts |= {f"{name} of": part.float(), f"{name} in": whole.float()}
         return parts
 
     def quotients(self, means: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Means of `shown`, with quotients in place of their parts; a rate among none is none."""
+        """Means of `shown`, with quotients in place of their parts; without samples no rate."""
         left = dict(means)
         for name in self.ratios:
             part, whole = left.pop(f"{name} of"), left.pop(f"{name} in")
@@ -99,21 +99,21 @@ class TrainingLoop(Protocol):
 
 
 class Adversary:
-    """What a step of adversarial training minimises in place of the plain loss.
+    """Computes the loss that a step of adversarial training minimises.
 
-    Keeps settings, each under the name of its argument; whatever else it has is made by `start`.
+    Keeps settings, each under the name of its argument; `start` makes all other state.
     """
 
     embeds = True
-    """Whether it perturbs what `embed` returns."""
+    """True if it perturbs the output of `embed`."""
     tasks: tuple[TaskName, ...] = get_args(TaskName)
-    """What it can train for."""
+    """Tasks that it can train for."""
     average_decay: Sequence[float] = ()
     """Decay of a moving average of the weights, in the first tenth of the steps and after it."""
 
     @property
     def averages(self) -> bool:
-        """Whether it compares with averaged weights; see `Problem.average`."""
+        """True if it needs averaged weights; see `Problem.average`."""
         return False
 
     def settings(self) -> dict[str, Any]:
@@ -121,18 +121,18 @@ class Adversary:
         return {name: plain(getattr(self, name)) for name in parameters(type(self))}
 
     def more_texts(self, texts: Sequence[Text]) -> list[str]:
-        """What a vocabulary should know beside the training texts.
+        """Returns texts for the vocabulary in addition to the training texts.
 
-        Asked before there are weights, where the vocabulary is built anew.
+        Called before there are weights, when a new vocabulary is built.
         """
         del texts
         return []
 
     def start(self, loop: "TrainingLoop") -> None:
-        """Make what is needed before the first step; the model has its weights.
+        """Prepares the training; called before the first step, when the model has its weights.
 
         Raises:
-            ValueError: something that is needed is not there.
+            ValueError: a resource is missing.
         """
 
     def start_epoch(self, loop: "TrainingLoop") -> None:
@@ -144,11 +144,11 @@ class Adversary:
         raise NotImplementedError
 
     def state(self) -> dict[str, Any]:
-        """What a resumed run needs of it, as plain values in dicts and lists."""
+        """Returns the state for a resumed run, as plain values in dicts and lists."""
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take up what `state` returned."""
+        """Restores the state that `state` returned."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -160,12 +160,12 @@ class Problem:
         batch: with labels.
         labels: as the task has them.
         seeds: `[R]` int64 for noise, one for each row of the batch: other ones in each epoch.
-        logs: whether values of this step are logged; others need not be computed.
+        logs: True if values of this step are logged; else they need not be computed.
         epoch: of the run, the first is 0.
         seed: of the run.
         scale: see `Gradients`.
         samples: the training samples by their ids; None where there is no corpus.
-        average: of the weights, if the adversary asks for one.
+        average: of the weights, if the adversary needs one.
     """
 
     classifier: TaskModule
@@ -206,17 +206,17 @@ class Problem:
         return self.classifier.loss(logits, self.labels)
 
     def divergence(self, first: Tensor, second: Tensor, *, symmetric: bool = False) -> Tensor:
-        """How far the second logits are from the first: a mean over the batch, see `Task`."""
+        """Divergence of the second logits from the first: a mean over the batch, see `Task`."""
         task = self.classifier.task
         return task.divergence(first, second, self.labels, symmetric=symmetric)
 
     def parameters(self) -> list[nn.Parameter]:
-        """What is trained."""
+        """The trainable parameters."""
         return [p for p in self.classifier.parameters() if p.requires_grad]
 
     @contextmanager
     def _replay(self, name: str) -> Iterator[None]:
-        """Draw the random numbers that were drawn the first time."""
+        """Restores the random state of the first pass, for the same dropout."""
         device = self.batch.input_ids.device
         if name not in self._random:
             self._random[name] = random_state(device)
@@ -226,7 +226,7 @@ class Problem:
 
     @contextmanager
     def attacked(self, *, frozen: bool = True) -> Iterator[None]:
-        """Look for a perturbation: the time is counted.
+        """Measures the time of the search for a perturbation.
 
         Args:
             frozen: parameters get no gradients, which saves memory.
@@ -244,13 +244,13 @@ class Problem:
     def found(
         self, loss: Tensor, *, clean: Tensor | None, adversarial: Tensor, values: dict[str, Tensor]
     ) -> Found:
-        """A loss with what is logged of every adversary in the space of embeddings.
+        """Returns a loss with the values that every adversary on embeddings logs.
 
         Args:
             loss: of the step.
-            clean: logits `[B, C]` without perturbation; computed here if None and wanted.
+            clean: logits `[B, C]` without perturbation; computed here if None and needed.
             adversarial: logits `[B, C]` under the perturbation.
-            values: what else is logged.
+            values: other values to log.
         """
         if not self.logs:
             return Found(loss, {}, {})
@@ -297,7 +297,7 @@ def random_state(device: torch.device) -> list[Tensor]:
 
 
 def set_random_state(states: Sequence[Tensor], device: torch.device) -> None:
-    """Go back to what `random_state` returned."""
+    """Restores what `random_state` returned."""
     torch.set_rng_state(states[0])
     if device.type == "cuda":
         torch.cuda.set_rng_state(states[1], device)
@@ -305,7 +305,7 @@ def set_random_state(states: Sequence[Tensor], device: torch.device) -> None:
 
 @contextmanager
 def undisturbed(module: nn.Module, device: torch.device) -> Iterator[None]:
-    """Leave a module as it was, whatever happens: modes, trainable parameters, random numbers."""
+    """Restores modes, trainable parameters and random state at the end, also after an error."""
     modes = [(child, child.training) for child in module.modules()]
     trainable = [(parameter, parameter.requires_grad) for parameter in module.parameters()]
     states = random_state(device)

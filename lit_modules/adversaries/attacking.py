@@ -22,7 +22,7 @@ from text import Text
 log = logging.getLogger(__name__)
 
 _IN_FLIGHT = 256
-"""Samples that are attacked at the same time, at most: more fill no batches that these do not."""
+"""Largest number of samples attacked together; more would not fill batches better."""
 
 
 class AttackingAdversary(Adversary):
@@ -36,9 +36,8 @@ class AttackingAdversary(Adversary):
 
         Args:
             attack: the attack on the texts.
-            extend_vocabulary: where a vocabulary of words is built for this run, also take up the
-                words that the attack may put in the place of others: without, it knows few of
-                them, and what it does not know says nothing.
+            extend_vocabulary: if a vocabulary of words is built for this run, add the replacement
+                words of the attack to it; else most of them are unknown words.
 
         Raises:
             ValueError: an unknown recipe, or a setting that the recipe does not have.
@@ -52,7 +51,7 @@ class AttackingAdversary(Adversary):
         """See `Adversary`.
 
         Raises:
-            ValueError: resources of the attack are not there.
+            ValueError: resources of the attack are missing.
         """
         if not self.extend_vocabulary:
             return []
@@ -62,7 +61,7 @@ class AttackingAdversary(Adversary):
         """See `Adversary`: builds the attack.
 
         Raises:
-            ValueError: resources of the attack are not there, or a column is unknown.
+            ValueError: resources of the attack are missing, or a column is unknown.
         """
         self._names = loop.text_columns
         self._built = self._build(loop.device)

@@ -1,4 +1,4 @@
-"""Counts the texts whose query budget is used up by ranking their words."""
+"""Counts the texts whose query budget is used up by the ranking of their words."""
 
 from collections.abc import Iterable, Sequence
 from random import Random
@@ -32,12 +32,12 @@ def shortage(
 
     Args:
         attack: the attack.
-        budget: of a sample.
+        budget: query budget of a sample.
         texts: to be attacked.
         columns: names of the texts of a pair.
 
     Raises:
-        ValueError: the attack names a column that there is not.
+        ValueError: the attack names an unknown column.
     """
     # Gradients and random orders cost no question.
     ranking = attack.search.ranking if isinstance(attack.search, Greedy) else "random"

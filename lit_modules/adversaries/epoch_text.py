@@ -20,7 +20,7 @@ from text import Text, check_range
 log = logging.getLogger(__name__)
 
 _CHUNK = 1024
-"""Samples that are attacked, at most, before it is counted how many succeeded."""
+"""Largest number of samples attacked before the successes are counted."""
 
 
 class Attacked(NamedTuple):
@@ -28,7 +28,7 @@ class Attacked(NamedTuple):
 
     Attributes:
         source: id of the training sample that it was made from; its label is its label.
-        text: what became of that.
+        text: the adversarial text.
     """
 
     source: int
@@ -42,7 +42,7 @@ class Pool:
     Attributes:
         epoch: the epoch.
         share: adversarial texts per training sample.
-        rows: by the id of the training sample beside which each is trained on.
+        rows: by the id of the training sample whose batch each one joins.
     """
 
     epoch: int = -1
@@ -51,7 +51,7 @@ class Pool:
 
 
 class EpochTextAdversary(AttackingAdversary):
-    """Attacks training samples at the beginning of an epoch, and adds what succeeded to that epoch.
+    """Attacks training samples at the start of an epoch, and adds the successes to that epoch.
 
     Source: Yoo and Qi, "Towards Improving Adversarial Training of NLP Models" (A2T), 2021,
     Algorithm 1, as TextAttack 0.3.11 does it: `clean_epochs` first, then samples in random order
@@ -82,7 +82,7 @@ class EpochTextAdversary(AttackingAdversary):
             interval: epochs from one with adversarial texts to the next; those between are clean.
             adversarial_share: adversarial texts that are wanted, as a share of the training
                 samples; fewer where not so many attacks succeed. 1 attacks all samples.
-            weight: what an adversarial text counts in the loss; a clean one counts 1.
+            weight: of an adversarial text in the loss; a clean one has 1.
             base: settings of `AttackingAdversary`.
 
         Raises:
@@ -100,7 +100,7 @@ class EpochTextAdversary(AttackingAdversary):
     # What a resumed run takes up
 
     def state(self) -> dict[str, Any]:
-        """The texts of the epoch, for a run that is cut off in its middle."""
+        """Returns the texts of the epoch, for a run that stops in the middle of it."""
         pool = self._pool
         return {
             "epoch": pool.epoch,
@@ -114,7 +114,7 @@ class EpochTextAdversary(AttackingAdversary):
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take up what `state` returned."""
+        """Restores what `state` returned."""
         if not state:
             return
         texts = [one if isinstance(one, str) else (one[0], one[1]) for one in state["texts"]]
@@ -180,7 +180,7 @@ class EpochTextAdversary(AttackingAdversary):
         return Pool(epoch=epoch, share=len(found) / len(order), rows=rows)
 
     def _successes(self, loop: TrainingLoop, chunk: Sequence[int]) -> tuple[dict[int, Text], int]:
-        """Adversarial texts by sample id, and how many samples were attacked.
+        """Returns adversarial texts by sample id, and the number of samples attacked.
 
         Processes share the work, and all get all of it.
         """

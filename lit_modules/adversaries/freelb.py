@@ -14,7 +14,7 @@ from text import check_choice, check_range
 
 
 class FreeLB(Adversary):
-    """Trains on the mean loss along the way of a perturbation, at no cost but that of its steps.
+    """Trains on the mean loss over the steps of a perturbation, without extra passes.
 
     Zhu et al., "FreeLB: Enhanced Adversarial Training for Natural Language Understanding", 2020,
     algorithm 1: each of the K passes gives a K-th of the weights' gradient, and the next step of
@@ -35,7 +35,7 @@ class FreeLB(Adversary):
         Args:
             steps: K, passes forward and back.
             step_size: length of a step of the perturbation, in units of the embedding space.
-            initial_size: of the random perturbation at the beginning: uniform numbers up to it
+            initial_size: of the initial random perturbation: uniform numbers up to it
                 (linf), or to it divided by sqrt(n d) for n tokens of width d (l2).
             epsilon: largest norm of a text's perturbation; no limit if null, as published.
             norm: l2, over all tokens of a text together, or linf.

@@ -1,4 +1,4 @@
-"""What processes tell each other beside tensors."""
+"""Exchanges objects other than tensors between processes."""
 
 from typing import TypeVar
 
@@ -8,14 +8,14 @@ One = TypeVar("One")
 
 
 def place() -> tuple[int, int]:
-    """Which process this is, and how many there are."""
+    """Returns the rank of this process and the number of processes."""
     if distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank(), distributed.get_world_size()
     return 0, 1
 
 
 def gathered(mine: One) -> list[One]:
-    """What each process has, in their order; all have to call it, for it waits for the others."""
+    """Returns the objects of all processes, by rank; all have to call it (it waits)."""
     _, world = place()
     if world == 1:
         return [mine]

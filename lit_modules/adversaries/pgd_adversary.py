@@ -41,7 +41,7 @@ class PGDAdversary(Adversary):
             steps: gradient steps.
             step_size: length of a step in that norm; 2.5 epsilon / steps if null.
             random_start: begin at a random point of the ball, not at its centre.
-            inner_loss: what the steps climb: the training loss, or the margin between logits,
+            inner_loss: maximised by the steps: the training loss, or the margin between logits,
                 which never saturates.
             clean_weight: alpha in alpha * clean loss + (1 - alpha) * adversarial loss.
         """
@@ -134,7 +134,7 @@ class FGSMAdversary(PGDAdversary):
 
 
 def check_ball(epsilon: float, steps: int, norm: str, step_size: float | None) -> None:
-    """Raise ValueError for the first of these that is out of its range."""
+    """Raises ValueError for the first setting that is out of its range."""
     check_range({"epsilon": epsilon}, least=0)
     check_range({"steps": steps}, least=1)
     check_range({"step_size": step_size}, above=0)
@@ -142,5 +142,5 @@ def check_ball(epsilon: float, steps: int, norm: str, step_size: float | None) -
 
 
 def check_weight(clean_weight: float) -> None:
-    """Raise ValueError unless it is a share that leaves something to the adversary."""
+    """Raises ValueError unless the weight is at least 0 and below 1."""
     check_range({"clean_weight": clean_weight}, least=0, below=1)  # 1 is plain training

@@ -1,8 +1,8 @@
-"""A loss whose gradients are known already: they are put in when it is differentiated.
+"""A loss with precomputed gradients, which its backward pass hands on.
 
 Methods that take the gradient of weights and of a perturbation in the same backward pass (FreeLB)
-have both before the step's loss is returned. With this loss, everything that follows is as ever:
-gradient clipping and accumulation, the reduction over processes, scaled losses.
+have both before the step's loss is returned. With this loss, gradient clipping, accumulation,
+reduction over processes and loss scaling work as usual.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ class Gradients:
     """Gradients of a sum of losses, taken one loss after the other.
 
     Args:
-        parameters: what is differentiated by.
+        parameters: to differentiate by.
         scale: losses are multiplied by this before, and gradients divided by it after: in half
             precision small gradients would be zero on their way.
     """

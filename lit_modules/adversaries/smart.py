@@ -1,7 +1,6 @@
 """SMART: smooth predictions around each text, and small steps (Jiang et al., 2020)."""
 
 from collections.abc import Sequence
-from typing import get_args
 
 import torch
 from torch import Tensor
@@ -10,10 +9,11 @@ from torch.nn import functional
 from attacks.embeddings.pgd import Norm, frobenius, into_ball
 from layers.noise import normal
 from lit_modules.adversaries.adversary import Adversary, Found, Problem
-from text import TaskName, check_choice, check_range
+from lit_modules.adversaries.pgd_adversary import check_ball
+from text import TaskName, check_range
 
 _RELEASED_EPSILON = 1e-6
-"""What the released code adds to the largest entry that it divides by."""
+"""Added by the released code to the largest entry before it divides by it."""
 
 
 class SMART(Adversary):
@@ -25,9 +25,9 @@ class SMART(Adversary):
     times the same between the weights and their moving average (section 3.2).
 
     The released code leaves the ball: it divides noise plus gradient by the largest entry of each
-    token, so that this entry becomes 1 whatever epsilon and step size are (`released`). The ball
-    of the paper, 1e-5, is so small that nothing moves in it in single precision
-    (docs/methods/adversarial.md): give a larger one.
+    token, so that this entry becomes 1 for any epsilon and step size (`released`). The paper's
+    epsilon, 1e-5, is too small for single precision (docs/methods/adversarial.md): give a larger
+    one.
     """
 
     def __init__(
@@ -43,34 +43,31 @@ class SMART(Adversary):
         average_decay: Sequence[float] = (0.99, 0.999),
         released: bool = False,
     ) -> None:
-        """Keep the settings; the defaults are the published ones.
+        """Keeps the settings; the defaults are the published ones.
 
         Args:
             epsilon: radius of the ball, in units of the embedding space.
             norm: of the ball: linf, or l2 over all tokens of a text together.
             steps: of projected gradient ascent, each along the gradient divided by its norm.
             step_size: length of a step in that norm.
-            noise: standard deviation of the perturbation at the beginning.
+            noise: standard deviation of the initial perturbation.
             weight: lambda, of the regulariser.
-            bregman: mu, of the proximal term; 0 does without it, and without its forward pass.
+            bregman: mu, of the proximal term; 0: neither this term nor its forward pass.
             average_decay: beta of the moving average, in the first tenth of the steps and after.
-            released: do as the released code: no ball, and no proximal term.
+            released: as the released code: no ball, and no proximal term.
         """
-        check_range({"epsilon": epsilon, "weight": weight, "bregman": bregman}, least=0)
-        check_range({"step_size": step_size, "noise": noise}, above=0)
-        check_range({"steps": steps}, least=1)
-        check_choice("norm", norm, get_args(Norm))
-        decay = [float(beta) for beta in average_decay]
-        if len(decay) != 2:
-            msg = f"got average_decay={decay}, expected two numbers"
+        check_ball(epsilon, steps, norm, step_size)
+        check_range({"weight": weight, "bregman": bregman}, least=0)
+        check_range({"noise": noise}, above=0)
+        self.average_decay = decay = [float(beta) for beta in average_decay]
+        if len(decay) != 2 or not all(0 <= beta < 1 for beta in decay):
+            msg = f"got average_decay={decay}, expected two numbers of at least 0 and below 1"
             raise ValueError(msg)
-        check_range({f"average_decay[{i}]": beta for i, beta in enumerate(decay)}, least=0, below=1)
         if released and norm != "linf":
             msg = f"got {released=} with {norm=}, expected linf: the released code has no other"
             raise ValueError(msg)
         self.epsilon, self.norm, self.steps, self.step_size = epsilon, norm, steps, step_size
-        self.noise, self.weight, self.bregman = noise, weight, bregman
-        self.average_decay, self.released = decay, released
+        self.noise, self.weight, self.bregman, self.released = noise, weight, bregman, released
         if released:  # the formula of its inner step is one of classes
             self.tasks: tuple[TaskName, ...] = ("classification", "choice")
 
@@ -140,7 +137,7 @@ def _length(gradient: Tensor, norm: Norm) -> Tensor:
 def _released_divergence(logits: Tensor, target: Tensor) -> Tensor:
     """`[B]`: sum over classes of 2 p (log-odds of p - log-odds of q), the odds held fixed.
 
-    What the released inner step climbs, in place of a divergence.
+    The objective of the released inner step, in place of a divergence.
     """
     p, q = functional.softmax(logits, dim=1), functional.softmax(target, dim=1)
     eps = 1e-6

@@ -18,7 +18,7 @@ from text import Text, check_range
 
 
 class TextAdversary(AttackingAdversary):
-    """Attacks the texts of every batch, and trains on what becomes of them (thesis, section 4.5).
+    """Attacks the texts of every batch, and trains on the results (thesis, section 4.5).
 
     The attack sees the weights as they are at this step, in evaluation mode, and all texts of a
     batch at once. A text that is misclassified already is trained on as it is.
@@ -38,13 +38,11 @@ class TextAdversary(AttackingAdversary):
 
         Args:
             attack: the attack on the texts.
-            share: part of the samples that is attacked, others in each epoch.
+            share: part of the samples that is attacked, drawn anew in each epoch.
             clean_weight: alpha in alpha * clean loss + (1 - alpha) * adversarial loss.
-            keep_failed: train also on the text where an attack ended that did not succeed, in place
-                of the clean one.
-            reuse_ranks: for how many epochs after it was found the order of the words of a text is
-                kept: saves the questions that ranking asks, for another ranking than the model
-                would give now.
+            keep_failed: if an attack fails, train on its last text, not on the clean one.
+            reuse_ranks: epochs for which the word ranking of a text is used again: saves queries,
+                but the ranking is that of older weights.
             base: settings of `AttackingAdversary`.
 
         Raises:
@@ -65,7 +63,7 @@ class TextAdversary(AttackingAdversary):
         return {"ranks": self._ranks.state()} if self._ranks is not None else {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Takes up what `state` returned."""
+        """Restores what `state` returned."""
         if self._ranks is not None:
             self._ranks.restore(state.get("ranks", []))
 

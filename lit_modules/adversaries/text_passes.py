@@ -1,4 +1,4 @@
-"""Texts in the place of a batch: what a classifier makes of them, and what is logged of it."""
+"""Passes over adversarial texts in place of a batch, and the values that are logged."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from text import Batch, Text, cuts_unsaid
 
 
 def succeeded(record: AttackRecord) -> bool:
-    """Whether the attack reached its goal."""
+    """True if the attack reached its goal."""
     return record.outcome == "succeeded"
 
 
@@ -45,7 +45,7 @@ def logits_of(
 
 @torch.no_grad()
 def values(problem: Problem, clean: Tensor | None, adversarial: Tensor) -> dict[str, Tensor]:
-    """What is logged of losses.
+    """Returns the loss values to log.
 
     Args:
         problem: of the step.
@@ -67,7 +67,7 @@ def values(problem: Problem, clean: Tensor | None, adversarial: Tensor) -> dict[
 def rates(
     records: Iterable[AttackRecord], size: int, device: torch.device
 ) -> dict[str, tuple[Tensor, Tensor]]:
-    """What is logged of attacks: each over those that found the clean text classified right.
+    """Returns the attack rates to log, over texts whose clean prediction was correct.
 
     Args:
         records: of the attacks.
@@ -87,6 +87,6 @@ def rates(
 
 
 def some_texts(samples: Mapping[int, TextSample], most: int = 20_000) -> list[Text]:
-    """Texts of the corpus; of a large one some, evenly spread."""
+    """Returns the texts of a corpus; of a large one an evenly spread subset."""
     ids = list(samples)
     return [samples[one].text for one in ids[:: math.ceil(len(ids) / most) or 1]]

@@ -12,7 +12,7 @@ from text import check_choice, check_range
 
 
 class VirtualAdversary(Adversary):
-    """Adds how far the predictions move in the direction in which they move most.
+    """Adds the divergence of the predictions in the direction of its largest increase.
 
     Miyato et al., "Virtual Adversarial Training", 2019, algorithm 1, among the embeddings as in
     Miyato et al., 2017: the loss is that of training plus weight * KL(p(x) || p(x + r)), where p(x)
@@ -34,7 +34,7 @@ class VirtualAdversary(Adversary):
             epsilon: length of the perturbation, in units of the embedding space.
             norm: l2, over all tokens of a text together, or linf.
             steps: power iterations.
-            xi: length of the steps that look for the direction.
+            xi: length of the step of a power iteration.
             weight: of the divergence beside the training loss.
         """
         check_range({"epsilon": epsilon, "xi": xi}, above=0)

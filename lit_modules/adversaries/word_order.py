@@ -32,7 +32,7 @@ class Ranks:
     batch or process a text is.
 
     Args:
-        epochs: for how many epochs after that of the ranking an order is used.
+        epochs: number of epochs after its own in which an order is used.
     """
 
     def __init__(self, epochs: int) -> None:
@@ -41,7 +41,7 @@ class Ranks:
         self._fresh: dict[Columns, Rank] = {}
 
     def ranked(self, attack: Attack, texts: Iterable[Text], epoch: int) -> Attack:
-        """The attack as it is on some texts: with the orders that are known of them.
+        """Returns the attack with the known orders of some texts.
 
         Raises:
             ValueError: it ranks no words.
@@ -58,13 +58,13 @@ class Ranks:
         return replace(attack, search=KnownOrder(ranking=attack.search.ranking, known=known))
 
     def learn(self, attack: Attack, epoch: int) -> None:
-        """Take up what an attack that `ranked` made has found."""
+        """Stores the orders that an attack from `ranked` has found."""
         if isinstance(attack.search, KnownOrder):
             found = {columns: Rank(epoch, order) for columns, order in attack.search.found.items()}
             _merge(self._fresh, found)
 
     def start_epoch(self, epoch: int) -> None:
-        """Share with the other processes what the last epoch has found; all have to call it."""
+        """Shares the orders of the last epoch with the other processes; all have to call it."""
         for part in gathered(self._fresh):
             _merge(self._known, part)
         self._fresh = {}
@@ -75,13 +75,13 @@ class Ranks:
         }
 
     def state(self) -> list[list[Any]]:
-        """As plain values. Of an epoch that is not over, other processes' orders are missing."""
+        """Returns plain values; in the middle of an epoch only this process's orders are in it."""
         whole = dict(self._known)
         _merge(whole, self._fresh)
         return [[list(columns), rank.epoch, rank.order] for columns, rank in whole.items()]
 
     def restore(self, state: Iterable[Any]) -> None:
-        """Take up what `state` returned."""
+        """Restores what `state` returned."""
         self._fresh = {}
         self._known = {tuple(columns): Rank(epoch, order) for columns, epoch, order in state}
 
@@ -89,8 +89,8 @@ class Ranks:
 def _merge(into: dict[Columns, Rank], found: Mapping[Columns, Rank]) -> None:
     """The latest order of each text.
 
-    Of two from the same epoch, which a text has that the corpus has twice, one is taken that does
-    not depend on which came first.
+    A text that is twice in the corpus may have two orders of one epoch: the choice between them
+    does not depend on which came first.
     """
     for columns, rank in found.items():
         old = into.get(columns)

@@ -10,10 +10,10 @@ from text import Text
 
 
 def replacements(attack: Attack, texts: Iterable[Text]) -> list[str]:
-    """Words that may stand for those of some texts, each once, in the order of the alphabet.
+    """Returns the replacement words for some texts, each once, in alphabetical order.
 
-    Those from neighbours and from WordNet: what is made of characters has no end, and a masked
-    language model has to see the whole text. Constraints, which look at texts, are not asked.
+    Only those from neighbours and WordNet: character edits have too many, and a masked language
+    model has to see the whole text. Constraints are not checked.
 
     Args:
         attack: the composition.

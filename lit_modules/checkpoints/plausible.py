@@ -1,8 +1,8 @@
-"""Whether a checkpoint can be what it says: looked at before it is believed.
+"""Checks that a checkpoint is plausible before it is used.
 
-That nothing in a checkpoint is executed is torch's doing (`weights_only`). What remains to a file
-that was made to harm is to ask for more than there is: a few kilobytes that unpack to gigabytes, a
-model of a width that no memory holds. Whatever is read here is held against the size of the file.
+torch (`weights_only`) executes nothing in a checkpoint. A malicious file can still ask for too much
+memory: a few kilobytes that unpack to gigabytes, or a model of a huge width. So these checks
+compare all sizes with the size of the file.
 """
 
 import copy
@@ -32,8 +32,8 @@ _DEPTH = 20
 def check_archive(path: Path) -> None:
     """Raise ValueError unless a file is a zip archive as torch writes them.
 
-    In these nothing is compressed, so all that can come out has gone in: the file is as large.
-    Python's reader and torch's take their list of contents from the same place, the end.
+    Their entries are not compressed, so that the content is no larger than the file. Python's
+    reader and torch's read the same list of contents, at the end.
     """
     with path.open("rb") as stream:
         if stream.read(len(_BEGIN)) != _BEGIN:
@@ -57,7 +57,7 @@ def check_archive(path: Path) -> None:
 
 
 def check_content(checkpoint: Mapping[str, Any]) -> None:
-    """Raise ValueError unless the parts that are ours are of the kinds that we write."""
+    """Raises ValueError unless this project's parts have the expected types."""
     ours = checkpoint[CHECKPOINT_KEY]
     wrong = [name for name, kind in _TYPES.items() if not isinstance(ours[name], kind)]
     wrong += [
@@ -83,9 +83,9 @@ def check_content(checkpoint: Mapping[str, Any]) -> None:
 
 
 def _is_tree(value: Any, seen: set[int], depth: int = 0) -> bool:
-    """Whether a value is of scalars, lists and dicts, each in one place.
+    """Returns True for a tree of scalars, lists and dicts, without shared parts.
 
-    A list of twice the same list of twice the same list ... takes no place until it is written out.
+    Nested lists that repeat one list are small in memory, but grow exponentially when written.
     """
     if value is None or isinstance(value, bool | int | float | str):
         return True
@@ -100,14 +100,14 @@ def _is_tree(value: Any, seen: set[int], depth: int = 0) -> bool:
 
 
 def _is_stored(tensor: Tensor) -> bool:
-    """Whether a tensor has a place for each of its numbers: one number can pose as a million."""
+    """Returns True if the storage has every number of a tensor (strides may repeat one)."""
     if tensor.layout != torch.strided or tensor.device.type != "cpu":
         return False
     return tensor.numel() * tensor.element_size() <= tensor.untyped_storage().nbytes()
 
 
 def without_weights(checkpoint: Mapping[str, Any], model: TextModule) -> TextModule:
-    """The model that a checkpoint would make, without memory for its weights.
+    """Returns the model of a checkpoint, without memory for its weights.
 
     Args:
         checkpoint: as `read_checkpoint` returns it.

@@ -1,4 +1,4 @@
-"""Reading checkpoints: of any method, safely, with one clear error for whatever is wrong."""
+"""Reads checkpoints of any method safely, with one clear error for each fault."""
 
 import logging
 import warnings
@@ -16,15 +16,15 @@ from lit_modules.shared.text_module import CHECKPOINT_FORMAT, CHECKPOINT_KEY, ME
 log = logging.getLogger(__name__)
 
 CONTENT = ("method", "tokenizer", "class_names", "pairs")
-"""What a checkpoint has of ours, beside its format."""
+"""Keys of this project's part of a checkpoint, in addition to its format."""
 
 
 class CheckpointError(ValueError):
-    """A file that is no checkpoint of ours, is damaged, or does not fit the model."""
+    """A file that is not a checkpoint of this project, is damaged, or does not fit the model."""
 
 
 def verify(path: str | Path) -> None:
-    """Compare a checkpoint with the checksum that it carries; one without is only reported.
+    """Compares a checkpoint with its checksum; a missing checksum is only logged.
 
     Raises:
         CheckpointError: no such file, or a damaged one.

@@ -20,7 +20,7 @@ _CHUNK = 1 << 20
 
 
 class SealingWriter(io.RawIOBase):
-    """Passes a zip archive on to a stream and hashes it on the way: one pass, no second reading.
+    """Writes a zip archive to a stream and hashes it in the same pass.
 
     Args:
         stream: where the bytes go.
@@ -34,7 +34,7 @@ class SealingWriter(io.RawIOBase):
 
     @override
     def write(self, data: Buffer, /) -> int:
-        """Pass bytes on, all but the last ones: they may be the record that has to change."""
+        """Writes all bytes but the last ones, which may be the record that `seal` changes."""
         view = memoryview(data).cast("B")
         if len(view) < _RECORD:
             joined = self._tail + bytes(view)
@@ -50,7 +50,7 @@ class SealingWriter(io.RawIOBase):
         """End the archive with its checksum.
 
         Raises:
-            ValueError: what was written is no zip archive without comment.
+            ValueError: the bytes are not a zip archive without comment.
         """
         if not self._tail.startswith(b"PK\5\6") or not self._tail.endswith(b"\0\0"):
             msg = "got bytes that do not end as a zip archive, expected what torch.save writes"
@@ -65,7 +65,7 @@ class SealingWriter(io.RawIOBase):
 
 
 def intact(path: Path) -> bool | None:
-    """Whether a file is what its checksum says; None for a file without one.
+    """Returns True if a file matches its checksum; None for a file without one.
 
     Raises:
         OSError: it cannot be read.

@@ -1,4 +1,4 @@
-"""How the attention of an encoder is masked while it is trained: the settings, and what they make.
+"""Masks the attention of an encoder in training: the settings, and the masks.
 
 Shared by fine-tuning (`ASA`) and pre-training (`ASAPretraining`). The derivation of the signs is in
 docs/methods/asa.md.
@@ -18,9 +18,9 @@ from layers.gradient_reversal import reversal_coefficient
 from text import check_choice, check_range
 
 SWITCH = 1e4
-"""What the released code adds to the score of a unit when it keeps it (`(1 - mask) * -10000`)."""
+"""Added by the released code to the score of a unit that it keeps (`(1 - mask) * -10000`)."""
 POINTS = 20
-"""Parts of a training for which the share of the masked units is kept."""
+"""Number of parts of a training whose share of masked units is recorded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class Masking:
 
     @property
     def unused(self) -> dict[str, str]:
-        """Settings that have no effect with this kind: by name, and beside what."""
+        """Returns the settings without effect, each with the setting that disables it."""
         names = ["share"] if self.kind not in ("bernoulli", "magnitude") else []
         if self.kind != "adversarial":
             names += ["tau", "penalty", "temperature", "noise", "per_head", "initial_keep"]
@@ -90,7 +90,7 @@ class Masking:
 
 
 class AttentionMasking(nn.Module):
-    """Decides what is masked in a pass over a batch, and what that costs the adversary.
+    """Makes the masks of a pass over a batch, and the penalty of the adversary for them.
 
     `adversarial` learns it; the other kinds are rules, see `RuleMasks`: `bernoulli` and `magnitude`
     with one share, `scheduled` Bernoulli with a share for each part of the training; `none` masks
@@ -106,7 +106,7 @@ class AttentionMasking(nn.Module):
         self.kind = settings.kind
 
     def build(self, attention: BiasedAttention, width: int, heads: int) -> None:
-        """Make the adversary, if there is one, and the curve of what is masked.
+        """Makes the adversary, if there is one, and the curve of masked shares.
 
         Args:
             attention: of the encoder.
@@ -137,7 +137,7 @@ class AttentionMasking(nn.Module):
     def masks(
         self, real: Tensor, seeds: Tensor, *, progress: float = 1.0, draw: bool = True
     ) -> Masks | None:
-        """For one pass over a batch; None where nothing is ever masked.
+        """Returns the masks of one pass over a batch; None if this kind never masks.
 
         Args:
             real: `[R, N]` bool, True at real tokens.
@@ -160,7 +160,7 @@ class AttentionMasking(nn.Module):
         return RuleMasks(rule, share, real=real, seeds=seeds)
 
     def penalty(self, masks: Masks, units: Tensor | float = 1.0) -> Tensor:
-        """Tau * L_c, a scalar: what the adversary, whose gradients are reversed, keeps high.
+        """Returns tau * L_c, a scalar; the adversary, with reversed gradients, maximises it.
 
         `released`: tau^2 * the number of units that are kept, summed over layers, a mean over rows,
         as the released code has it; divided by 10,000, because there the divergence reaches a unit
@@ -184,7 +184,7 @@ class AttentionMasking(nn.Module):
 
     @torch.no_grad()
     def note(self, share: Tensor, progress: float) -> None:
-        """Add a step to the curve of what is masked.
+        """Adds a step to the curve of masked shares.
 
         Args:
             share: of the units, in all layers.

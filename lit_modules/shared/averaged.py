@@ -1,4 +1,4 @@
-"""A moving average of a classifier's weights, and what it would answer."""
+"""A moving average of a classifier's weights, and its logits."""
 
 import torch
 from torch import Tensor, nn
@@ -34,7 +34,7 @@ class AveragedWeights(nn.Module):
 
     @torch.no_grad()
     def logits(self, classifier: TaskModule, batch: Batch) -> Tensor:
-        """`[B, C]`, what the classifier would answer with the averaged weights."""
+        """Returns logits `[B, C]` of the classifier with the averaged weights."""
         weights = dict(zip(self.names, self.weights, strict=True))
         answer: Tensor = functional_call(classifier, weights, (batch,))
         return answer

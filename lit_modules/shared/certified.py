@@ -1,4 +1,4 @@
-"""What a certificate adds to a classifier: the radius in the loss and among the metrics."""
+"""The base class of certified classifiers: the radius in the loss and in the metrics."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ class CertifiedClassifier(WordLevel):
 
     @property
     def certified(self) -> bool:
-        """Whether `configure_model` builds a `LipschitzClassifier`."""
+        """True if `configure_model` builds a `LipschitzClassifier`."""
         return True
 
     def unused(self) -> dict[str, str]:
@@ -78,7 +78,7 @@ class CertifiedClassifier(WordLevel):
         return None
 
     def predict_logits(self, batch: Batch) -> Tensor:
-        """Logits of the float64 pass, which is what certificates are about."""
+        """Logits of the float64 pass, which certificates are valid for."""
         if self.no_certificate is not None or not isinstance(self.network, LipschitzClassifier):
             return super().predict_logits(batch)
         x = self.embed(batch).to(torch.float64)

@@ -1,4 +1,4 @@
-"""Where the encoder of a method comes from, and what a checkpoint keeps of it."""
+"""Loads or builds the encoder of a method, and stores its architecture in checkpoints."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -48,12 +48,11 @@ class Encoder:
 
 
 class EncoderSource:
-    """Makes the encoder of a method: from a checkpoint, from a folder or the hub, or at random.
+    """Makes the encoder of a method: from a checkpoint, a folder or the hub, or at random.
 
-    A method has one of these beside its settings. It asks for a tokenizer, then for the encoder; it
-    hands every checkpoint over to be noted in, and every checkpoint that it is restored from. From
-    then on the architecture in the checkpoint is all that counts: neither is a folder read, nor a
-    model fetched.
+    A method has one of these. It asks for a tokenizer, then for the encoder, and calls `save` and
+    `restore` for each checkpoint. After `restore` only the architecture in the checkpoint counts:
+    no folder is read and no model is fetched.
 
     Args:
         settings: which encoder.
@@ -80,19 +79,19 @@ class EncoderSource:
 
     @property
     def unused(self) -> dict[str, str]:
-        """Settings that have no effect as the others are: by name, and beside what."""
+        """Returns the settings without effect, each with the setting that disables it."""
         ready = "a backbone" if self.backbone else "a tokenizer" if self.tokenizer else None
         return {"backbone.vocab_size": ready} if ready else {}
 
     def build_tokenizer(self, texts: Iterable[Text], *, max_length: int) -> Tokenizer:
-        """That of the pretrained encoder, the one that was named, or word pieces of the texts.
+        """Returns the tokenizer: pretrained, named in the settings, or learnt from the texts.
 
         Args:
             texts: of the corpus; not read if there is a tokenizer already.
             max_length: longest text in tokens.
 
         Raises:
-            ValueError: there is none where it should be, or no words in the texts.
+            ValueError: the tokenizer cannot be loaded, or the texts have no words.
         """
         name = self.backbone or self.tokenizer
         if name is not None:
@@ -116,7 +115,7 @@ class EncoderSource:
 
     @property
     def pretrained(self) -> bool:
-        """Whether weights come from a folder or the hub, and not from a checkpoint or chance."""
+        """True if weights come from a folder or the hub: not from a checkpoint, not random."""
         return self.restored is None and self.backbone is not None
 
     def masked_lm(self, tokenizer: Tokenizer) -> "PreTrainedModel":
@@ -143,16 +142,16 @@ class EncoderSource:
         return model
 
     def save(self, checkpoint: dict[str, Any], architecture: dict[str, Any]) -> None:
-        """Note in a checkpoint what `restore` will look for.
+        """Stores in a checkpoint what `restore` reads.
 
         Args:
-            checkpoint: after `TextModule.on_save_checkpoint`, which notes the tokenizer.
+            checkpoint: after `TextModule.on_save_checkpoint`, which stores the tokenizer.
             architecture: `architecture_of` the model.
         """
         checkpoint[CHECKPOINT_KEY]["backbone"] = architecture
 
     def restore(self, checkpoint: dict[str, Any]) -> None:
-        """Take the architecture from a checkpoint; raises ValueError if it has none."""
+        """Reads the architecture from a checkpoint; raises ValueError if it has none."""
         # By its architecture alone: a checkpoint must not have a folder read, or a model fetched.
         self.restored = checkpoint_content(checkpoint).get("backbone")
         if self.restored is None:

@@ -78,7 +78,7 @@ class EncoderTraining(TextModule):
             unitary_weights(self, self.unitary.weights)
 
     def configure_callbacks(self) -> list[pl.Callback]:
-        """The projection belongs to the method: nobody has to remember it."""
+        """Returns the projection: it is part of the method, not a callback to add."""
         return [] if self.projection is None else [self.projection]
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:

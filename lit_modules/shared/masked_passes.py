@@ -1,4 +1,4 @@
-"""What training against masks of attention shares, whatever the encoder is trained for."""
+"""The training with masked attention that fine-tuning and pre-training share."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -93,10 +93,10 @@ class MaskedAttention(TextModule):
         return groups
 
     def twice(self, once: Callable[[], T], masks: Masks) -> tuple[T, T]:
-        """What a pass gives, without masks and with them.
+        """Returns the results of two passes: one without masks, one with them.
 
         Args:
-            once: makes a pass.
+            once: runs one pass.
             masks: of the second one.
         """
         tape = self.attention.tape
@@ -119,7 +119,7 @@ class MaskedAttention(TextModule):
         return min(1.0, self.trainer.global_step / total) if total else 1.0
 
     def masks(self, batch: Batch, *, draw: bool = True) -> Masks | None:
-        """What is masked in a pass over a batch; None where nothing ever is.
+        """Returns the masks of a pass over a batch; None if this kind never masks.
 
         Args:
             batch: with or without labels.

@@ -8,11 +8,11 @@ from torchmetrics import MeanMetric
 
 
 class SampleMeans(nn.Module):
-    """Mean values of a split, by name; they stand in no checkpoint.
+    """Mean values of a split, by name; not stored in checkpoints.
 
     Args:
-        names: all that there will ever be. Made here and not when first used: under DDP every
-            process reduces every mean, also one that had no batch.
+        names: of all means. Made here, not on first use: under DDP every process reduces every
+            mean, also without a batch.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -23,13 +23,13 @@ class SampleMeans(nn.Module):
     def update(self, values: Mapping[str, Tensor]) -> None:
         """Add the values `[B]` of one batch, by name.
 
-        No process asks another here: some may have more batches, and would wait for ever.
+        Without communication: a process with more batches would wait for ever.
         """
         for name, value in values.items():
             self._mean(name).update(value)
 
     def take(self, names: Iterable[str]) -> dict[str, Tensor]:
-        """The means over all processes, which all have to call it; the next epoch starts anew."""
+        """Returns the means over all processes, which all have to call it, and resets them."""
         taken = {}
         for name in names:
             mean = self._mean(name)

@@ -13,7 +13,7 @@ MarginForm = Literal["sum", "mean"]
 
 @dataclass(frozen=True, kw_only=True)
 class MarginObjective:
-    """The loss of UniBERT, and what it is compared with.
+    """The loss of UniBERT, or cross-entropy as its baseline.
 
     Attributes:
         loss: multi_margin, or cross_entropy.
@@ -33,7 +33,7 @@ class MarginObjective:
 
     @property
     def unused(self) -> dict[str, str]:
-        """Settings that have no effect as the others are: by name, and beside what."""
+        """Returns the settings without effect, each with the setting that disables it."""
         names = ("margin", "form") if self.loss == "cross_entropy" else ()
         return dict.fromkeys(names, "objective.loss=cross_entropy")
 
@@ -41,7 +41,7 @@ class MarginObjective:
 def multi_margin_losses(
     logits: Tensor, labels: Tensor, *, margin: float, form: MarginForm = "sum"
 ) -> Tensor:
-    """The hinges max(y_j + margin - y_c, 0) of the wrong classes j, of each sample.
+    """Returns the sums of hinges max(y_j + margin - y_c, 0) over the wrong classes j.
 
     Chang and Wang, "Unitary Multi-Margin BERT", equation 1. Read literally, its sum also runs over
     j = c, which adds the constant `margin` and changes no gradient; it is left out here.
@@ -61,7 +61,7 @@ def multi_margin_losses(
 
 
 def logit_gaps(logits: Tensor, labels: Tensor) -> Tensor:
-    """`[B]`: the right logit less the largest wrong one, which the loss wants to be the margin."""
+    """`[B]`: right logit less the largest wrong one; the loss raises it to the margin."""
     right = functional.one_hot(labels, logits.shape[1]).bool()
     wrong = logits.masked_fill(right, float("-inf")).amax(dim=1)
     return logits.gather(1, labels.unsqueeze(1)).squeeze(1) - wrong

@@ -18,7 +18,7 @@ class Optimisation:
         lr_scheduler: scheduler that is stepped once an epoch, in place of warmup and decay.
         warmup: share of all steps over which the learning rate rises from zero, or, above 1, their
             number.
-        decay: shape of its way back to zero after that.
+        decay: shape of the decrease to zero after the warm-up.
     """
 
     optimizer: OptimizerCallable = torch.optim.AdamW
@@ -48,19 +48,19 @@ class Optimisation:
 
     @property
     def unused(self) -> dict[str, str]:
-        """Settings that have no effect as the others are: by name, and beside what."""
+        """Returns the settings without effect, each with the setting that disables it."""
         return dict.fromkeys(("warmup", "decay"), "lr_scheduler") if self.lr_scheduler else {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class OptimisationChanges:
-    """What is optimised otherwise than a classifier says; null leaves it as the classifier has it.
+    """Changes to the `Optimisation` of a classifier; null keeps the classifier's own setting.
 
     Attributes:
         optimizer: optimiser of all trainable parameters.
         lr_scheduler: see `Optimisation`, as for the rest.
         warmup: share of all steps, or their number.
-        decay: shape of the way back to zero.
+        decay: shape of the decrease to zero.
     """
 
     optimizer: OptimizerCallable | None = None
@@ -73,6 +73,6 @@ class OptimisationChanges:
         self.applied(Optimisation())
 
     def applied(self, settings: Optimisation) -> Optimisation:
-        """Returns the settings of a classifier with these in their place."""
+        """Returns the settings of a classifier with these changes."""
         changes = {name: value for name, value in vars(self).items() if value is not None}
         return replace(settings, **changes)

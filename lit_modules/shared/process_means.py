@@ -8,11 +8,11 @@ from torch import Tensor
 
 
 def batch_weight(trainer: pl.Trainer, batch_idx: int) -> float:
-    """What a mean over this process's batch counts in the mean over all processes.
+    """Returns the weight of this process's batch mean in the mean over all processes.
 
     DDP averages gradients over processes; where these have unequal shares of a batch, the average
-    is that of the samples only if each loss is weighted. The sampler of the batches knows how they
-    were shared out, so that nobody has to be asked.
+    is that of the samples only if each loss is weighted. The batch sampler knows the shares, so
+    that no communication is needed.
 
     Args:
         trainer: the trainer.
@@ -38,7 +38,7 @@ def _loader(trainer: pl.Trainer) -> object:
 def global_means(
     trainer: pl.Trainer, means: Mapping[str, Tensor], weight: float
 ) -> dict[str, Tensor]:
-    """Means over the samples of all processes; all have to call it, for it waits for the others.
+    """Returns means over the samples of all processes, which all have to call it (it waits).
 
     Args:
         trainer: the trainer.

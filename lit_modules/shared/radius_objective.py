@@ -51,7 +51,7 @@ class RadiusObjective:
 
     @property
     def unused(self) -> dict[str, str]:
-        """Settings that have no effect as the others are: by name, and beside what."""
+        """Returns the settings without effect, each with the setting that disables it."""
         if self.loss == "cross_entropy":
             return {"target_radius": "objective.loss=cross_entropy"}
         return dict.fromkeys(
@@ -66,7 +66,7 @@ class RadiusObjective:
 
     @property
     def plain(self) -> bool:
-        """Whether it is cross-entropy and nothing else."""
+        """True if the objective is plain cross-entropy, without a reward."""
         return self.loss == "cross_entropy" and self.gamma == 0
 
     def __call__(self, logits: Tensor, labels: Tensor, head: Tensor, *, progress: float) -> Tensor:

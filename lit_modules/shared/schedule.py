@@ -17,7 +17,7 @@ def learning_rate_factor(total: int, *, warmup: float, decay: Decay) -> Callable
         total: optimiser steps of the whole run; 0 for a run without end, whose factor stays at 1.
         warmup: steps over which the factor rises from almost 0 to 1: their share of all, 0 ... 1,
             or, above 1, their number. A run of fewer steps ends on the way up.
-        decay: shape of its way back to 0 over the rest.
+        decay: shape of the decrease to 0 over the rest.
 
     Raises:
         ValueError: `warmup` is neither.

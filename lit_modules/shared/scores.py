@@ -1,4 +1,4 @@
-"""Figures of a whole split that are no means over samples: F1, rank correlation, entities."""
+"""Metrics of a whole split that are not means over samples: F1, rank correlation, entity F1."""
 
 import logging
 import warnings
@@ -59,7 +59,7 @@ class EntityF1(Metric):
 
 
 def entities(tags: Iterable[str]) -> set[tuple[str, int, int]]:
-    """Type, first word and the word behind the last of each entity of a sentence."""
+    """Returns type, first word and end (exclusive) of each entity of a sentence."""
     found: set[tuple[str, int, int]] = set()
     kind, start, end = "", 0, -1
     for end, tag in enumerate([*tags, "O"]):
@@ -74,10 +74,10 @@ def entities(tags: Iterable[str]) -> set[tuple[str, int, int]]:
 
 
 class Scores(nn.Module):
-    """Those of a task, over all samples of a split and all processes; they stand in no checkpoint.
+    """The scores of a task, over all samples and processes; not stored in checkpoints.
 
     Args:
-        task: which ones.
+        task: whose scores.
         class_names: of the task.
     """
 
@@ -97,14 +97,14 @@ class Scores(nn.Module):
         self.scores = nn.ModuleDict(scores)
 
     def update(self, predictions: Tensor, labels: Tensor) -> None:
-        """Add the samples of a batch; no process asks another here."""
+        """Adds the samples of a batch, without communication between processes."""
         if predictions.is_floating_point():
             predictions, labels = predictions.double(), labels.double()
         for score in self._metrics():
             score.update(predictions, labels)
 
     def take(self) -> dict[str, Tensor]:
-        """The figures over all processes, which all have to call it; the next epoch starts anew."""
+        """Returns the scores over all processes, which all have to call it, and resets them."""
         taken = {}
         for name, score in self.scores.items():
             assert isinstance(score, Metric)  # __init__

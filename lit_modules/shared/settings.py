@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 CODE = ("optimizer", "lr_scheduler")
-"""Settings that no checkpoint holds: they are code."""
+"""Settings that are code and so are not stored in checkpoints."""
 
 
 def parameters(cls: type) -> dict[str, inspect.Parameter]:
@@ -58,7 +58,7 @@ def named(one: object, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def within(group: str, names: Mapping[str, str]) -> dict[str, str]:
-    """Returns the same with the names of settings as they are inside a group."""
+    """Returns the same with the group's name before the names of its settings."""
     return {f"{group}.{name}": reason for name, reason in names.items()}
 
 

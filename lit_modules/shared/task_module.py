@@ -1,4 +1,4 @@
-"""What every classifying LightningModule shares: texts in, logits out, the same metrics."""
+"""The base class of classifiers: from texts to logits, with the same metrics for all."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -39,9 +39,9 @@ class TaskModule(TextModule):
     """From tokens `[B, N, d]` and mask `[B, N]` to logits `[B, C]`; built by `configure_model`."""
 
     tasks: Sequence[TaskName] = ("classification",)
-    """What the method can be trained for."""
+    """Tasks that the method can be trained for."""
     metric_names: tuple[str, ...]
-    """Keys that `evaluate` returns, and means that are logged; known from `attach` on."""
+    """Keys that `evaluate` returns and whose means are logged; set by `attach`."""
     val_means: SampleMeans
     test_means: SampleMeans
     val_scores: Scores
@@ -58,7 +58,7 @@ class TaskModule(TextModule):
         self.pairs = False
         self.task: Task = TASKS["classification"]
         self.test_attack: PGD | None = None
-        """Run by every test step if set; the strength of an attack is no property of the model."""
+        """Run by every test step if set; not a setting of the model."""
 
     # Texts and classes
 
@@ -71,14 +71,14 @@ class TaskModule(TextModule):
         task: TaskName = "classification",
         synonyms: Sequence[Sequence[str]] = (),
     ) -> None:
-        """Fix the vocabulary, the task and its classes; before `configure_model`, once.
+        """Sets the tokenizer, the task and its classes, once, before `configure_model`.
 
         Args:
             tokenizer: turns texts into ids.
             class_names: name of each class, in label order, at least two; the tags of a tagging,
                 the choices of a multiple choice; none of a regression.
             pairs: whether inputs are pairs of texts.
-            task: what is asked of a text.
+            task: the kind of answer, see `shared.tasks`.
             synonyms: other names of the classes, in the same order: a model that knows them by
                 these keeps its own names.
 
@@ -187,14 +187,14 @@ class TaskModule(TextModule):
 
     @property
     def no_certificate(self) -> str | None:
-        """Say in one sentence why predictions have no certificate; None where they have one."""
+        """The reason, one sentence, why predictions have no certificate; None if they have one."""
         return (
             "no Lipschitz constant is proven for a Transformer with dot-product attention and "
             "LayerNorm; OLSA has one"
         )
 
     def _encoded(self, texts: Texts) -> list[Encoding]:
-        """Encode what a caller gives, and say how many texts are cut."""
+        """Encodes texts of a caller, and logs how many are cut."""
         tokenizer, _ = self.require_text()
         encodings = tokenizer.encode(given_texts(texts, pairs=self.pairs))
         say_cut(encodings, tokenizer.max_length)
@@ -207,7 +207,7 @@ class TaskModule(TextModule):
             texts: see `predict_texts`.
 
         Raises:
-            ValueError: something else, or no text at all.
+            ValueError: input of another type, or no texts.
         """
         tokenizer, _ = self.require_text()
         encodings = self._encoded(texts)
@@ -223,7 +223,7 @@ class TaskModule(TextModule):
             batch_size: texts per forward pass; texts of like length go together.
 
         Raises:
-            ValueError: something else, or a model that gives no answer to a text.
+            ValueError: input of another type, or a model for tagging or multiple choice.
         """
         tokenizer, class_names = self.require_text()
         if self.task.name not in ("classification", "regression"):
@@ -258,10 +258,10 @@ class TaskModule(TextModule):
 
     @property
     def own_objective(self) -> bool:
-        """Whether training minimises something else than the task's loss.
+        """True if training minimises another objective than the task's loss.
 
-        `val/loss` and `test/loss` are the task's, whatever the method: they can be compared. Where
-        this is true, `val/objective` and `test/objective` are what training minimises.
+        `val/loss` and `test/loss` are the task's for every method: they can be compared. If this is
+        true, `val/objective` and `test/objective` have the training objective.
         """
         return False
 
@@ -279,7 +279,7 @@ class TaskModule(TextModule):
         return self.task.mean(self.losses(logits, labels), labels)
 
     def step_weight(self, batch: Batch, batch_idx: int) -> float:
-        """What a mean over this process's batch counts in the mean over all processes.
+        """Returns the weight of this process's batch mean in the mean over all processes.
 
         See `batch_weight`. A mean over words is weighted by their number.
         """
@@ -311,7 +311,7 @@ class TaskModule(TextModule):
         return weight * loss
 
     def answers(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """How good they are while training, by the names that are logged."""
+        """Returns the training metrics of the answers, by their logged names."""
         logits = logits.detach()
         values = self.task.values(logits, labels) | self.extra_values(logits, labels)
         return {f"train/{name}": v.mean() for name, v in values.items() if name != "loss"}
@@ -329,7 +329,7 @@ class TaskModule(TextModule):
         return attacked
 
     def attack(self, attack: PGD, batch: Batch) -> dict[str, Tensor]:
-        """What an attack makes of each sample.
+        """Runs the PGD attack on a batch.
 
         Returns:
             `[B]` each: `sample_ids`, `labels`, `prediction`, `pgd_prediction` (at the point that

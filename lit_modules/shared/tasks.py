@@ -1,8 +1,7 @@
-"""What is asked of a text: its class, a number, a tag for each word, or the right continuation.
+"""The tasks: classification, regression, tagging and multiple choice.
 
-A task knows what the numbers of a network mean: their loss, how far two predictions are from each
-other, and by which figures they are judged. All values belong to samples, so that no mean depends
-on how samples are spread over batches and processes.
+A task defines the loss, the divergence of two predictions and the metrics. All values belong to
+samples, so that no mean depends on how samples are spread over batches and processes.
 """
 
 from collections.abc import Sequence
@@ -16,13 +15,13 @@ from text import IGNORED, TaskName
 
 
 class Task:
-    """Classification, and what the other tasks change of it.
+    """Classification; the base class of the other tasks.
 
     Attributes:
         name: of the task.
-        headline: the figure by which the best weights are chosen, where nobody says another.
+        headline: the metric that chooses the best weights by default.
         means: names of `values`.
-        by_word: whether a sample has several units, as many as it has words.
+        by_word: True if each word of a sample is a unit.
     """
 
     name: TaskName = "classification"
@@ -37,11 +36,11 @@ class Task:
             raise ValueError(msg)
 
     def outputs(self, class_names: Sequence[str]) -> int:
-        """How many numbers a network gives for what it looks at: a text, a pair, a token."""
+        """Returns the number of outputs of a network for each text, pair or token."""
         return len(class_names)
 
     def units(self, labels: Tensor) -> Tensor:
-        """`[B]`: what a sample counts in a mean over a batch: 1, or the number of its words."""
+        """`[B]`: weights of the samples in a mean over a batch: 1, or the number of words."""
         return torch.ones(len(labels), device=labels.device)
 
     def losses(self, logits: Tensor, labels: Tensor) -> Tensor:
@@ -53,7 +52,7 @@ class Task:
         return values.sum() / self.units(labels).sum().clamp_min(1)
 
     def divergences(self, first: Tensor, second: Tensor, labels: Tensor) -> Tensor:
-        """`[B]`: how far the second prediction is from the first, a sum over units.
+        """`[B]`: divergence of the second prediction from the first, a sum over units.
 
         The Kullback-Leibler divergence KL(p || q); for numbers the squared difference.
 
@@ -75,7 +74,7 @@ class Task:
         return self.mean(values, labels)
 
     def prediction(self, logits: Tensor) -> Tensor:
-        """What is answered."""
+        """Returns the predictions: classes, numbers or tags."""
         return logits.argmax(dim=-1)
 
     def values(self, logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
@@ -88,7 +87,7 @@ class Task:
     def judged(
         self, logits: Tensor, labels: Tensor, cut_tags: Tensor | None = None
     ) -> tuple[dict[str, Tensor], tuple[Tensor, Tensor]]:
-        """By what an evaluation judges: `values`; predictions and labels, for `Scores`.
+        """Returns the inputs of the metrics: `values`; predictions and labels, for `Scores`.
 
         Args:
             logits: of a batch.
@@ -99,7 +98,7 @@ class Task:
         return self.values(logits, labels), (self.prediction(logits), labels)
 
     def right(self, logits: Tensor, labels: Tensor) -> Tensor | None:
-        """`[B]` bool: whether a sample is answered rightly; None where that is no question."""
+        """`[B]` bool: True if a sample is answered correctly; None for a regression."""
         return self.prediction(logits) == labels
 
 
@@ -177,7 +176,7 @@ class Tagging(Task):
     def judged(
         self, logits: Tensor, labels: Tensor, cut_tags: Tensor | None = None
     ) -> tuple[dict[str, Tensor], tuple[Tensor, Tensor]]:
-        """Words that were cut off count as what they are: not answered.
+        """Counts words that were cut off as not answered; see `Task`.
 
         No tag of theirs is right, and none of their entities is found. Their loss is not known.
         """

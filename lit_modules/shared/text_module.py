@@ -1,4 +1,4 @@
-"""What every LightningModule of ours shares: tokenizer, optimiser, and checkpoints of its own."""
+"""The base class of all LightningModules here: tokenizer, optimiser and checkpoints."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,14 +15,14 @@ from lit_modules.shared.process_means import batch_weight, global_means
 from lit_modules.shared.schedule import learning_rate_factor
 from lit_modules.shared.scores import Scores
 from lit_modules.shared.settings import CODE, parameters, plain, rebuilt, within
-from lit_modules.shared.weight_decay import exempt_vectors, group_sizes
+from lit_modules.shared.weight_decay import exempt_vectors
 from text import Text, Tokenizer, check_range, tokenizer_from_state
 
 log = logging.getLogger(__name__)
 
 CHECKPOINT_KEY = "steadfast"
 CHECKPOINT_FORMAT = 2
-"""1: settings were flat, without groups."""
+"""Format 1 had flat settings, without groups; it is refused."""
 
 
 METHODS: dict[str, type["TextModule"]] = {}
@@ -32,22 +32,22 @@ METHODS: dict[str, type["TextModule"]] = {}
 class TextModule(pl.LightningModule):
     """A network over tokens: a `TaskModule`, or one that is trained on text without labels.
 
-    It knows no vocabulary until it is joined to a corpus or restored from a checkpoint, which
-    carries its tokenizer; `configure_model` then builds the layers.
+    It gets its tokenizer from a corpus or from a checkpoint; `configure_model` then builds the
+    layers.
     """
 
     nested: Sequence[str] = ()
-    """Arguments that are modules and the like, of which a method keeps the settings itself."""
+    """Arguments, such as modules, that `save_hyperparameters` leaves to the method."""
     headline: str = "accuracy"
-    """Validation figure by which the command line chooses the best weights."""
+    """Validation metric by which the command line chooses the best weights."""
     default_epochs: int = 20
-    """After how many epochs the command line ends a fit whose length nobody has limited."""
+    """Epochs of a fit from the command line without a limit of its own."""
 
     def __init_subclass__(cls, *, method: bool = False, **settings: Any) -> None:
-        """Note a method under its name.
+        """Registers a method under its name.
 
         Args:
-            method: whether it is one, and no base of some.
+            method: True for a method, False for a base class of methods.
             settings: of other base classes.
         """
         super().__init_subclass__(**settings)
@@ -67,12 +67,10 @@ class TextModule(pl.LightningModule):
         check_range({"max_length": max_length}, least=1)
         self.tokenizer: Tokenizer | None = None
         self.max_length, self.optimisation = max_length, optimisation
-        self.stored_groups: list[int] | None = None
-        """Of the optimiser in the checkpoint that a run goes on from, see `exempt_vectors`."""
         # Lightning collects the arguments of all constructors that are being run.
         self.save_hyperparameters(ignore=self.nested)
-        # Those of the bases are none of a class that does not hand them on; the rest are notes of
-        # the command line.
+        # A class without `**base` has no settings of its bases; other entries are notes of the
+        # command line.
         own, noted = parameters(type(self)), set(self.hparams) - set(parameters(TextModule))
         self._set_settings({k: v for k, v in self.hparams.items() if k in own or k in noted})
 
@@ -99,7 +97,7 @@ class TextModule(pl.LightningModule):
         return cls(**rebuilt(cls, settings))
 
     def unused(self) -> dict[str, str]:
-        """Settings that have no effect as the others are: by name, and beside what."""
+        """Returns the settings without effect, each with the setting that disables it."""
         return within("optimisation", self.optimisation.unused)
 
     # Text
@@ -111,7 +109,7 @@ class TextModule(pl.LightningModule):
         raise NotImplementedError(msg)
 
     def attach_tokenizer(self, tokenizer: Tokenizer) -> None:
-        """Fix the vocabulary; before `configure_model`, once.
+        """Sets the tokenizer, once, before `configure_model`.
 
         Raises:
             ValueError: another vocabulary than the one attached before.
@@ -136,10 +134,10 @@ class TextModule(pl.LightningModule):
         return self.tokenizer
 
     def restore_text(self, checkpoint: dict[str, Any]) -> None:
-        """Attach what a checkpoint (as `read_checkpoint` returns it) was trained with.
+        """Attaches the tokenizer and classes of a checkpoint (as `read_checkpoint` returns it).
 
         Raises:
-            ValueError: it has no such content, or other than the model has already.
+            ValueError: it has none, or others than the model already has.
         """
         self.attach_tokenizer(tokenizer_from_state(checkpoint_content(checkpoint)["tokenizer"]))
 
@@ -154,15 +152,13 @@ class TextModule(pl.LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self.restore_text(checkpoint)
-        for state in checkpoint.get("optimizer_states", []):
-            self.stored_groups = group_sizes(state["param_groups"])
 
     # Training
 
     def parameter_groups(self) -> list[nn.Parameter] | list[dict[str, Any]]:
-        """What the optimiser is given: the trainable parameters, or groups of them.
+        """Returns the trainable parameters, or groups of them, for the optimiser.
 
-        A group's `lr_factor` multiplies its learning rate. Which of them decay is decided later.
+        A group's `lr_factor` multiplies its learning rate. `exempt_vectors` decides which decay.
         """
         return [p for p in self.parameters() if p.requires_grad]
 
@@ -171,7 +167,7 @@ class TextModule(pl.LightningModule):
         optimizer = given.optimizer(self.parameter_groups())
         for group in optimizer.param_groups:
             group["lr"] = group["lr"] * group.pop("lr_factor", 1.0)
-        exempt_vectors(optimizer, self.stored_groups)
+        exempt_vectors(optimizer)
         if given.lr_scheduler is not None:
             scheduler = given.lr_scheduler(optimizer)
             if isinstance(scheduler, ReduceLROnPlateau):
@@ -205,7 +201,7 @@ class TextModule(pl.LightningModule):
         return int(steps) if steps != float("inf") else 0
 
     def logs_this_step(self) -> bool:
-        """Whether the trainer writes metrics at this step; others need not be computed."""
+        """True if the trainer writes metrics at this step; else they need not be computed."""
         # 0 turns logging off.
         every: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined] # set by a connector
         return every > 0 and (self.trainer.global_step + 1) % every == 0
@@ -213,7 +209,7 @@ class TextModule(pl.LightningModule):
     def log_step(self, shown: dict[str, Tensor], weight: float, *, size: int) -> None:
         """Log training metrics of a step: means over all processes where they are written.
 
-        At other steps the values are this process's own: asking the others would slow all down.
+        At other steps the values are this process's own: communication would slow training down.
 
         Args:
             shown: by name, means over this process's samples.
@@ -233,7 +229,7 @@ class TextModule(pl.LightningModule):
         scores: Scores | None = None,
         answered: tuple[Tensor, Tensor] | None = None,
     ) -> None:
-        """Add what is found of a batch of an evaluation, unless it only stands in for one.
+        """Adds the results of an evaluation batch, unless the batch is a stand-in.
 
         Args:
             means: of the split.
@@ -254,7 +250,7 @@ class TextModule(pl.LightningModule):
 
 
 def checkpoint_content(checkpoint: dict[str, Any]) -> dict[str, Any]:
-    """What a checkpoint has of ours; raises ValueError if it has nothing."""
+    """Returns this project's part of a checkpoint; raises ValueError if there is none."""
     content: dict[str, Any] | None = checkpoint.get(CHECKPOINT_KEY)
     if content is None:
         msg = "got a checkpoint without vocabulary and classes, expected one of this project"

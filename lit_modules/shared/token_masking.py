@@ -1,4 +1,4 @@
-"""Which tokens a masked language model has to guess, and what it sees in their place."""
+"""Chooses the tokens that a masked language model has to guess, and hides them."""
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -68,8 +68,8 @@ def mask_tokens(
         mask_id: the token that hides.
         vocab_size: random tokens are below it.
         share: how many of the candidates are chosen.
-        seed: another choice for another one.
-        epoch: another choice for another one.
+        seed: of the choice.
+        epoch: of the choice.
     """
     positions = torch.arange(input_ids.shape[1], device=input_ids.device)
     key = _mix(

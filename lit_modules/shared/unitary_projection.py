@@ -17,7 +17,7 @@ from layers.weight_names import check_projectable, unitary_weights
 from text import check_choice, check_range
 
 _UNITARY = 1e-3
-"""Largest entry of |WᵀW - I| of weights that a fit begins with as they are."""
+"""Largest entry of |WᵀW - I| for which initial weights count as unitary."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class Unitary:
 
     @property
     def unused(self) -> dict[str, str]:
-        """Settings that have no effect as the others are: by name, and beside what."""
+        """Returns the settings without effect, each with the setting that disables it."""
         names = ("weights", "every_n_steps", "gradual_steps") if self.method == "none" else ()
         return dict.fromkeys(names, "unitary.method=none")
 
@@ -99,17 +99,17 @@ class UnitaryProjection(pl.Callback):
 
     @property
     def state_key(self) -> str:
-        """One entry in a checkpoint, whatever the settings."""
+        """The key in checkpoints, the same for all settings."""
         return "UnitaryProjection"
 
     @override
     def state_dict(self) -> dict[str, Any]:
-        """That the fit has begun, and whether a projection is due."""
+        """Returns the progress: the fit has begun, a projection is due."""
         return {"begun": self._begun, "due": self._due}
 
     @override
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over where the fit was."""
+        """Restores the progress of the fit."""
         self._begun, self._due = bool(state_dict["begun"]), bool(state_dict["due"])
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -143,7 +143,7 @@ class UnitaryProjection(pl.Callback):
             project_(list(self.weights.values()), self.method)
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Count from here, on the device of the fit."""
+        """Starts the step count, and finds the weights on the device of the fit."""
         self.weights = unitary_weights(pl_module, self.patterns)
         self._begun, self._step = True, trainer.global_step
 
@@ -181,13 +181,13 @@ class UnitaryProjection(pl.Callback):
         self._project()
 
     def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Let another fit look at its weights anew."""
+        """Resets the state for the next fit."""
         self._begun = False
 
     def on_exception(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
     ) -> None:
-        """As at the end."""
+        """See `on_fit_end`."""
         self._begun = False
 
     def _project(self) -> None:

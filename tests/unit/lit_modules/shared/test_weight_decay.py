@@ -1,6 +1,5 @@
-"""What decays, in every method, and how a run that was begun otherwise goes on."""
+"""Which weights decay, in every method, and that a resumed run has the same bits."""
 
-import logging
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -91,22 +90,12 @@ def run(path: Path, *, epochs: int, begin: Path | None = None) -> dict[str, Any]
     return state
 
 
-@pytest.mark.parametrize("old", [False, True])
-def test_a_run_ends_as_it_was_begun(
-    old: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Runs of versions that let everything decay go on so, to the bits that they had to reach."""
+def test_a_run_ends_as_it_was_begun(tmp_path: Path) -> None:
     half = tmp_path / "half.ckpt"
-    with monkeypatch.context() as patch:
-        if old:
-            # What older versions did: nothing.
-            patch.setattr("lit_modules.shared.text_module.exempt_vectors", lambda *_: None)
-        whole = run(tmp_path / "whole.ckpt", epochs=2)
-        run(half, epochs=1)
-    assert len(whole["optimizer_states"][0]["param_groups"]) == (1 if old else 2)
-    with caplog.at_level(logging.INFO, "lit_modules.shared.weight_decay"):
-        resumed = run(tmp_path / "resumed.ckpt", epochs=2, begin=half)
-    assert ("goes on with it" in caplog.text) == old
+    whole = run(tmp_path / "whole.ckpt", epochs=2)
+    run(half, epochs=1)
+    assert len(whole["optimizer_states"][0]["param_groups"]) == 2
+    resumed = run(tmp_path / "resumed.ckpt", epochs=2, begin=half)
     for key, tensor in whole["state_dict"].items():
         assert torch.equal(tensor, resumed["state_dict"][key]), key
 
