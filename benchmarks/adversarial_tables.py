@@ -26,7 +26,7 @@ ENCODER = [
     *("--data.limit_train=10000", "--trainer.max_epochs=2", "--data.batch_size=32"),
     *("--model.pooling=mean", "--model.optimisation.optimizer.init_args.lr=1e-4"),
 ]
-"""How a pretrained encoder is tuned before."""
+"""Options that tune a pretrained encoder before it is attacked."""
 LIMIT = {
     "sst2": ["--data.limit_train=20000"],
     "minilm": [
@@ -41,7 +41,7 @@ SHORTER = [
 ]
 """Of FreeLB, for the shorter embeddings of BERT."""
 SHARE = ["--model.adversary.init_args.adversarial_share=0.1"]
-"""How much the one more epoch is about, so that a table takes hours and not days."""
+"""Options that limit the attacks of the one more epoch, so that a table takes hours, not days."""
 
 
 class AdversarialTables(RunTables):

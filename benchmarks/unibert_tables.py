@@ -29,7 +29,7 @@ BASE = {
     "snli": ["--trainer.max_epochs", "2"],
 }
 SHORT = ["--trainer.max_steps=1500"]
-"""How much of each corpus is trained on, so that a table takes an hour and not a day."""
+"""Options that limit what is trained on, so that a table takes an hour and not a day."""
 PRETRAINED = [
     "--data.limit_train=10000",
     "--trainer.max_epochs=2",

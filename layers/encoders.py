@@ -149,7 +149,7 @@ class LipschitzClassifier(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class OLSALayers:
-    """How the layers of an OLSA Transformer are built.
+    """The settings of the layers of an OLSA Transformer.
 
     Attributes:
         bound: formula behind alpha_2. sound: our theorem. paper: as printed, not a theorem.

@@ -42,7 +42,7 @@ class EarlyStoppingSettings:
 
 
 class Limits(NamedTuple):
-    """When a fit ends.
+    """Settings that end a fit early.
 
     Attributes:
         max_epochs: as Lightning takes it: -1 for no limit, None where steps or time are limited.

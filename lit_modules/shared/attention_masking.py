@@ -25,7 +25,7 @@ POINTS = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Masking:
-    """How attention is masked while training.
+    """The settings of masks of attention while training.
 
     Attributes:
         kind: adversarial: learnt, as the method does; or what it is compared with (Table 3):

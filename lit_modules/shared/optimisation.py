@@ -1,4 +1,4 @@
-"""The settings of the optimiser and of its learning rate."""
+"""Settings of the optimiser and of its learning rate, and changes of them."""
 
 from dataclasses import dataclass, replace
 
@@ -11,7 +11,7 @@ from lit_modules.shared.schedule import Decay, learning_rate_factor
 
 @dataclass(frozen=True, kw_only=True)
 class Optimisation:
-    """How the weights are optimised.
+    """The settings of the optimiser and of its learning rate.
 
     Attributes:
         optimizer: optimiser of all trainable parameters.

@@ -15,9 +15,9 @@ def parameters(cls: type) -> dict[str, inspect.Parameter]:
     """Returns the settings of a class by name, those that `**base` hands to its bases included."""
     found: dict[str, inspect.Parameter] = {}
     for one in cls.__mro__:
-        if "__init__" not in vars(one):
+        if (constructor := vars(one).get("__init__")) is None:
             continue
-        own = list(inspect.signature(one.__init__).parameters.values())[1:]  # type: ignore[misc]
+        own = list(inspect.signature(constructor).parameters.values())[1:]
         for parameter in own:
             if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
                 found.setdefault(parameter.name, parameter)

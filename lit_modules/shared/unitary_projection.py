@@ -22,7 +22,7 @@ _UNITARY = 1e-3
 
 @dataclass(frozen=True, kw_only=True)
 class Unitary:
-    """Which weights are kept unitary, and how.
+    """The settings of weights that are kept unitary.
 
     Attributes:
         method: qr: the paper's factor; polar: the nearest unitary matrix (ours); none: no weight is
