@@ -23,9 +23,15 @@ def imports(path: Path) -> set[str]:
     return found
 
 
+def optional() -> list[str]:
+    """Requirements of all extras."""
+    return [line for extra in project()["optional-dependencies"].values() for line in extra]
+
+
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_import_is_a_declared_dependency(room: str) -> None:
-    declared = {canonicalize_name(Requirement(line).name) for line in project()["dependencies"]}
+    lines = project()["dependencies"] + optional()
+    declared = {canonicalize_name(Requirement(line).name) for line in lines}
     distributions = packages_distributions()
     for path in (ROOT / room).rglob("*.py"):
         for name in imports(path) - set(ROOMS) - sys.stdlib_module_names:
@@ -37,9 +43,10 @@ def test_every_import_is_a_declared_dependency(room: str) -> None:
 
 def test_every_dependency_has_its_reason_above_it() -> None:
     lines = (ROOT / "pyproject.toml").read_text(encoding="utf-8").splitlines()
-    for requirement in project()["dependencies"] + group("dev"):
-        [position] = [n for n, line in enumerate(lines) if line.strip() == f'"{requirement}",']
-        assert re.match(r"\s+# .", lines[position - 1]), requirement
+    for requirement in [*project()["dependencies"], *optional(), *group("dev")]:
+        positions = [n for n, line in enumerate(lines) if line.strip() == f'"{requirement}",']
+        assert positions, requirement
+        assert all(re.match(r"\s+# .", lines[n - 1]) for n in positions), requirement
 
 
 def test_wheel_holds_the_rooms_and_nothing_else() -> None:
