@@ -7,7 +7,7 @@ deviate, and what the method is worth, is in docs/methods/unibert.md.
 from typing import Any
 
 import pytorch_lightning as pl
-from torch import Tensor
+from torch import Tensor, nn
 
 from layers.weight_names import unitary_weights as find_weights
 from lit_modules.fine_tuning import FineTuning
@@ -15,6 +15,7 @@ from lit_modules.shared.multi_margin import MarginObjective, logit_gaps, multi_m
 from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.settings import within
 from lit_modules.shared.unitary_projection import Unitary
+from text import check_range
 
 
 class UniBERT(FineTuning, method=True):
@@ -28,6 +29,7 @@ class UniBERT(FineTuning, method=True):
         objective: MarginObjective = MarginObjective(),
         unitary: Unitary = Unitary(),
         pretrained_pooler: bool = False,
+        head_lr_factor: float = 1.0,
         optimisation: Optimisation = Optimisation(warmup=0.1, decay="linear"),
         **base: Any,
     ) -> None:
@@ -37,10 +39,14 @@ class UniBERT(FineTuning, method=True):
             objective: the loss.
             unitary: which weights are kept unitary, and how.
             pretrained_pooler: see FineTuning; the paper begins at random.
+            head_lr_factor: learning rate of the head, in that of the encoder. Logits grow by what
+                the head may move: with few steps a large margin needs a fast head.
             optimisation: optimiser and learning rate.
             base: settings of `FineTuning`.
         """
         super().__init__(pretrained_pooler=pretrained_pooler, optimisation=optimisation, **base)
+        check_range({"head_lr_factor": head_lr_factor}, above=0)
+        self.head_lr_factor = head_lr_factor
         self.objective, self.unitary = objective, unitary
         self.projection = unitary.projection()
 
@@ -54,6 +60,14 @@ class UniBERT(FineTuning, method=True):
         if self.projection is not None and not built:
             # A wrong pattern is found now, before there is a run with it among its settings.
             find_weights(self, self.unitary.weights)
+
+    def parameter_groups(self) -> list[nn.Parameter] | list[dict[str, Any]]:
+        encoder = {id(p) for p in self.network.backbone.parameters()}
+        groups: list[dict[str, Any]] = [{"params": []}, {"params": []}]
+        for parameter in (p for p in self.parameters() if p.requires_grad):
+            groups[id(parameter) not in encoder]["params"].append(parameter)
+        groups[1]["lr_factor"] = self.head_lr_factor
+        return groups if self.head_lr_factor != 1 else super().parameter_groups()
 
     def configure_callbacks(self) -> list[pl.Callback]:
         """Returns the projection: it is part of the method, not a callback to add."""

@@ -1,6 +1,7 @@
 """Classifying with any encoder: the same from a folder, from a checkpoint, alone and in a batch."""
 
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -325,3 +326,19 @@ def test_the_tokenizer_is_that_of_the_folder(tmp_path: Path) -> None:
     )
     assert isinstance(found, PretrainedTokenizer)
     assert found.max_length == 20
+
+
+def test_the_learning_rate_of_the_head() -> None:
+    settings: dict[str, Any] = {
+        "warmup": 0.0,
+        "decay": "none",
+        "optimizer": partial(torch.optim.AdamW, lr=1e-3),
+    }
+    module = model(head_lr_factor=20.0, **settings)
+    optimizer: Any = module.configure_optimizers()
+    rate = {id(p): group["lr"] for group in optimizer.param_groups for p in group["params"]}
+    encoder = {id(p) for p in module.network.backbone.parameters()}
+    assert rate.keys() == {id(p) for p in module.parameters()}
+    assert rate == {p: pytest.approx(1e-3 if p in encoder else 2e-2) for p in rate}
+    with pytest.raises(ValueError, match=r"^got head_lr_factor=0.0, expected .* more than 0$"):
+        model(head_lr_factor=0.0)
