@@ -22,6 +22,9 @@ class AttackFiles:
         name: of the files.
     """
 
+    outcome_key = "summary"
+    """What its end is called in `NAME.json`."""
+
     def __init__(self, run: RunDirectory, name: str) -> None:
         folder = run.path / "attacks"
         self.name = name
@@ -64,7 +67,7 @@ class AttackFiles:
 
     def pause(self, about: Mapping[str, Any], seconds: float) -> None:
         """Writes the time that was spent; former figures stay."""
-        self._write(about, seconds, self._content().get("summary"))
+        self._write(about, seconds, self._content().get(self.outcome_key))
 
     def finish(self, about: Mapping[str, Any], seconds: float, summary: Summary) -> None:
         """Writes the figures."""
@@ -96,6 +99,6 @@ class AttackFiles:
             return {}
         return content if isinstance(content, dict) else {}
 
-    def _write(self, about: Mapping[str, Any], seconds: float, summary: Any) -> None:
-        content = {"about": about, "seconds": round(seconds, 3), "summary": summary}
+    def _write(self, about: Mapping[str, Any], seconds: float, end: Any) -> None:
+        content = {"about": about, "seconds": round(seconds, 3), self.outcome_key: end}
         atomic.write_text(self.side, json.dumps(content, indent=2) + "\n")

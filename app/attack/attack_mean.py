@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from app.attack.attack_files import AttackFiles
 from app.attack.attack_settings import SIX
+from app.runs import results
+from app.runs.run_directory import RunDirectory
 from attacks.journal import differences
 
 _SAME = (
@@ -82,3 +85,24 @@ def mean_accuracy(attacks: Mapping[str, Attacked]) -> Mean:
             reason = f"{names[0]} and {name} differ in {', '.join(other)}"
             return Mean(names=names, reason=reason)
     return Mean(names=names, value=sum(attacks[name].accuracy for name in names) / len(names))
+
+
+def former(run: RunDirectory, stage: str, metrics: Mapping[str, float]) -> dict[str, Attacked]:
+    """Returns those of the six attacks of which a run has reliable figures.
+
+    Args:
+        run: the run.
+        stage: the attack that has just ended.
+        metrics: its figures.
+    """
+    every = results.after(run.results(), stage, metrics)
+    found = {}
+    for name in SIX:
+        accuracy = every.get(f"attack/{name}/accuracy")
+        if accuracy is not None:
+            found[name] = Attacked(
+                accuracy=accuracy,
+                samples=int(every.get(f"attack/{name}/samples") or 0),
+                about=AttackFiles(run, name).about(),
+            )
+    return found

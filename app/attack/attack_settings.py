@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import yaml
 
+from app.runs.shard import Shard
 from attacks.composition import Attack
 from attacks.engine import Limits
 from attacks.goals import make_goal
@@ -50,6 +51,8 @@ class AttackSettings(RecipeSettings, Limits):
         tag: file the outcome as RECIPE-TAG, beside that of the same recipe with other settings.
         show: print so many adversarial pairs at the end.
         html: write all pairs side by side to RUN/attacks/RECIPE.html.
+        shard: I/N: attack every N-th of these samples from the I-th on, with files of its own;
+            `attack merge` makes one attack of all N.
     """
 
     num_samples: int | None = None
@@ -60,12 +63,14 @@ class AttackSettings(RecipeSettings, Limits):
     tag: str | None = None
     show: int = 0
     html: bool = True
+    shard: str | None = None
 
     def __post_init__(self) -> None:
         """Checks what needs no model.
 
         Raises:
-            ValueError: a number out of its range, or a tag that is no part of a file's name.
+            ValueError: a number out of its range, a tag that is no part of a file's name, or a
+                shard that is none.
         """
         super().__post_init__()
         check_range({"num_samples": self.num_samples}, least=1)
@@ -73,6 +78,8 @@ class AttackSettings(RecipeSettings, Limits):
         if self.tag is not None and not _NAME.fullmatch(self.tag):
             msg = f"got tag {self.tag!r}, expected letters, digits and . _ -"
             raise ValueError(msg)
+        if self.shard is not None:
+            Shard.of(self.shard)
 
     def about(self) -> dict[str, Any]:
         """Returns what every outcome depends on: neither speed nor number of samples.
@@ -215,12 +222,43 @@ def _names(recipe: str) -> list[str]:
     return [name for part in parts for name in (SIX if part == "all" else (part,))]
 
 
+def file_names(recipe: str, tag: str | None) -> list[str]:
+    """Returns the names that attacks are filed under, without building them.
+
+    Args:
+        recipe: as for the command.
+        tag: of their files.
+
+    Raises:
+        ValueError: a file that is no attack.
+    """
+    names = []
+    for name in _names(recipe):
+        known = str(_spec(name)["name"]) if name.endswith(_FILES) else name
+        names.append(known if tag is None else f"{known}-{tag}")
+    return names
+
+
 def _composed(
     path: str, resources: "Resources", settings: AttackSettings
 ) -> tuple[Attack, dict[str, Any]]:
     """Returns the attack of a file, and the content of the file."""
     from app.attack.compose import compose
 
+    spec = _spec(path)
+    if "goal" in spec and (settings.score is not None or str(settings.goal) != "untargeted"):
+        msg = (
+            f"got --attack.goal {settings.goal} and --attack.score {settings.score} for {path}, "
+            "which has a goal of its own, expected one of the two: leave the settings out, or goal "
+            "in the file"
+        )
+        raise ValueError(msg)
+    goal = make_goal(score=settings.score, compat=settings.compat)
+    return compose(spec, resources, compat=settings.compat, goal=goal), spec
+
+
+def _spec(path: str) -> dict[str, Any]:
+    """Returns the content of a file with an attack; it always has a name."""
     if not Path(path).is_file():
         msg = f"got attack {path}, expected a file like configs/attack/custom.yaml"
         raise ValueError(msg)
@@ -237,15 +275,7 @@ def _composed(
             "search and what else configs/attack/custom.yaml has"
         )
         raise ValueError(msg)
-    if "goal" in spec and (settings.score is not None or str(settings.goal) != "untargeted"):
-        msg = (
-            f"got --attack.goal {settings.goal} and --attack.score {settings.score} for {path}, "
-            "which has a goal of its own, expected one of the two: leave the settings out, or goal "
-            "in the file"
-        )
-        raise ValueError(msg)
-    goal = make_goal(score=settings.score, compat=settings.compat)
-    return compose(spec, resources, compat=settings.compat, goal=goal), spec
+    return spec
 
 
 def applied(settings: AttackSettings, planned: Sequence[Planned]) -> list[str]:

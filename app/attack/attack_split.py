@@ -1,256 +1,32 @@
-"""Attacks on the texts of a split, through Lightning's test loop."""
+"""The command `attack`: all recipes, one after the other, through Lightning's test loop."""
 
-import logging
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytorch_lightning as pl
-from pytorch_lightning.loggers import TensorBoardLogger
 
+from app.attack.attack_evaluator import AttackEvaluator
 from app.attack.attack_files import AttackFiles
-from app.attack.attack_html import write_page
-from app.attack.attack_mean import Attacked, Mean, mean_accuracy
-from app.attack.attack_report import class_name, example_table, report
-from app.attack.attack_settings import SIX, AttackSettings, Planned, applied, plan
-from app.processes.distributed import gather
-from app.runs import results
+from app.attack.attack_mean import Mean, former, mean_accuracy
+from app.attack.attack_report import report
+from app.attack.attack_settings import AttackSettings, applied, plan
+from app.attack.attack_shard import ShardEvaluator
+from app.cli.terminal import harmless
 from app.runs.recorder import Recorder
-from app.runs.run_directory import RunDirectory
-from app.runs.sample_records import Records
 from app.runs.version import version
 from app.training.interrupt import Stopped, interruption
-from app.training.join import labelled_texts, require_classification
+from app.training.join import require_classification
 from app.training.session import session
-from app.training.stand_in import StandIn, WholeSplit
+from app.training.stand_in import WholeSplit
 from attacks.composition import Attack
 from attacks.digests import file_digest
-from attacks.engine import VERSION, Engine
+from attacks.engine import VERSION
 from attacks.fingerprint import describe, flat
-from attacks.goals import make_goal
 from attacks.interface import Outcome
-from attacks.outcome import Sample, from_line
-from attacks.progress import Progress, Watched
-from attacks.summary import doubt, summarise
-from attacks.victims.kinds import ModuleVictim, VictimError
 from datamodules import TextDataModule
-from datamodules.batching.examples import Example, fingerprint
-from datamodules.batching.sampler import permutation
 from lit_modules import TaskModule
-
-log = logging.getLogger(__name__)
-
-_CHOICE = 4
-"""Key of the permutation that draws samples, apart from those of the corpora."""
-_DRY = 8
-"""Samples of Lightning's `fast_dev_run`."""
-
-
-class AttackEvaluator(StandIn):
-    """Stands in for a classifier in a test run, and attacks it.
-
-    Each process takes its share of the samples that are left. The records do not depend on the
-    number of processes: a sample's random numbers come from its id.
-
-    Args:
-        classifier: the victim.
-        planned: the attack.
-        settings: see `AttackSettings`.
-        files: keep the outcome; None keeps none.
-        about: all that the records depend on, but for the samples.
-        facts: of the model, for the page, by name.
-
-    Attributes:
-        outcome: records and figures; None before the end.
-        attacked: the accuracy and its settings; None if it is unreliable.
-        target: the class to reach; None where there is none.
-        seconds: time of all starts.
-    """
-
-    def __init__(
-        self,
-        classifier: TaskModule,
-        planned: Planned,
-        settings: AttackSettings,
-        *,
-        files: AttackFiles | None,
-        about: Mapping[str, Any],
-        facts: Mapping[str, str],
-    ) -> None:
-        super().__init__(classifier)
-        self.planned, self.settings = planned, settings
-        self.files, self.about, self.facts = files, about, facts
-        self.outcome: Outcome | None = None
-        self.attacked: Attacked | None = None
-        self.target: int | None = None
-        self.seconds = 0.0
-
-    def test_step(self, batch: Any, batch_idx: int) -> None:
-        """Attacks all samples of this process."""
-        del batch, batch_idx
-        require_classification(self.classifier.task.name, "attack")
-        started = time.monotonic()
-        data = self.trainer.datamodule  # type: ignore[attr-defined] # set by a connector
-        if not isinstance(data, WholeSplit):
-            msg = f"got {type(data).__name__}, expected the samples of a corpus as a whole"
-            raise TypeError(msg)
-        examples = data.source.examples(data.split)
-        samples = self._choose(examples, data)
-        engine = self._engine(data.source.text_columns)
-        self.target = getattr(engine.attack.goal, "target", None)
-        about = self._about(examples, data)
-        files, lead = self.files, self.trainer.is_global_zero
-        self._agree(files.problem(about) if files is not None and lead else None)
-        before = files.seconds() if files is not None else 0.0
-        if files is not None and lead:
-            files.begin(about)
-        records = Records(None if files is None else files.outcome)
-        try:
-            done = self._take_up(records, about)
-            self._work(engine, records, [one for one in samples if one.sample_id not in done])
-            found = [from_line(line) for line in records.merge()]
-        except BaseException:
-            if files is not None and lead:
-                files.pause(about, before + time.monotonic() - started)
-            raise
-        finally:
-            records.close()
-        summary = summarise(found, score=engine.attack.goal.score)
-        self.outcome = Outcome(name=self.planned.name, records=found, summary=summary)
-        if not summary.unreliable:
-            self.attacked = Attacked(
-                accuracy=summary.accuracy.value, samples=summary.samples, about=about
-            )
-        self.seconds = before + time.monotonic() - started
-        if files is not None and lead:
-            files.finish(about, self.seconds, summary)
-        if lead:
-            self._report(self.outcome, data)
-
-    def on_test_epoch_end(self) -> None:
-        """Logs the figures; every process has all records."""
-        self.log_dict(self.metrics(), rank_zero_only=False, sync_dist=False)
-
-    def metrics(self) -> dict[str, float]:
-        """Returns the figures by their names in `results.json`; none before the end."""
-        if self.outcome is None:
-            return {}
-        found = self.outcome.summary.metrics()
-        if self.target is not None:
-            found["target"] = float(self.target)
-        return {f"attack/{self.planned.name}/{name}": value for name, value in found.items()}
-
-    # The samples and the engine
-
-    def _choose(self, examples: Sequence[Example], data: WholeSplit) -> list[Sample]:
-        wanted = self.settings.num_samples or len(examples)
-        dry = getattr(self.trainer, "fast_dev_run", False)
-        wanted = min(wanted, _DRY * int(dry)) if dry else wanted
-        drawn = self.settings.choice == "drawn"
-        order = permutation(len(examples), _CHOICE).tolist() if drawn else range(len(examples))
-        chosen = [examples[i] for i in order[:wanted]]
-        if any(example.label is None for example in chosen):
-            msg = (
-                f"{data.corpus}: got a {data.split} split without labels, expected labels: an "
-                "attack succeeds where the gold class is left; try --attack.split validation, if "
-                "the corpus has one"
-            )
-            raise ValueError(msg)
-        return [
-            Sample(sample_id=sample_id, text=text, label=label)
-            for sample_id, text, label in labelled_texts(chosen)
-        ]
-
-    def _engine(self, columns: Sequence[str]) -> Engine:
-        settings, attack = self.settings, self.planned.attack
-        if not self.planned.goal_given:
-            _, names = self.classifier.require_text()
-            goal = make_goal(settings.target(names), score=settings.score, compat=settings.compat)
-            attack = attack.aiming(goal)
-        victim = ModuleVictim(self.classifier, batch_size=settings.batch_size)
-        return Engine(attack, victim, limits=settings, seed=settings.seed, columns=tuple(columns))
-
-    def _about(self, examples: Sequence[Example], data: WholeSplit) -> dict[str, Any]:
-        """Returns all settings that the records depend on."""
-        return {
-            **self.about,
-            "corpus": data.corpus,
-            "columns": list(data.source.text_columns),
-            "samples": fingerprint(examples),
-        }
-
-    # The work
-
-    def _agree(self, problem: str | None) -> None:
-        """Stops all processes if the first one has a problem."""
-        for found in gather(self.trainer, [problem]):
-            if found is not None:
-                raise ValueError(found)
-
-    def _take_up(self, records: Records, about: Mapping[str, Any]) -> frozenset[int]:
-        """Begins with the records of former starts; returns their samples."""
-        done = records.begin(self.trainer, about=about)
-        former: list[dict[str, Any]] = []
-        if self.files is not None and self.trainer.is_global_zero:
-            former = [one for one in self.files.records() if one["sample_id"] not in done]
-            records.add(former)
-        return done.union(gather(self.trainer, [int(one["sample_id"]) for one in former]))
-
-    def _work(self, engine: Engine, records: Records, samples: Sequence[Sample]) -> None:
-        trainer = self.trainer
-        mine = samples[trainer.global_rank :: trainer.world_size]
-        wanted = trainer.is_global_zero and trainer.progress_bar_callback is not None
-        bar = Progress(len(mine), self.planned.name, wanted=wanted)
-
-        def asked(texts: int) -> None:
-            bar.asked(texts)
-            records.add(())  # tells the other processes that this one works
-
-        engine.victim = Watched(engine.victim, asked)
-        count = 0
-        try:
-            for record in engine.run(mine):
-                records.add([record.line()])
-                bar.add(record)
-                count += 1
-        except Exception as error:
-            kept = "" if records.path is None else _kept(count, len(mine), records.path)
-            if isinstance(error, VictimError):
-                msg = f"{error}; {kept}" if kept else str(error)
-                raise VictimError(msg) from error
-            log.warning("%s", kept)
-            raise
-        finally:
-            bar.close()
-
-    def _report(self, outcome: Outcome, data: WholeSplit) -> None:
-        names = self.classifier.require_text()[1]
-        doubted = doubt(outcome.name, outcome.summary)
-        if doubted:
-            log.warning("%s", doubted)
-        for logger in self.trainer.loggers:
-            if isinstance(logger, TensorBoardLogger):
-                text = example_table(outcome, names)
-                logger.experiment.add_text(f"attack/{outcome.name}/examples", text, 0)
-        if self.files is not None and self.settings.html:
-            goal = "untargeted" if self.target is None else class_name(self.target, names)
-            options = {key: str(value) for key, value in self.planned.options.items()}
-            facts = {
-                **self.facts,
-                "corpus": f"{data.corpus}, {data.split} split",
-                "samples": f"{outcome.summary.samples}, {self.settings.choice}",
-                "goal": goal,
-                **options,
-                "seed of the attack": str(self.settings.seed),
-            }
-            write_page(self.files.html, outcome, names, facts)
-
-
-def _kept(count: int, total: int, path: Path) -> str:
-    folder = path.with_suffix(".parts")
-    return f"{count} of {total} samples are done and kept in {folder}: the same command goes on"
 
 
 def parts_of(attack: Attack) -> dict[str, Any]:
@@ -265,7 +41,7 @@ class Attacks(NamedTuple):
     """The outcomes of all attacks of a command.
 
     Attributes:
-        outcomes: by the names of their files.
+        outcomes: by the names of their files; none of a part of the samples.
         report: the table for people.
     """
 
@@ -308,6 +84,8 @@ def attack(
     mean = Mean(names=())
     for evaluator in evaluators:
         _test(trainer, evaluator, WholeSplit(datamodule, settings.split), ckpt_path)
+        if isinstance(evaluator, ShardEvaluator):
+            continue
         stage, metrics = f"attack/{evaluator.planned.name}", evaluator.metrics()
         done = {one.planned.name: one.attacked for one in evaluators if one.attacked is not None}
         if recorder is None or evaluator.files is None:
@@ -322,6 +100,8 @@ def attack(
             seconds=evaluator.seconds,
             about=evaluator.about,
         )
+    if settings.shard is not None:
+        return Attacks({}, _parts(evaluators))
     outcomes = {one.planned.name: one.outcome for one in evaluators if one.outcome is not None}
     spent = ", ".join(f"{one.planned.name} {one.seconds:.1f} s" for one in evaluators)
     where = f"{datamodule.corpus}, {settings.split} split, {settings.goal}"
@@ -356,7 +136,7 @@ def _evaluators(
         "model": f"{type(model).__name__}, seed of its training {seed}",
         "checkpoint": "none" if ckpt_path is None else f"{ckpt_path}, SHA-256 {checkpoint}",
     }
-    evaluators = []
+    evaluators: list[AttackEvaluator] = []
     for one in planned:
         about = {
             **one.about,
@@ -366,13 +146,33 @@ def _evaluators(
             "precision": str(trainer.precision),
             "program": version(),
         }
-        files = None if run is None else AttackFiles(run, one.name)
-        if files is not None and (problem := files.problem(about)) is not None:
+        evaluator: AttackEvaluator
+        if settings.shard is None:
+            files = None if run is None else AttackFiles(run, one.name)
+            evaluator = AttackEvaluator(model, one, settings, files=files, about=about, facts=facts)
+        else:
+            evaluator = ShardEvaluator(
+                model,
+                one,
+                settings,
+                run=run,
+                about=about,
+                facts=facts,
+                place=len(evaluators),
+                recorder=recorder,
+            )
+        if (problem := evaluator.problem(about)) is not None:
             raise ValueError(problem)
-        evaluators.append(
-            AttackEvaluator(model, one, settings, files=files, about=about, facts=facts)
-        )
+        evaluators.append(evaluator)
     return evaluators
+
+
+def _parts(evaluators: Sequence[AttackEvaluator]) -> str:
+    """Returns what is printed in the place of a table, which parts do not have."""
+    lines = [one.line() for one in evaluators if isinstance(one, ShardEvaluator)]
+    run = evaluators[0].facts["run"]
+    merge = f"with all shards in one folder: python -m app attack merge --run {run}"
+    return "\n".join(["", *map(harmless, [*lines, merge])])
 
 
 def _test(
@@ -388,30 +188,9 @@ def _test(
         session(trainer, evaluator.classifier, ckpt_path) as path,
     ):
         pl.Trainer.test(trainer, evaluator, None, path, False, data, True if path else None)
-    if evaluator.outcome is None:
+    if not evaluator.ended:
         msg = "got --trainer.limit_test_batches 0, expected it to be left out"
         raise ValueError(msg)
-
-
-def former(run: RunDirectory, stage: str, metrics: Mapping[str, float]) -> dict[str, Attacked]:
-    """Returns those of the six attacks of which a run has reliable figures.
-
-    Args:
-        run: the run.
-        stage: the attack that has just ended.
-        metrics: its figures.
-    """
-    every = results.after(run.results(), stage, metrics)
-    found = {}
-    for name in SIX:
-        accuracy = every.get(f"attack/{name}/accuracy")
-        if accuracy is not None:
-            found[name] = Attacked(
-                accuracy=accuracy,
-                samples=int(every.get(f"attack/{name}/samples") or 0),
-                about=AttackFiles(run, name).about(),
-            )
-    return found
 
 
 @contextmanager

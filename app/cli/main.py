@@ -106,7 +106,7 @@ def _at_once(argv: list[str]) -> int | None:
         return doctor_command.run(argv[1:])
     if argv[:1] == ["resources"]:
         return _plain(argv)
-    if argv[:1] in (["diagnose"], ["attention"]):
+    if argv[:1] in (["diagnose"], ["attention"]) or argv[:2] == ["attack", "merge"]:
         return _load(debug="--debug" in argv) or _plain(argv)
     return None
 
@@ -140,6 +140,11 @@ def _plain(argv: list[str]) -> int:
                 from app.attention.attention_command import main as command
 
                 _quieten()
+            elif argv[0] == "attack":
+                from app.attack.attack_merge import main as command
+
+                _quieten()
+                return command(argv[2:])
             else:
                 from app.diagnose.diagnose_command import main as command
 

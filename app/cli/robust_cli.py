@@ -96,8 +96,9 @@ class RobustCLI(LightningCLI):
             parser_kwargs={
                 "description": "Train, attack and certify text classifiers.",
                 "epilog": "More commands: doctor --help (check the installation and the machine), "
-                "resources --help (download the resources of attacks), diagnose --help (measure a "
-                "trained model), attention --help (draw its attention).",
+                "resources --help (download the resources of attacks), attack merge --help (one "
+                "attack of its shards), diagnose --help (measure a trained model), attention "
+                "--help (draw its attention).",
                 "version": line(),
                 "prog": "steadfast",
             },

@@ -228,24 +228,13 @@ class Recorder(pl.Callback):
         if not trainer.is_global_zero:
             return None
         self.keep_config()
-        corpus = getattr(trainer.datamodule, "corpus", "unknown")  # type: ignore[attr-defined] # set by a connector
-        identity = {
-            "run": self.run.name,
-            "method": type(module).__name__,
-            "corpus": corpus,
-            "seed": self.training_seed,
-        }
-        if isinstance(module, TaskModule) and module.no_certificate is not None:
-            identity["no_certificate"] = module.no_certificate
         files, whole = self.run, dict(about or {})
         if stage != "fit":
-            files = self.files
-            known = {} if self.weights is None else self.weights.about()
-            whole = {**known, "rows": self._rows, "seed": self.seed, **whole}
+            files, whole = self.files, self.circumstances(whole)
         merged = results.merge(
             files.results_path,
             stage,
-            identity=identity,
+            identity=self.identity(trainer, module),
             metrics=dict(metrics),
             seconds=seconds,
             about=whole,
@@ -258,6 +247,32 @@ class Recorder(pl.Callback):
                 logger.log_metrics(found, trainer.global_step)
                 logger.save()
         return merged
+
+    def identity(self, trainer: pl.Trainer, module: pl.LightningModule) -> dict[str, Any]:
+        """Returns what `results.json` says of the run: `run`, `method`, `corpus`, `seed`.
+
+        Args:
+            trainer: with the corpus.
+            module: whose figures they are.
+        """
+        identity = {
+            "run": self.run.name,
+            "method": type(module).__name__,
+            "corpus": getattr(trainer.datamodule, "corpus", "unknown"),  # type: ignore[attr-defined] # set by a connector
+            "seed": self.training_seed,
+        }
+        if isinstance(module, TaskModule) and module.no_certificate is not None:
+            identity["no_certificate"] = module.no_certificate
+        return identity
+
+    def circumstances(self, about: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns what `results.json` says of an evaluation: weights, rows, seed, settings.
+
+        Args:
+            about: settings that its metrics depend on.
+        """
+        known = {} if self.weights is None else self.weights.about()
+        return {**known, "rows": self._rows, "seed": self.seed, **about}
 
     def _look_again(self) -> None:
         """Move the outcome away if a training has replaced the weights in the meantime."""

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from app.attack.attack_files import AttackFiles
-from app.attack.attack_mean import Mean, mean_accuracy
-from app.attack.attack_split import former, parts_of
+from app.attack.attack_mean import Mean, former, mean_accuracy
+from app.attack.attack_split import parts_of
 from app.runs import results
 from app.runs.run_directory import RunDirectory
 from attacks.composition import Attack
