@@ -158,7 +158,7 @@ def words_of(batch: Batch) -> Tensor:
 
 
 class PredictionWriter(pl.Callback):
-    """Records what a predict run returns, one line per sample.
+    """Records what a predict run returns, one line per sample, with its label if it has one.
 
     Args:
         records: where they go.
@@ -185,12 +185,20 @@ class PredictionWriter(pl.Callback):
         names = pl_module.class_names if isinstance(pl_module, TaskModule) else None
         sample_ids = torch.as_tensor(outputs["sample_ids"]).tolist()
         predictions, logits = outputs["prediction"], outputs["logits"].double()
+        gold = getattr(batch, "labels", None)
+        labels = [None] * len(sample_ids) if gold is None else list(gold)
         if isinstance(pl_module, TaskModule) and pl_module.task.name == "tagging":
             words = words_of(batch)
             predictions = [row[where] for row, where in zip(predictions, words, strict=True)]
             logits = [row[where] for row, where in zip(logits, words, strict=True)]
-        for sample_id, answer, row in zip(sample_ids, predictions, logits, strict=True):
-            record: Record = {"sample_id": sample_id, "prediction": answer.tolist()}
+            if gold is not None:
+                labels = [row[where] for row, where in zip(gold, words, strict=True)]
+        rows = zip(sample_ids, labels, predictions, logits, strict=True)
+        for sample_id, label, answer, row in rows:
+            record: Record = {"sample_id": sample_id}
+            if label is not None:
+                record["label"] = label.tolist()
+            record["prediction"] = answer.tolist()
             if names:
                 listed = [names[i] for i in answer.view(-1).tolist()]
                 record["class"] = listed if answer.dim() else listed[0]

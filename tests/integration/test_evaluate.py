@@ -125,7 +125,7 @@ def test_predict_writes_one_line_per_sample(trained: Path, steadfast: Steadfast)
     assert steadfast("predict", "--run=done", TINY).status == 0
     predictions = lines("runs/done/predictions.jsonl")
     assert [record["sample_id"] for record in predictions] == list(range(1000))
-    fields = ["sample_id", "prediction", "class", "logits", "checkpoint"]
+    fields = ["sample_id", "label", "prediction", "class", "logits", "checkpoint"]
     assert list(predictions[0]) == fields
     names = ["negative", "positive"]
     for record in predictions:
@@ -135,6 +135,8 @@ def test_predict_writes_one_line_per_sample(trained: Path, steadfast: Steadfast)
     certified = {r["sample_id"]: r["prediction"] for r in lines("runs/done/certificates.jsonl")}
     same = [predictions[i]["prediction"] == prediction for i, prediction in certified.items()]
     assert all(same)
+    labels = {r["sample_id"]: r["label"] for r in lines("runs/done/certificates.jsonl")}
+    assert [predictions[i]["label"] for i in labels] == list(labels.values())
 
 
 def test_bounds_and_radii(trained: Path, steadfast: Steadfast) -> None:
@@ -260,6 +262,7 @@ def test_texts_without_labels_are_certified(trained: Path, steadfast: Steadfast)
     assert steadfast("predict", source).status == 0
     predictions = lines("runs/bare/predictions.jsonl")
     assert [r["prediction"] for r in predictions] == [r["prediction"] for r in certificates]
+    assert not any("label" in record for record in predictions)
     outcome = steadfast("test", source)
     assert outcome.status == 1
     assert "expected ['label'] among them" in outcome.err

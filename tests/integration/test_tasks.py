@@ -120,8 +120,10 @@ def test_train_test_predict(here: Path, steadfast: Steadfast, method: str, task:
     assert [record["sample_id"] for record in predictions] == list(range(13))
     if task == "regression":
         assert all(isinstance(record["prediction"], float) for record in predictions)
+        assert all(isinstance(record["label"], float) for record in predictions)
     elif task == "tagging":
         assert [len(record["class"]) for record in predictions] == [3 + i % 5 for i in range(13)]
+        assert [len(record["label"]) for record in predictions] == [3 + i % 5 for i in range(13)]
         assert {tag for record in predictions for tag in record["class"]} <= {
             "O",
             *(f"{mark}-{kind}" for mark in "BI" for kind in KINDS),

@@ -1,0 +1,371 @@
+"""Reads a finished run: its figures, and for each compared one the outcome of each sample."""
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from app.runs.results import Results
+from app.runs.run_directory import RunDirectory, existing
+from app.study.study import Cell, CellFigures, Column, Study, StudyError
+from app.study.uncertainty import Kind, kind_of, score
+from attacks.digests import file_digest
+
+_DOUBTED = ("accuracy", "success_rate")
+"""Figures of an attack that have another name where they are unreliable."""
+_ROUNDING = 1e-5
+"""Relative error of means in single precision."""
+_RANKED = 1e-3
+"""Error of a correlation: `predict` and `test` may round a prediction differently."""
+
+
+class Runs(Protocol):
+    """The place of runs."""
+
+    @property
+    def runs_dir(self) -> Path:
+        """Directory of all runs."""
+
+
+def collect(study: Study, cell: Cell, place: Runs) -> CellFigures:
+    """Reads the run of a cell.
+
+    Args:
+        study: the study, whose columns say which figures are wanted.
+        cell: the cell.
+        place: of the runs.
+
+    Raises:
+        StudyError: figures and records of single samples do not agree, or are about other weights
+            than those of the run.
+        OSError: no such run.
+    """
+    columns = [one for one in study.columns if one.corpus in (None, cell.corpus)]
+    wanted = columns if cell.corpus else list(study.columns)
+    return collect_run(
+        existing(place.runs_dir, cell.run),
+        wanted,
+        compared=study.compared,
+        row=cell.row,
+        corpus=cell.corpus,
+        seed=cell.seed,
+    )
+
+
+def collect_run(
+    run: RunDirectory,
+    columns: Sequence[Column],
+    *,
+    compared: Sequence[str],
+    row: str,
+    corpus: str,
+    seed: int,
+) -> CellFigures:
+    """Reads a run; see `collect`.
+
+    Args:
+        run: the run.
+        columns: which figures are wanted.
+        compared: names of those of which the outcome of each sample is wanted, too.
+        row: name of the row it stands in.
+        corpus: name of the corpus it stands under.
+        seed: of the run.
+
+    Raises:
+        StudyError: see `collect`.
+    """
+    found = run.results()
+    if found is None:
+        msg = f"got run {run.name} without results.json, expected a stage of it to have ended"
+        raise StudyError(msg)
+    reader = _Reader(run, found, _weights(run, found))
+    reader.check_weights()
+    values: dict[str, float | None] = {}
+    unreliable: list[str] = []
+    samples: dict[str, _Samples] = {}
+    for column in columns:
+        figure = reader.figure(column.metric)
+        if figure is None:
+            continue
+        values[column.name] = figure.value
+        unreliable += [column.name] if figure.unreliable else []
+        if column.name in compared and figure.value is not None:
+            known = reader.samples(column.metric, figure.value)
+            samples |= {} if known is None else {column.name: known}
+    return CellFigures(
+        row=row,
+        corpus=corpus,
+        seed=seed,
+        run=run.name,
+        values=values,
+        unreliable=tuple(unreliable),
+        outcomes={name: one.outcomes for name, one in samples.items()},
+        samples={name: one.digest for name, one in samples.items()},
+        labels={name: one.labels for name, one in samples.items() if one.kind != "mean"},
+        weights=reader.weights,
+        data=reader.data(),
+        seconds=dict(found["seconds"]),
+    )
+
+
+class _Figure(NamedTuple):
+    value: float | None
+    unreliable: bool = False
+
+
+@dataclass(frozen=True)
+class _Samples:
+    """The outcome of each sample behind a figure, in the order of their ids.
+
+    Attributes:
+        kind: how the figure comes from them.
+        ids: of the samples.
+        outcomes: as `CellFigures` has them.
+        labels: gold values.
+    """
+
+    kind: Kind
+    ids: tuple[int, ...]
+    outcomes: tuple[float, ...]
+    labels: tuple[float, ...]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of ids and labels."""
+        pairs = [list(pair) for pair in zip(self.ids, self.labels, strict=True)]
+        return hashlib.sha256(json.dumps(pairs).encode()).hexdigest()
+
+    def figure(self) -> float:
+        """What they amount to."""
+        return score(self.outcomes, kind=self.kind, labels=self.labels)
+
+
+Outcome = Callable[[Mapping[str, Any]], float]
+"""The outcome of a sample, from its line in a file of records."""
+
+
+class _Source(NamedTuple):
+    """Where the outcomes of a figure are.
+
+    Attributes:
+        file: path in the run.
+        outcome: of a line.
+    """
+
+    file: str
+    outcome: Outcome
+
+
+def _right(line: Mapping[str, Any]) -> float:
+    return float(line["prediction"] == line["label"])
+
+
+def _predicted(line: Mapping[str, Any]) -> float:
+    return float(line["prediction"])
+
+
+def _sources(metric: str) -> tuple[_Source, ...]:
+    """The files that may have the outcomes of a metric, the first ones first; none for many."""
+    stage, _, name = metric.partition("/")
+    if metric == "test/accuracy" or kind_of(metric) != "mean":
+        outcome = _right if metric == "test/accuracy" else _predicted
+        # What `test` has written first: in other batches, a prediction may be rounded otherwise.
+        files = ("pgd.jsonl", "predictions.jsonl", "certificates.jsonl", "printed_paper.jsonl")
+        return tuple(_Source(file, outcome) for file in files) if stage == "test" else ()
+    if metric == "test/pgd_accuracy":
+        return (_Source("pgd.jsonl", lambda line: float(line["survived"])),)
+    if stage in ("certify", "certify_paper"):
+        file = "certificates.jsonl" if stage == "certify" else "printed_paper.jsonl"
+        certified = _certified(name)
+        return () if certified is None else (_Source(file, certified),)
+    attack, _, figure = name.rpartition("/")
+    if stage == "attack" and figure.removeprefix("unreliable_") == "accuracy":
+        file = f"attacks/{attack}.jsonl"
+        return (_Source(file, lambda line: _right(line) * (line["outcome"] != "succeeded")),)
+    if stage == "attack" and figure == "clean_accuracy":
+        return (_Source(f"attacks/{attack}.jsonl", _right),)
+    return ()
+
+
+def _certified(name: str) -> Outcome | None:
+    """The outcome behind a figure of certificates."""
+    if name == "radius":
+        return lambda line: float(line["radius"])
+    if name == "radius_correct":
+        return lambda line: _right(line) * float(line["radius"])
+    if not name.startswith("accuracy@"):
+        return None
+    limit = float(name.removeprefix("accuracy@"))
+    return lambda line: _right(line) * (float(line["radius"]) > limit or limit == 0)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """The files of a run.
+
+    Attributes:
+        run: the run.
+        results: content of its `results.json`.
+        weights: SHA-256 of its checkpoint; "" where it has none.
+    """
+
+    run: RunDirectory
+    results: Results
+    weights: str
+
+    def check_weights(self) -> None:
+        """Refuses figures of other weights than the run's.
+
+        Raises:
+            StudyError: there are some.
+        """
+        for stage, about in self.results.get("about", {}).items():
+            theirs = about.get("checkpoint")
+            if theirs not in (None, "none", self.weights):
+                msg = (
+                    f"got run {self.run.name} with figures of {stage} about other weights "
+                    f"({str(theirs)[:12]}) than those of {self.run.chosen.name} "
+                    f"({self.weights[:12]}), expected the same: measure it again"
+                )
+                raise StudyError(msg)
+
+    def data(self) -> dict[str, str]:
+        """Digest of the rows of each split that was measured."""
+        found: dict[str, str] = {}
+        for about in self.results.get("about", {}).values():
+            found |= about.get("rows") or {}
+        return found
+
+    def figure(self, metric: str) -> _Figure | None:
+        """A figure; None where the run has none of that name."""
+        metrics = self.results["metrics"]
+        if metric.startswith("diagnose/"):
+            return self._diagnosed(metric)
+        if metric in metrics:
+            return _Figure(metrics[metric])
+        front, _, name = metric.rpartition("/")
+        doubted = f"{front}/unreliable_{name}"
+        if metric.startswith("attack/") and name in _DOUBTED and doubted in metrics:
+            return _Figure(metrics[doubted], unreliable=True)
+        return None
+
+    def _diagnosed(self, metric: str) -> _Figure | None:
+        """A number of `diagnostics.json`: `diagnose/RECIPE/distances/mean`."""
+        path = self.run.path / "diagnostics.json"
+        if not path.is_file():
+            return None
+        content = _json(path)
+        _, recipe, *keys = metric.split("/")
+        value: Any = content["attacks"].get(recipe)
+        if value is None:
+            return None
+        theirs = value["weights"]["checkpoint"]
+        if theirs != self.weights:
+            raise StudyError(self._other(path, str(theirs)))
+        for key in keys:
+            try:
+                value = value[int(key)] if isinstance(value, list) else value[key]
+            except (IndexError, KeyError, TypeError, ValueError):
+                return None
+        if isinstance(value, bool) or not isinstance(value, int | float | None):
+            msg = (
+                f"got metric {metric}, which is no number in {path}, expected the way to one, for "
+                f"example diagnose/{recipe}/distances/mean"
+            )
+            raise StudyError(msg)
+        return _Figure(value)
+
+    def samples(self, metric: str, value: float) -> _Samples | None:
+        """The outcomes behind a figure; None where no file has them.
+
+        Raises:
+            StudyError: they do not amount to that figure, or are about other weights.
+        """
+        problem = None
+        for source in _sources(metric):
+            path = self.run.path / source.file
+            found = self._read(path, source.outcome, kind_of(metric)) if path.is_file() else None
+            if found is None:
+                continue
+            if self._agree(figure := found.figure(), value, found):
+                return found
+            problem = problem or (
+                f"got {metric} = {value:.6g} in {self.run.results_path} and {figure:.6g} from "
+                f"the {len(found.ids)} samples of {path}, expected the same: measure the run again"
+            )
+        if problem is not None:
+            raise StudyError(problem)
+        return None
+
+    @staticmethod
+    def _agree(figure: float, value: float, found: _Samples) -> bool:
+        if found.kind in ("spearman", "pearson"):
+            return math.isclose(figure, value, rel_tol=0.0, abs_tol=_RANKED)
+        return math.isclose(figure, value, rel_tol=_ROUNDING, abs_tol=0.1 * _ROUNDING)
+
+    def _read(self, path: Path, outcome: Outcome, kind: Kind) -> _Samples | None:
+        """The outcomes in a file; None where samples have no label, or one for each word."""
+        ids, outcomes, labels = [], [], []
+        if path.parent.name == "attacks":
+            # Their lines have no mark of the weights.
+            side = path.with_suffix(".json")
+            about = _json(side)["about"] if side.is_file() else {}
+            if (theirs := about.get("checkpoint")) not in (None, "none", self.weights):
+                raise StudyError(self._other(path, str(theirs)))
+        try:
+            for line in _lines(path):
+                theirs = line.get("checkpoint", self.weights[:12])
+                if not self.weights.startswith(theirs):
+                    raise StudyError(self._other(path, theirs))
+                if not isinstance(line.get("label"), int | float):
+                    return None
+                ids.append(int(line["sample_id"]))
+                labels.append(float(line["label"]))
+                outcomes.append(outcome(line))
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, StudyError):
+                raise
+            msg = f"got {path} with other lines than records of samples, expected these: delete it"
+            raise StudyError(msg) from error
+        order = sorted(range(len(ids)), key=ids.__getitem__)
+        return _Samples(
+            kind,
+            tuple(ids[i] for i in order),
+            tuple(outcomes[i] for i in order),
+            tuple(labels[i] for i in order),
+        )
+
+    def _other(self, path: Path, theirs: str) -> str:
+        return (
+            f"got {path} about other weights ({theirs[:12]}) than those of run {self.run.name} "
+            f"({self.weights[:12]}), expected the same: measure it again"
+        )
+
+
+def _weights(run: RunDirectory, found: Results) -> str:
+    """SHA-256 of the checkpoint that the figures of a run have to be about."""
+    if run.chosen.is_file():
+        return file_digest(run.chosen)
+    about = found.get("about", {}).values()
+    named = [str(one["checkpoint"]) for one in about if one.get("checkpoint") not in (None, "none")]
+    return run.source() or (named[0] if named else "")
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        msg = f"got {path}, which is no JSON, expected it: delete it, and measure again"
+        raise StudyError(msg) from error
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open(encoding="utf-8") as stream:
+        for text in stream:
+            line = json.loads(text)
+            if not isinstance(line, dict):
+                raise TypeError
+            yield line

@@ -1,0 +1,359 @@
+"""`study.json`: all figures of a study, with intervals, tests, digests and versions.
+
+The same runs give the same bytes: keys are sorted, and there are no dates and no paths. What
+seconds were spent stands apart in `seconds`. Tables and pictures are made from this file alone
+(`app/study/tables.py`); docs/study_files.md explains its fields.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from app.runs import atomic
+from app.study.study import CellFigures, Column, Row, Study, StudyError
+
+FORMAT = 1
+"""Number of the form of the file; a reader refuses others."""
+Content = dict[str, Any]
+"""A `study.json` as JSON values."""
+Pair = tuple[str, str, str]
+"""A comparison: row, row that it is compared with, column."""
+
+
+def content(
+    study: Study,
+    figures: Sequence[CellFigures],
+    versions: Mapping[str, str],
+    *,
+    refused: Mapping[Pair, str] | None = None,
+) -> Content:
+    """Returns the content of `study.json`.
+
+    Args:
+        study: the study.
+        figures: of its finished runs, in any order.
+        versions: of the program and its libraries.
+        refused: comparisons that are not made, with the reason.
+
+    Raises:
+        StudyError: runs of one row, or of two rows that are compared, were measured on other
+            samples; or two runs stand for the same cell. The message names them all.
+    """
+    cells = _Cells(study, figures)
+    reasons = dict(refused or {})
+    problems = cells.problems(reasons)
+    if problems:
+        raise StudyError("\n".join(problems))
+    shown = [row for row in study.rows if row.shown]
+    found: Content = {
+        "format": FORMAT,
+        "study": {
+            "name": study.name,
+            "title": study.title,
+            "about": study.about,
+            "notes": list(study.notes),
+            "digest": study.digest,
+        },
+        "corpora": [{"name": one.name, "title": one.title} for one in study.corpora],
+        "rows": [
+            {
+                "name": row.name,
+                "title": row.title,
+                "seeds": list(row.seeds),
+                "corpora": list(row.corpora),
+            }
+            for row in shown
+        ],
+        "columns": [asdict(column) for column in study.columns],
+        "cells": [_cell(one) for one in cells.every],
+        "figures": [
+            line
+            for row in shown
+            for corpus, column in cells.places(row)
+            if (line := _figure(cells, row, corpus, column)) is not None
+        ],
+        "comparisons": _comparisons(cells, reasons),
+        "refused": [
+            {"row": row, "against": against, "column": column, "reason": reason}
+            for (row, against, column), reason in sorted(reasons.items())
+        ],
+        "paper": None
+        if study.published is None
+        else {"source": study.published.source, "figures": _plain(study.published.figures)},
+        "missing": cells.missing(),
+        "pictures": [
+            {**asdict(one), "columns": list(one.columns)}
+            for one in sorted(study.pictures, key=lambda one: one.name)
+        ],
+        "versions": dict(versions),
+        "seconds": {one.run: dict(one.seconds) for one in cells.every},
+    }
+    # As it will be read, and with numbers that do not depend on the last bit of a library.
+    read_back: Content = json.loads(json.dumps(_rounded(found), allow_nan=False))
+    return read_back
+
+
+def write(path: Path, found: Content) -> None:
+    """Writes the file in one step.
+
+    Raises:
+        OSError: it cannot be written; what was there before is unchanged.
+    """
+    atomic.write_text(path, text(found))
+
+
+def text(found: Content) -> str:
+    """Returns the content as it stands in the file."""
+    return json.dumps(found, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def read(path: Path) -> Content:
+    """Returns the content of a file.
+
+    Raises:
+        StudyError: it is no such file, or one of another form.
+        OSError: it cannot be read.
+    """
+    try:
+        found: Any = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        msg = f"got {path}, which is no JSON ({error}), expected a study.json: delete it"
+        raise StudyError(msg) from error
+    number = found.get("format") if isinstance(found, dict) else None
+    if number != FORMAT:
+        msg = (
+            f"got {path} of format {number}, expected a study.json of format {FORMAT}: "
+            "`study run` writes it anew from the runs"
+        )
+        raise StudyError(msg)
+    whole: Content = found
+    return whole
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """The cells of a study that have figures.
+
+    Attributes:
+        study: the study.
+        given: their figures.
+    """
+
+    study: Study
+    given: Sequence[CellFigures]
+
+    @property
+    def every(self) -> list[CellFigures]:
+        """All, in the order of rows, corpora and seeds."""
+        rows = [row.name for row in self.study.rows]
+        corpora = ["", *(corpus.name for corpus in self.study.corpora)]
+        return sorted(
+            self.given,
+            key=lambda one: (rows.index(one.row), corpora.index(one.corpus), one.seed),
+        )
+
+    def of(self, row: str, corpus: str) -> dict[int, CellFigures]:
+        """Those of a row on a corpus, by their seeds."""
+        return {one.seed: one for one in self.every if (one.row, one.corpus) == (row, corpus)}
+
+    def places(self, row: Row) -> Iterator[tuple[str, Column]]:
+        """The corpora and columns in which a row may have a figure."""
+        for corpus in row.corpora or ("",):
+            for column in self.study.columns:
+                if column.corpus in (None, corpus) or not self.study.corpora:
+                    yield corpus, column
+
+    def pairs(self) -> Iterator[tuple[Row, Row, str, Column]]:
+        """What is compared: row, row that it is to exceed, corpus and column."""
+        rows = {row.name: row for row in self.study.rows}
+        for name, against in self.study.against:
+            theirs = list(self.places(rows[against]))
+            for corpus, column in self.places(rows[name]):
+                if column.name in self.study.compared and (corpus, column) in theirs:
+                    yield rows[name], rows[against], corpus, column
+
+    def missing(self) -> list[dict[str, Any]]:
+        """Cells of shown rows without figures."""
+        known = {(one.row, one.corpus, one.seed) for one in self.given}
+        return [
+            {"row": row.name, "corpus": corpus, "seed": seed}
+            for row in self.study.rows
+            if row.shown
+            for corpus in row.corpora or ("",)
+            for seed in row.seeds
+            if (row.name, corpus, seed) not in known
+        ]
+
+    def problems(self, refused: Mapping[Pair, str]) -> list[str]:
+        """All that forbids to average and compare the figures, a line each."""
+        rows = {row.name for row in self.study.rows}
+        corpora = {"", *(corpus.name for corpus in self.study.corpora)}
+        strange = [one for one in self.given if one.row not in rows or one.corpus not in corpora]
+        if strange:
+            return [
+                f"got run {one.run} of row {one.row!r} and corpus {one.corpus!r}, expected a cell "
+                f"of study {self.study.name}"
+                for one in strange
+            ]
+        found: list[str] = []
+        first: dict[tuple[str, str, int], CellFigures] = {}
+        for one in self.every:
+            key = (one.row, one.corpus, one.seed)
+            if key in first:
+                found.append(
+                    f"got runs {first[key].run} and {one.run}, both of row {one.row}, corpus "
+                    f"{one.corpus!r} and seed {one.seed}, expected one"
+                )
+            first.setdefault(key, one)
+        for row in self.study.rows:
+            for corpus in row.corpora or ("",):
+                same = list(self.of(row.name, corpus).values())
+                for column in self.study.columns:
+                    found += _mixed(same, column.name)
+        for row, against, corpus, column in self.pairs():
+            if (row.name, against.name, column.name) in refused:
+                continue
+            both = [*self.of(row.name, corpus).values(), *self.of(against.name, corpus).values()]
+            found += _mixed(both, column.name)
+        return list(dict.fromkeys(found))
+
+
+def _mixed(cells: Sequence[CellFigures], column: str) -> list[str]:
+    """The runs that were measured on other samples than the first of them."""
+    found = []
+    for one in cells[1:]:
+        first = cells[0]
+        splits = [
+            split
+            for split in sorted(first.data.keys() & one.data.keys())
+            if first.data[split] != one.data[split]
+        ]
+        if splits:
+            found.append(
+                f"got runs {first.run} and {one.run} on other rows of the {' and '.join(splits)} "
+                "split, expected the same, to average and compare their figures"
+            )
+    with_samples = [one for one in cells if column in one.samples]
+    for one in with_samples[1:]:
+        first = with_samples[0]
+        if one.samples[column] != first.samples[column]:
+            found.append(
+                f"got runs {first.run} and {one.run} with other samples in column {column}, "
+                "expected the same, to average and compare them: measure one of them again"
+            )
+    return found
+
+
+def _cell(one: CellFigures) -> dict[str, Any]:
+    return {
+        "row": one.row,
+        "corpus": one.corpus,
+        "seed": one.seed,
+        "run": one.run,
+        "values": dict(one.values),
+        "unreliable": sorted(one.unreliable),
+        "samples": dict(one.samples),
+        "weights": one.weights,
+        "data": dict(one.data),
+    }
+
+
+def _figure(cells: _Cells, row: Row, corpus: str, column: Column) -> dict[str, Any] | None:
+    """The figure of a row in a column, in the column's unit; None if no run has one."""
+    from app.study.uncertainty import over_seeds
+
+    known = {
+        seed: one for seed, one in cells.of(row.name, corpus).items() if column.name in one.values
+    }
+    if not known:
+        return None
+    values = [one.values[column.name] for one in known.values()]
+    scaled = [None if value is None else value * column.scale for value in values]
+    return {
+        "row": row.name,
+        "corpus": corpus,
+        "column": column.name,
+        **asdict(over_seeds(scaled)),
+        "seeds": sorted(known),
+        "unreliable": any(column.name in one.unreliable for one in known.values()),
+    }
+
+
+def _comparisons(cells: _Cells, refused: Mapping[Pair, str]) -> list[dict[str, Any]]:
+    """All comparisons, with the p of each after Holm's correction over all of them."""
+    from app.study.uncertainty import holm
+
+    found = [
+        line
+        for row, against, corpus, column in cells.pairs()
+        if (row.name, against.name, column.name) not in refused
+        if (line := _comparison(cells, (row.name, against.name), corpus, column)) is not None
+    ]
+    corrected = holm([line["p"] for line in found])
+    for line, p in zip(found, corrected, strict=True):
+        line["p_holm"] = p
+    return found
+
+
+def _comparison(
+    cells: _Cells, rows: tuple[str, str], corpus: str, column: Column
+) -> dict[str, Any] | None:
+    """A comparison at the seeds that both rows have a finite figure for; None without any."""
+    from app.study.uncertainty import Side, compared, kind_of
+
+    both = [cells.of(row, corpus) for row in rows]
+    name = column.name
+    seeds = sorted(
+        seed
+        for seed in both[0].keys() & both[1].keys()
+        if all(side[seed].values.get(name) is not None for side in both)
+    )
+    if not seeds:
+        return None
+    every = [[side[seed] for seed in seeds] for side in both]
+    known = all(name in one.outcomes for side in every for one in side)
+    sides = [
+        Side(
+            values=[float(one.values[name] or 0.0) for one in side],
+            outcomes=[one.outcomes[name] for one in side] if known else None,
+        )
+        for side in every
+    ]
+    first = every[0][0]
+    labels = first.labels.get(name) if known else None
+    outcome = compared(*sides, kind=kind_of(column.metric), labels=labels)
+    ends = [None if end is None else end * column.scale for end in (outcome.low, outcome.high)]
+    low, high = ends if column.scale > 0 else reversed(ends)
+    return {
+        "row": rows[0],
+        "against": rows[1],
+        "corpus": corpus,
+        "column": name,
+        "seeds": seeds,
+        "texts": len(first.outcomes[name]) if known else None,
+        **asdict(outcome),
+        "effect": outcome.effect * column.scale,
+        "low": low,
+        "high": high,
+        "p": outcome.p,
+        "unreliable": any(name in one.unreliable for side in every for one in side),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Mappings as dictionaries."""
+    return {k: _plain(v) for k, v in value.items()} if isinstance(value, Mapping) else value
+
+
+def _rounded(value: Any) -> Any:
+    """Numbers in ten digits; None where they are not finite."""
+    if isinstance(value, float):
+        return float(f"{value:.10g}") if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _rounded(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(one) for one in value]
+    return value

@@ -1,0 +1,422 @@
+"""Tables of a study as Markdown, LaTeX and CSV, from the content of its `study.json` alone."""
+
+import csv
+import io
+import textwrap
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Content = Mapping[str, Any]
+Format = Literal["markdown", "latex", "csv"]
+_WIDTH = 118
+"""Characters of a line of notes."""
+LEVEL = 0.05
+"""A difference is called significant where its p, corrected by Holm, is below."""
+UP, DOWN, DOUBT = "▲", "▼", "†"
+NOT_RUN, NOT_FINITE, NONE = "not run", "not finite", "–"
+_SIGNS = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"$<$",
+    ">": r"$>$",
+    "|": r"$|$",
+    "±": r"$\pm$",
+    "×": r"$\times$",
+    "≥": r"$\geq$",
+    "≤": r"$\leq$",
+    "→": r"$\to$",
+    "√": r"$\sqrt{}$",
+    "²": r"$^2$",
+    "−": "$-$",
+    "–": "--",
+    "…": r"\ldots{}",
+    UP: r"$\blacktriangle$",
+    DOWN: r"$\blacktriangledown$",
+    DOUBT: r"\textsuperscript{\dag}",
+    "“": "``",
+    "”": "''",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table of texts.
+
+    Attributes:
+        title: above it; may be empty.
+        header: names of the columns.
+        rows: as many texts in each.
+        left: number of first columns that are aligned left; the others are aligned right.
+    """
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left: int = 1
+
+
+def render(content: Content, form: Format) -> str:
+    """Returns all tables of a study with their notes.
+
+    Args:
+        content: of its `study.json`.
+        form: the format.
+    """
+    if form == "csv":
+        return as_csv(content)
+    parts = [*main_tables(content)]
+    compared = comparisons(content)
+    parts += [compared] if compared is not None else []
+    if form == "latex":
+        return latex(parts, notes(content), label=content["study"]["name"])
+    return "\n\n".join([*map(markdown, parts), noted(content)]) + "\n"
+
+
+def noted(content: Content) -> str:
+    """Returns the notes as a Markdown list."""
+    return "\n".join(
+        textwrap.fill(
+            line,
+            _WIDTH,
+            initial_indent="- ",
+            subsequent_indent="  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for line in notes(content)
+    )
+
+
+# What stands in the cells
+
+
+def main_tables(content: Content, corpus: str | None = None) -> list[Table]:
+    """Returns the tables of figures: one for each corpus, or one where the columns name corpora.
+
+    Args:
+        content: of a `study.json`.
+        corpus: name of the only corpus that is wanted; all if not given.
+    """
+    corpora = {one["name"]: one["title"] for one in content["corpora"]} or {"": ""}
+    columns = content["columns"]
+    if columns and all(one["corpus"] for one in columns):
+        return [_figures(content, "", columns)]
+    return [
+        _figures(content, name, [one for one in columns if one["corpus"] in (None, name)], title)
+        for name, title in corpora.items()
+        if corpus in (None, name)
+        if any(not row["corpora"] or name in row["corpora"] for row in content["rows"])
+    ]
+
+
+def _figures(
+    content: Content, corpus: str, columns: Sequence[Mapping[str, Any]], title: str = ""
+) -> Table:
+    paper = (content["paper"] or {}).get("figures", {})
+    header = [""]
+    shown: list[tuple[Mapping[str, Any], str, bool]] = []
+    rows = [row for row in content["rows"] if not corpus or corpus in row["corpora"]]
+    for column in columns:
+        place = column["corpus"] or corpus
+        beside = any(column["name"] in paper.get(row["name"], {}).get(place, {}) for row in rows)
+        header += [column["title"], "paper"] if beside else [column["title"]]
+        shown.append((column, place, beside))
+    lines = []
+    for row in rows:
+        line = [row["title"]]
+        for column, place, beside in shown:
+            line.append(_cell(content, row, place, column))
+            if beside:
+                value = paper.get(row["name"], {}).get(place, {}).get(column["name"])
+                line.append(NONE if value is None else number(value, column["digits"]))
+        lines.append(line)
+    return Table(title=title, header=header, rows=lines)
+
+
+def _cell(content: Content, row: Mapping[str, Any], corpus: str, column: Mapping[str, Any]) -> str:
+    """A figure as in `79.4 ± 0.6 (3)`, with its marks."""
+    key = {"row": row["name"], "corpus": corpus, "column": column["name"]}
+    found = _first(content["figures"], key)
+    if found is None:
+        return NONE if corpus and corpus not in row["corpora"] else NOT_RUN
+    count = len(found["seeds"])
+    seeds = "1 seed" if count == 1 else str(count)
+    if found["mean"] is None:
+        return f"{NOT_FINITE} ({seeds})"
+    text = number(found["mean"], column["digits"])
+    if found["sd"] is not None:
+        text += f" ± {number(found['sd'], column['digits'])}"
+    marks = DOUBT if found["unreliable"] else ""
+    compared = _first(content["comparisons"], key)
+    if compared is not None:
+        marks += _mark(compared)
+    return f"{text}{marks} ({seeds})"
+
+
+def _mark(line: Mapping[str, Any]) -> str:
+    """The sign of a significant difference; none of a figure that measures nothing."""
+    p, effect = line["p_holm"], line["effect"]
+    if p is None or p >= LEVEL or not effect or line["unreliable"]:
+        return ""
+    return UP if effect > 0 else DOWN
+
+
+def _first(lines: Sequence[Mapping[str, Any]], key: Mapping[str, str]) -> Mapping[str, Any] | None:
+    return next(
+        (line for line in lines if all(line[name] == value for name, value in key.items())), None
+    )
+
+
+def comparisons(content: Content, corpus: str | None = None) -> Table | None:
+    """Returns the table of comparisons; None if there are none.
+
+    Args:
+        content: of a `study.json`.
+        corpus: name of the only corpus that is wanted; all if not given.
+    """
+    lines = [one for one in content["comparisons"] if corpus in (None, one["corpus"])]
+    if not lines:
+        return None
+    rows = {one["name"]: one["title"] for one in content["rows"]}
+    corpora = {one["name"]: one["title"] for one in content["corpora"]}
+    columns = {one["name"]: one for one in content["columns"]}
+    named = len({line["corpus"] for line in lines}) > 1
+    header = ["row", "against", "column", "difference [95 %]", "p texts", "p seeds", "p Holm"]
+    cells = []
+    for line in lines:
+        column = columns[line["column"]]
+        digits = column["digits"]
+        effect = number(line["effect"], digits, sign=True)
+        if line["low"] is not None:
+            ends = [number(line[end], digits, sign=True) for end in ("low", "high")]
+            effect += f" [{', '.join(ends)}]"
+        doubt = DOUBT if line["unreliable"] else ""
+        names = [rows[line["row"]], rows[line["against"]], column["title"]]
+        ps = [probability(line[name]) for name in ("p_texts", "p_seeds", "p_holm")]
+        ps[1] = "1 seed" if len(line["seeds"]) == 1 else ps[1]
+        where = [corpora[line["corpus"]]] if named else []
+        cells.append([*where, *names, f"{effect}{doubt}{_mark(line)}", *ps])
+    return Table(
+        title="Differences",
+        header=["corpus", *header] if named else header,
+        rows=cells,
+        left=4 if named else 3,
+    )
+
+
+def number(value: float, digits: int, *, sign: bool = False) -> str:
+    """Returns a number with so many digits after the point, and no negative zero."""
+    rounded = round(value, digits) + 0.0
+    return f"{rounded:+.{digits}f}" if sign and rounded else f"{rounded:.{digits}f}"
+
+
+def probability(p: float | None) -> str:
+    """Returns a p with three digits; a dash where there is none."""
+    if p is None:
+        return NONE
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def notes(content: Content) -> list[str]:
+    """Returns what a reader has to know, a sentence or two each."""
+    figures, compared = content["figures"], content["comparisons"]
+    lines = []
+    if any(one["sd"] is not None for one in figures):
+        lines.append("Mean ± standard deviation over seeds; their number in brackets.")
+    if any(len(one["seeds"]) == 1 for one in figures):
+        lines.append("“1 seed”: chance among seeds is not known.")
+    if any(one["unreliable"] for one in [*figures, *compared]):
+        lines.append(
+            f"{DOUBT} The attack could not see its way (saturated probabilities): the figure is no "
+            "measure of robustness."
+        )
+    if compared:
+        lines += _tests(content)
+    lines += [_refused(content, one) for one in content["refused"]]
+    if content["missing"]:
+        lines.append(_missing(content))
+    if content["paper"] is not None:
+        lines.append(f"“paper”: {content['paper']['source']}.")
+    return [*lines, *content["study"]["notes"]]
+
+
+def _tests(content: Content) -> list[str]:
+    compared = content["comparisons"]
+    titles = {one["name"]: one["title"] for one in content["columns"]}
+    lines = []
+    count = sum(one["p_holm"] is not None for one in compared)
+    if any(map(_mark, compared)):
+        rows = {one["name"]: one["title"] for one in content["rows"]}
+        against = list(dict.fromkeys(rows[one["against"]] for one in compared))
+        beside = against[0] if len(against) == 1 else "the row that it is compared with"
+        lines.append(
+            f"{UP} {DOWN} significantly above or below {beside} (p < {LEVEL:g} after Holm's "
+            f"correction for {count} comparisons)."
+        )
+    elif count:
+        lines.append(
+            f"No difference is significant (p < {LEVEL:g} after Holm's correction for {count} "
+            "comparisons)."
+        )
+    tests = {one["texts_test"] for one in compared}
+    by = {
+        "McNemar": "McNemar's exact test where there is one seed",
+        "permutation": "a permutation test that swaps all answers to a text together",
+    }
+    named = [text for name, text in by.items() if name in tests]
+    if count:
+        lines.append(
+            "Both rows answer the same texts with the same seeds. "
+            + (f"“p texts” is from {'; otherwise '.join(named)}. " if named else "")
+            + "“p seeds” is from the paired t test. The larger of the two counts, so that a "
+            "difference stands against both kinds of chance."
+        )
+    if any(one["low"] is not None for one in compared):
+        lines.append(
+            "Intervals: Student's over seeds; of one seed the percentile bootstrap over texts."
+        )
+    alone = sorted({titles[one["column"]] for one in compared if one["texts"] is None})
+    if alone:
+        lines.append(f"Tested over seeds alone, for want of a figure per text: {'; '.join(alone)}.")
+    return lines
+
+
+def _refused(content: Content, one: Mapping[str, Any]) -> str:
+    rows = {row["name"]: row["title"] for row in content["rows"]}
+    columns = {column["name"]: column["title"] for column in content["columns"]}
+    return (
+        f"{columns[one['column']]}: {rows[one['row']]} and {rows[one['against']]} are not "
+        f"compared: {one['reason']}."
+    )
+
+
+def _missing(content: Content) -> str:
+    rows = {row["name"]: row["title"] for row in content["rows"]}
+    corpora = {one["name"]: one["title"] for one in content["corpora"]}
+    seeds: dict[str, list[int]] = {}
+    for one in content["missing"]:
+        where = f" on {corpora[one['corpus']]}" if one["corpus"] else ""
+        seeds.setdefault(f"{rows[one['row']]}{where}", []).append(one["seed"])
+    said = [
+        f"{name} (seed{'s' if len(which) > 1 else ''} {', '.join(map(str, which))})"
+        for name, which in seeds.items()
+    ]
+    return f"Not run: {'; '.join(said)}."
+
+
+# The formats
+
+
+def markdown(table: Table) -> str:
+    """Returns a table as Markdown, with columns that are aligned in plain text, too."""
+    cells = [[_one_line(text).replace("|", "\\|") for text in row] for row in _lines(table)]
+    widths = [max(3, *map(len, column)) for column in zip(*cells, strict=True)]
+
+    def line(row: Sequence[str]) -> str:
+        padded = [
+            text.ljust(width) if i < table.left else text.rjust(width)
+            for i, (text, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        return f"| {' | '.join(padded)} |"
+
+    rule = [
+        "-" * width if i < table.left else f"{'-' * (width - 1)}:" for i, width in enumerate(widths)
+    ]
+    head = [f"**{_one_line(table.title)}**", ""] if table.title else []
+    return "\n".join([*head, line(cells[0]), line(rule), *map(line, cells[1:])])
+
+
+def latex(tables: Sequence[Table], notes: Sequence[str], *, label: str) -> str:
+    """Returns tables as LaTeX for the packages `booktabs` and `amssymb`.
+
+    Args:
+        tables: the tables.
+        notes: beneath the last one.
+        label: `tab:LABEL-1` refers to the first one.
+    """
+    parts = ["% \\usepackage{booktabs, amssymb}"]
+    for i, table in enumerate(tables, 1):
+        kinds = "l" * table.left + "r" * (len(table.header) - table.left)
+        head, *rows = [" & ".join(map(escaped, row)) + r" \\" for row in _lines(table)]
+        caption = [rf"\caption{{{escaped(table.title)}}}"] if table.title else []
+        parts.append(
+            "\n".join(
+                [
+                    r"\begin{table}",
+                    r"\centering",
+                    *caption,
+                    rf"\label{{tab:{label}-{i}}}",
+                    rf"\begin{{tabular}}{{{kinds}}}",
+                    r"\toprule",
+                    head,
+                    r"\midrule",
+                    *rows,
+                    r"\bottomrule",
+                    r"\end{tabular}",
+                    r"\end{table}",
+                ]
+            )
+        )
+    parts += [escaped(line) for line in notes]
+    return "\n\n".join(parts) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Returns a text for LaTeX."""
+    return "".join(_SIGNS.get(sign, _greek(sign)) for sign in _one_line(text))
+
+
+def _greek(sign: str) -> str:
+    """A Greek letter by its name in LaTeX; any other sign as it is."""
+    kind, _, name = unicodedata.name(sign, "").partition(" LETTER ")
+    if kind not in ("GREEK SMALL", "GREEK CAPITAL") or " " in name:
+        return sign
+    name = name.lower().replace("lamda", "lambda")
+    return rf"$\{name.capitalize() if kind.endswith('CAPITAL') else name}$"
+
+
+def as_csv(content: Content) -> str:
+    """Returns a line for each figure, figure of the paper and difference, in the columns' unit."""
+    names = (
+        *("kind", "corpus", "row", "against", "column", "value", "sd", "low", "high", "seeds"),
+        *("texts", "p_texts", "p_seeds", "p", "p_holm", "unreliable"),
+    )
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, names, lineterminator="\n")
+    writer.writeheader()
+    for one in content["figures"]:
+        writer.writerow(_line("figure", one, names) | {"value": one["mean"]})
+    for row, corpora in ((content["paper"] or {}).get("figures", {})).items():
+        for corpus, values in corpora.items():
+            for column, value in values.items():
+                where = {"row": row, "corpus": corpus, "column": column}
+                writer.writerow(_line("paper", where, names) | {"value": value})
+    for one in content["comparisons"]:
+        writer.writerow(_line("difference", one, names) | {"value": one["effect"]})
+    for one in content["missing"]:
+        writer.writerow(_line("not run", {**one, "seeds": [one["seed"]]}, names))
+    return stream.getvalue()
+
+
+def _line(kind: str, one: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    known = {name: one[name] for name in names if name in one}
+    seeds = " ".join(map(str, known.get("seeds", ())))
+    return {**known, "kind": kind, "seeds": seeds}
+
+
+def _lines(table: Table) -> list[Sequence[str]]:
+    return [table.header, *table.rows]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

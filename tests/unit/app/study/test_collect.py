@@ -1,0 +1,249 @@
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.runs.run_directory import RunDirectory
+from app.study.collect import collect, collect_run
+from app.study.study import Cell, CellFigures, Column, StudyError
+from tests.unit.app.study.run_samples import (
+    digest,
+    make_run,
+    write_attack,
+    write_lines,
+    write_pgd,
+)
+from tests.unit.app.study.study_samples import ACCURACY, ATTACKED, NEWS, SST2, study
+
+LABELS, ANSWERS, STOOD = "10110", "10100", "10000"
+
+
+def collected(run: Path, *metrics: str) -> CellFigures:
+    columns = [Column(name=metric, title=metric, metric=metric) for metric in metrics]
+    return make_figures(run, columns)
+
+
+def make_figures(path: Path, columns: list[Column]) -> CellFigures:
+    names = [one.name for one in columns]
+    return collect_run(RunDirectory(path), columns, compared=names, row="a", corpus="sst2", seed=0)
+
+
+def test_accuracy_without_and_under_pgd(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "r", metrics={"test/accuracy": 0.8, "test/pgd_accuracy": 0.4})
+    write_pgd(run, LABELS, ANSWERS, STOOD)
+    found = collected(run.path, "test/accuracy")
+    assert found.values == {"test/accuracy": 0.8}
+    assert found.outcomes["test/accuracy"] == (1, 1, 1, 0, 1)
+    assert not found.labels
+    assert found.weights == digest(run.path)
+    assert found.data == {"test": "rows of the test"}
+    assert found.seconds == {"fit": 2.0, "test": 1.0}
+    write_pgd(run, LABELS, ANSWERS, "10001")
+    assert collected(run.path, "test/pgd_accuracy").outcomes["test/pgd_accuracy"] == (1, 0, 0, 0, 1)
+
+
+def test_predictions_when_there_is_no_pgd(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "r", metrics={"test/accuracy": 0.5})
+    assert collected(run.path, "test/accuracy").outcomes == {}
+    stamp = {"checkpoint": digest(run.path)[:12]}
+    lines: list[dict[str, Any]] = [
+        {"sample_id": 0, "label": 1, "prediction": 1, **stamp},
+        {"sample_id": 1, "label": 1, "prediction": 0, **stamp},
+    ]
+    write_lines(run.path / "predictions.jsonl", lines)
+    assert collected(run.path, "test/accuracy").outcomes == {"test/accuracy": (1, 0)}
+    # Without labels there is nothing to compare.
+    write_lines(
+        run.path / "predictions.jsonl",
+        [{key: value for key, value in line.items() if key != "label"} for line in lines],
+    )
+    assert collected(run.path, "test/accuracy").outcomes == {}
+    # Nor are tags of words a figure for each sample.
+    tags = [{**line, "label": [1, 0], "prediction": [1, 1]} for line in lines]
+    write_lines(run.path / "predictions.jsonl", tags)
+    assert collected(run.path, "test/accuracy").outcomes == {}
+
+
+def test_a_correlation(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "r", metrics={"test/spearman": 0.8, "test/pearson": None})
+    stamp = {"checkpoint": digest(run.path)[:12]}
+    write_lines(
+        run.path / "predictions.jsonl",
+        [
+            {"sample_id": i, "label": gold, "prediction": answer, **stamp}
+            for i, (gold, answer) in enumerate([(0.0, 0.5), (1.5, 0.7), (3.0, 2.5), (5.0, 2.0)])
+        ],
+    )
+    found = collected(run.path, "test/spearman", "test/pearson")
+    assert found.outcomes == {"test/spearman": (0.5, 0.7, 2.5, 2.0)}
+    assert found.labels == {"test/spearman": (0.0, 1.5, 3.0, 5.0)}
+    assert found.values["test/pearson"] is None
+
+
+def test_certificates(tmp_path: Path) -> None:
+    metrics = {
+        "certify/radius": 0.75,
+        "certify/radius_correct": 0.5,
+        "certify/accuracy@0": 0.75,
+        "certify/accuracy@0.5": 0.25,
+    }
+    run = make_run(tmp_path / "r", metrics=metrics)
+    write_lines(
+        run.path / "certificates.jsonl",
+        [
+            {"sample_id": i, "label": 1, "prediction": p, "radius": r}
+            for i, (p, r) in enumerate([(1, 1.5), (1, 0.5), (0, 1.0), (1, 0.0)])
+        ],
+    )
+    found = collected(run.path, *metrics)
+    assert found.outcomes == {
+        "certify/radius": (1.5, 0.5, 1.0, 0.0),
+        "certify/radius_correct": (1.5, 0.5, 0.0, 0.0),
+        "certify/accuracy@0": (1, 1, 0, 1),
+        "certify/accuracy@0.5": (1, 0, 0, 0),
+    }
+    assert len(set(found.samples.values())) == 1
+
+
+@pytest.mark.parametrize("name", ["textfooler", "textfooler-probability"])
+def test_an_attack(tmp_path: Path, name: str) -> None:
+    metrics = {f"attack/{name}/accuracy": 0.4, f"attack/{name}/clean_accuracy": 0.8}
+    run = make_run(tmp_path / "r", metrics=metrics, about={f"attack/{name}": {}})
+    write_attack(run, name, LABELS, ANSWERS, "01100")
+    found = collected(run.path, *metrics)
+    # In the order of the ids, whatever that of the lines.
+    assert found.outcomes[f"attack/{name}/accuracy"] == (1, 0, 0, 0, 1)
+    assert found.outcomes[f"attack/{name}/clean_accuracy"] == (1, 1, 1, 0, 1)
+    assert found.unreliable == ()
+    queries = collected(run.path, f"attack/{name}/queries")
+    assert queries.values == {}
+
+
+def test_a_figure_that_an_attack_flagged(tmp_path: Path) -> None:
+    metrics = {"attack/textfooler/unreliable_accuracy": 0.4}
+    run = make_run(tmp_path / "r", metrics=metrics)
+    write_attack(run, "textfooler", LABELS, ANSWERS, "01100")
+    found = make_figures(run.path, [ATTACKED])
+    assert found.unreliable == ("fooled",)
+    assert found.values == {"fooled": 0.4}
+    assert found.outcomes["fooled"] == (1, 0, 0, 0, 1)
+
+
+def test_figures_without_outcomes(tmp_path: Path) -> None:
+    metrics = {"test/loss": 0.25, "attack/pwws/success_rate": 0.5, "val/accuracy": 0.9}
+    run = make_run(tmp_path / "r", metrics=metrics)
+    found = collected(run.path, *metrics, "test/absent")
+    assert found.values == metrics
+    assert found.outcomes == {}
+    assert found.samples == {}
+
+
+def test_outcomes_that_do_not_amount_to_the_figure(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "r", metrics={"test/accuracy": 0.9})
+    write_pgd(run, LABELS, ANSWERS, STOOD)
+    with pytest.raises(StudyError) as error:
+        collected(run.path, "test/accuracy")
+    for said in ("test/accuracy = 0.9", "0.8 from the 5 samples", "pgd.jsonl", "measure"):
+        assert said in str(error.value)
+    # Another file has them.
+    stamp = {"checkpoint": digest(run.path)[:12]}
+    answers = [{"sample_id": i, "label": 1, "prediction": int(i > 0), **stamp} for i in range(10)]
+    write_lines(run.path / "predictions.jsonl", answers)
+    assert len(collected(run.path, "test/accuracy").outcomes["test/accuracy"]) == 10
+
+
+def test_a_single_sample_more_is_noticed(tmp_path: Path) -> None:
+    labels = "1" * 20_000
+    run = make_run(tmp_path / "r", metrics={"test/accuracy": 19_999 / 20_000})
+    write_pgd(run, labels, labels, labels)
+    with pytest.raises(StudyError, match="expected the same"):
+        collected(run.path, "test/accuracy")
+
+
+def test_other_weights(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "r", metrics={"test/accuracy": 0.8})
+    write_pgd(run, LABELS, ANSWERS, STOOD)
+    (run.path / "checkpoints" / "best.ckpt").write_bytes(b"trained further")
+    with pytest.raises(StudyError, match="figures of test about other weights"):
+        collected(run.path, "test/accuracy")
+
+
+@pytest.mark.parametrize("file", ["pgd.jsonl", "attacks/textfooler.json"])
+def test_records_of_other_weights(tmp_path: Path, file: str) -> None:
+    metrics = {"test/accuracy": 0.8, "attack/textfooler/accuracy": 0.4}
+    run = make_run(tmp_path / "r", metrics=metrics)
+    write_pgd(run, LABELS, ANSWERS, STOOD)
+    write_attack(run, "textfooler", LABELS, ANSWERS, "01100")
+    collected(run.path, *metrics)
+    path = run.path / file
+    path.write_text(path.read_text().replace(digest(run.path)[:12], "0" * 12))
+    with pytest.raises(StudyError, match="about other weights"):
+        collected(run.path, *metrics)
+
+
+@pytest.mark.parametrize("line", ["[]", "{", '{"label": 1}', '{"sample_id": 1, "label": 1}'])
+def test_lines_that_are_no_records(tmp_path: Path, line: str) -> None:
+    run = make_run(tmp_path / "r", metrics={"test/accuracy": 0.8})
+    (run.path / "pgd.jsonl").write_text(line + "\n")
+    with pytest.raises(StudyError, match="expected these: delete it"):
+        collected(run.path, "test/accuracy")
+
+
+def test_a_number_of_diagnose(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "r", metrics={})
+    content = {
+        "attacks": {
+            "pwws": {
+                "weights": {"checkpoint": digest(run.path)},
+                "distances": {"mean": 1.5},
+                "similarities": {"all": {"mean": [0.9, 0.7]}},
+            }
+        }
+    }
+    (run.path / "diagnostics.json").write_text(json.dumps(content))
+    metrics = [
+        "diagnose/pwws/distances/mean",
+        "diagnose/pwws/similarities/all/mean/1",
+        "diagnose/pwws/similarities/all/mean/7",
+        "diagnose/pwws/distances/absent",
+        "diagnose/textfooler/distances/mean",
+    ]
+    assert collected(run.path, *metrics).values == {metrics[0]: 1.5, metrics[1]: 0.7}
+    with pytest.raises(StudyError, match="no number"):
+        collected(run.path, "diagnose/pwws/distances")
+    (run.path / "checkpoints" / "best.ckpt").write_bytes(b"trained further")
+    with pytest.raises(StudyError, match="other weights"):
+        collected(run.path, *metrics)
+
+
+def test_a_run_without_figures(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "r", metrics={})
+    run.results_path.unlink()
+    with pytest.raises(StudyError, match=r"without results\.json"):
+        collected(run.path, "test/accuracy")
+
+
+@dataclass(frozen=True)
+class Place:
+    runs_dir: Path
+
+
+def test_a_cell(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "tiny-a-sst2-s0", metrics={"test/accuracy": 0.8})
+    write_pgd(run, LABELS, ANSWERS, STOOD)
+    columns = [
+        ACCURACY,
+        replace(ACCURACY, name="there", corpus="sst2"),
+        replace(ACCURACY, name="elsewhere", corpus="news"),
+    ]
+    made = study(columns=columns, corpora=[SST2, NEWS])
+    cell = Cell(row="a", corpus="sst2", seed=0, run=run.name, config=(), settings={}, stages=())
+    found = collect(made, cell, Place(tmp_path))
+    assert (found.row, found.corpus, found.seed, found.run) == ("a", "sst2", 0, run.name)
+    assert found.values.keys() == {"accuracy", "there"}
+    # Only what is compared has outcomes.
+    assert found.outcomes.keys() == {"accuracy"}
+    with pytest.raises(FileNotFoundError, match="tiny-a-sst2-s0"):
+        collect(made, replace(cell, run="absent"), Place(tmp_path))

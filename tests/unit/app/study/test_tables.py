@@ -1,0 +1,170 @@
+import csv
+import io
+from typing import Any
+
+import pytest
+
+from app.study import study_json, tables
+from app.study.study import CellFigures, Published, Study
+from tests.unit.app.study.study_samples import ACCURACY, ATTACKED, NEWS, SST2, cell, row, study
+
+HARD, EASY = "1000000000" * 20, "1111111100" * 20
+
+
+def content(made: Study, figures: list[CellFigures], **refused: Any) -> study_json.Content:
+    return study_json.content(made, figures, {}, **refused)
+
+
+def grid() -> study_json.Content:
+    """Two rows on two corpora: full, of one seed and flagged, not run."""
+    rows = row("a", corpora=("sst2", "news")), row("b", corpora=("sst2", "news"))
+    paper = Published(source="Table 2, BERT-base", figures={"a": {"sst2": {"accuracy": 92.125}}})
+    made = study(
+        *rows,
+        columns=[ACCURACY, ATTACKED],
+        corpora=[SST2, NEWS],
+        published=paper,
+        notes=["Only a test."],
+    )
+    full = [cell("a", seed, HARD[seed:] + "0" * seed) for seed in range(3)]
+    full += [cell("b", seed, "0" * seed + EASY[seed:]) for seed in range(3)]
+    one = cell("a", 0, EASY, corpus="news", values={"fooled": 0.5}, unreliable=["fooled"])
+    return content(made, [*full, one])
+
+
+def test_markdown() -> None:
+    text = tables.render(grid(), "markdown")
+    rows = [[part.strip() for part in line.split("|")[1:-1]] for line in text.splitlines()]
+    assert ["", "accuracy, %", "paper", "TextFooler, %"] in rows
+    assert ["A", "9.7 ± 0.3 (3)", "92.1", "not run"] in rows
+    assert ["B", "79.5 ± 0.5▲ (3)", "–", "not run"] in rows
+    assert ["A", "80.0 (1 seed)", "50.0† (1 seed)"] in rows
+    assert ["B", "not run", "not run"] in rows
+    for said in (
+        "**SST-2**",
+        "**AG News**",
+        "- Mean ± standard deviation over seeds",
+        "“1 seed”",
+        "- † The attack",
+        "▲ ▼ significantly above or below A",
+        "- Not run: A on AG News (seeds 1, 2); B on AG News (seeds 0, 1, 2).",
+        "- “paper”: Table 2, BERT-base.",
+        "- Only a test.",
+        "< 0.001",
+    ):
+        assert said in text, said
+    # Notes keep to the width of a page.
+    assert all(len(line) <= 118 for line in text.splitlines() if not line.startswith("|"))
+    # Every line of a table has as many cells.
+    assert len({line.count("|") for line in text.split("\n\n")[1].splitlines()}) == 1
+
+
+def test_one_table_where_columns_name_corpora() -> None:
+    columns = [
+        ACCURACY.__class__(
+            name=corpus.name, title=corpus.title, metric="test/accuracy", corpus=corpus.name
+        )
+        for corpus in (SST2, NEWS)
+    ]
+    rows = row("a", corpora=("sst2", "news"), seeds=(0,)), row("b", corpora=("news",), seeds=(0,))
+    made = study(*rows, columns=columns, corpora=[SST2, NEWS], compared=(), against=())
+    cells = [
+        cell("a", 0, corpus="sst2", values={"sst2": 0.5}),
+        cell("a", 0, corpus="news", values={"news": 0.25}),
+    ]
+    (table,) = tables.main_tables(content(made, cells))
+    assert table.header == ["", "SST-2", "AG News"]
+    assert table.rows == [
+        ["A", "0.500 (1 seed)", "0.250 (1 seed)"],
+        ["B", "–", "not run"],
+    ]
+
+
+def test_no_sign_for_a_figure_that_measures_nothing() -> None:
+    cells = [cell("a", 0, HARD), cell("b", 0, EASY, unreliable=["accuracy"])]
+    (table,) = tables.main_tables(content(study(), cells))
+    assert table.rows[1][1] == "80.0† (1 seed)"
+    text = tables.render(content(study(), cells), "markdown")
+    assert "No difference is significant" in text
+
+
+def test_below() -> None:
+    cells = [cell("a", 0, EASY), cell("b", 0, HARD)]
+    (table,) = tables.main_tables(content(study(), cells))
+    assert table.rows[1][1] == "10.0▼ (1 seed)"
+
+
+def test_differences() -> None:
+    table = tables.comparisons(grid())
+    assert table is not None
+    (line,) = table.rows
+    assert line[:3] == ["B", "A", "accuracy, %"]
+    assert line[3].startswith("+69.8 [+69.")
+    assert line[3].endswith("]▲")
+    assert tables.comparisons(content(study(against=()), [])) is None
+
+
+def test_latex() -> None:
+    paper = Published(source="Table #2 & 3_a {x} ~ ^ \\", figures={"a": {"sst2": {"accuracy": 1}}})
+    cells = [cell("a", 0, HARD), cell("b", 0, EASY)]
+    text = tables.render(content(study(published=paper), cells), "latex")
+    assert "accuracy, \\% & paper \\\\" in text
+    assert "80.0$\\blacktriangle$ (1 seed)" in text
+    escaped = r"Table \#2 \& 3\_a \{x\} \textasciitilde{} \textasciicircum{} \textbackslash{}"
+    assert escaped in text
+    assert "``paper''" in text
+    for word in ("\\toprule", "\\midrule", "\\bottomrule"):
+        assert text.count(word) == 2
+    assert text.count("\\begin{table}") == text.count("\\end{table}") == 2
+    assert tables.escaped("γ = 2, Λ ± 1") == "$\\gamma$ = 2, $\\Lambda$ $\\pm$ 1"
+    # TeX reads it in any encoding.
+    assert text.isascii()
+
+
+def test_csv() -> None:
+    lines = list(csv.DictReader(io.StringIO(tables.render(grid(), "csv"))))
+    kinds = [line["kind"] for line in lines]
+    assert [kinds.count(kind) for kind in ("figure", "paper", "difference", "not run")] == [
+        *(4, 1, 1, 5)
+    ]
+    figure = lines[0]
+    assert (figure["row"], figure["corpus"], figure["seeds"]) == ("a", "sst2", "0 1 2")
+    assert float(figure["value"]) == pytest.approx(9.67, abs=0.01)
+    difference = next(line for line in lines if line["kind"] == "difference")
+    assert float(difference["p_holm"]) < 0.05
+    paper = next(line for line in lines if line["kind"] == "paper")
+    assert paper["value"] == "92.125"
+
+
+def test_not_finite() -> None:
+    cells = [cell("a", seed, values={"accuracy": value}) for seed, value in enumerate((0.5, None))]
+    (table,) = tables.main_tables(content(study(), cells))
+    assert table.rows == [["A", "not finite (2)"], ["B", "not run"]]
+
+
+def test_what_is_not_compared_is_named() -> None:
+    cells = [cell("a", 0, HARD, samples="x"), cell("b", 0, EASY)]
+    refused = {("b", "a", "accuracy"): "num_samples 100 and 300"}
+    text = tables.render(content(study(), cells, refused=refused), "markdown")
+    assert "accuracy, %: B and A are not compared: num_samples 100 and 300." in text
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "shown"),
+    [(-0.001, 1, "0.0"), (1234.56, 1, "1234.6"), (0.5, 0, "0"), (-2.25, 2, "-2.25")],
+)
+def test_numbers(value: float, digits: int, shown: str) -> None:
+    assert tables.number(value, digits) == shown
+
+
+def test_signed_numbers_and_probabilities() -> None:
+    assert tables.number(0.04, 1, sign=True) == "0.0"
+    assert tables.number(0.06, 1, sign=True) == "+0.1"
+    assert [tables.probability(p) for p in (None, 0.0004, 0.001, 1.0)] == [
+        *("–", "< 0.001", "0.001", "1.000")
+    ]
+
+
+def test_a_cell_of_a_table_is_one_line() -> None:
+    table = tables.Table(title="", header=["a|b"], rows=[["x\ny"]])
+    assert tables.markdown(table).splitlines() == [r"| a\|b |", "| ---- |", "| x y  |"]
