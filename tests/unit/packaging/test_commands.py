@@ -12,6 +12,7 @@ import pytest
 from jsonargparse import ArgumentParser
 from pytorch_lightning.cli import LightningCLI
 
+from app.attack.attack_merge import main as attack_merge
 from app.attention.attention_command import main as attention
 from app.cli.arguments import classes_first, with_recipe
 from app.cli.robust_cli import RobustCLI
@@ -22,6 +23,7 @@ from app.resources.resources_command import main as resources
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PLAIN = {
+    "attack merge": attack_merge,
     "attention": attention,
     "diagnose": diagnose,
     "doctor": doctor,
@@ -127,6 +129,8 @@ def test_every_command_of_the_pages_can_be_given(
             module.main()
         return
     name, *options = rest or ["--version"]
+    if rest[:2] == ["attack", "merge"]:
+        name, options = "attack merge", rest[2:]
     if name in PLAIN:
         read_and_stop(monkeypatch)
         with pytest.raises(Parsed):
