@@ -1,6 +1,7 @@
 """The parser, with errors of one line."""
 
 import ast
+import difflib
 import json
 import math
 import re
@@ -9,6 +10,8 @@ from typing import Any, NoReturn
 
 from jsonargparse import Namespace
 from pytorch_lightning.cli import LightningArgumentParser
+
+from lit_modules.shared.settings import names
 
 _LITERAL = re.compile(r"(?P<name>--[\w.+]+)=(?P<value>None|[\[{].*)", re.DOTALL)
 _KEY = re.compile(r'Parser key "(?P<key>.+?)":')
@@ -112,12 +115,12 @@ def plain(message: str) -> str:
             keys.append(found["key"].removeprefix("init_args."))
             text = text[found.end() :].strip()
         if found := _CLASS.fullmatch(text):
-            owner = found["path"].rsplit(".", 1)[-1]
+            owner = found["path"]
         elif (found := _OPTION.fullmatch(text)) and owner:
-            setting = ".".join([*keys, found["name"] or found["nested"]])
-            group = ".".join(keys) if found["nested"] else setting.rpartition(".")[0]
-            shown = f"{group}.help {owner}"
-            return f"got --{setting}, which {owner} does not have; --{shown} lists its settings"
+            group, name = ".".join(keys), found["name"] or found["nested"]
+            cls = owner.rpartition(".")[2]
+            lacks = f"got --{group}.{name}, which {cls} does not have{_nearest(owner, group, name)}"
+            return f"{lacks}; --{group}.help {cls} lists its settings"
         elif text.startswith(tuple(f"Expected a {words}" for words in _NO_NUMBER)):
             continue
         elif found := _WANTED.fullmatch(text):
@@ -140,6 +143,17 @@ def plain(message: str) -> str:
         return " ".join(message.split())
     expected = " or ".join(dict.fromkeys(one for one in wanted if one != "NoneType"))
     return f"got --{'.'.join(keys)} {value}, expected {expected}"
+
+
+def _nearest(path: str, group: str, name: str) -> str:
+    """The setting of a class that is named most like a wrong one, whatever group it is in."""
+    module, _, cls = path.rpartition(".")
+    every = names(getattr(sys.modules.get(module), cls, object))
+    last = {one.rpartition(".")[2]: one for one in every}
+    for part in reversed(name.split(".")):
+        if found := difflib.get_close_matches(part, last, n=1, cutoff=0.75):
+            return f", expected perhaps --{group}.{last[found[0]]}"
+    return ""
 
 
 def _name(kind: str) -> str:

@@ -3,7 +3,7 @@
 import inspect
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -26,6 +26,13 @@ def parameters(cls: type) -> dict[str, inspect.Parameter]:
     return found
 
 
+def names(cls: type) -> Iterator[str]:
+    """Yields the names of a class's settings; those of a group stand behind its name and a dot."""
+    for name, annotation in _types(cls).items():
+        yield name
+        yield from (f"{name}.{one}" for group in _dataclasses(annotation) for one in names(group))
+
+
 def plain(value: Any) -> Any:
     """Returns settings as scalars, lists and dictionaries, without those that are code."""
     if is_dataclass(value) and not isinstance(value, type):
@@ -45,10 +52,7 @@ def rebuilt(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         TypeError: a setting that one of these dataclasses does not have.
     """
-    if is_dataclass(cls):
-        types_of = typing.get_type_hints(cls)
-    else:
-        types_of = {name: one.annotation for name, one in parameters(cls).items()}
+    types_of = _types(cls)
     return {name: _typed(types_of.get(name), value) for name, value in settings.items()}
 
 
@@ -64,8 +68,22 @@ def within(group: str, names: Mapping[str, str]) -> dict[str, str]:
 
 def _typed(annotation: Any, value: Any) -> Any:
     """Returns a value, or the dataclass that the annotation asks for in place of a mapping."""
-    if isinstance(annotation, types.UnionType):
-        annotation = next((one for one in typing.get_args(annotation) if is_dataclass(one)), None)
-    if isinstance(value, Mapping) and isinstance(annotation, type) and is_dataclass(annotation):
-        return annotation(**rebuilt(annotation, value))
-    return value
+    group = next(iter(_dataclasses(annotation)), None)
+    return (
+        value if group is None or not isinstance(value, Mapping) else group(**rebuilt(group, value))
+    )
+
+
+def _types(cls: type) -> dict[str, Any]:
+    """Returns the types of a class's settings by name."""
+    if is_dataclass(cls):
+        return typing.get_type_hints(cls)
+    return {name: one.annotation for name, one in parameters(cls).items()}
+
+
+def _dataclasses(annotation: Any) -> list[type]:
+    """Returns the dataclasses that an annotation allows."""
+    either = (
+        typing.get_args(annotation) if isinstance(annotation, types.UnionType) else [annotation]
+    )
+    return [one for one in either if isinstance(one, type) and is_dataclass(one)]

@@ -77,7 +77,8 @@ def test_from_a_trained_classifier(here: Path, steadfast: Steadfast, adversary: 
         ),
         (
             [*SMALL[1:], "--model.adversary=TextAdversary", "--model.adversary.attack.recipy=pwws"],
-            "got --model.adversary.attack.recipy, which TextAdversary does not have; "
+            "got --model.adversary.attack.recipy, which TextAdversary does not have, "
+            "expected perhaps --model.adversary.attack.recipe; "
             "--model.adversary.help TextAdversary lists its settings",
         ),
         (

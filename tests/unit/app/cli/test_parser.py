@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.cli.parser import plain
+from app.cli.parser import _nearest, plain
 
 NESTED = """Parser key "model":
   Does not validate against any of the Union subtypes
@@ -91,3 +91,21 @@ UNION = """Parser key "{key}":
 )
 def test_plain(message: str, expected: str | None) -> None:
     assert plain(message) == (expected or " ".join(message.split()))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "near"),
+    [
+        ("objective.gama", ", expected perhaps --model.objective.gamma"),
+        ("gama", ", expected perhaps --model.objective.gamma"),
+        ("objektive.gamma", ", expected perhaps --model.objective.gamma"),
+        ("backbon.pretraned", ", expected perhaps --model.backbone.pretrained"),
+        ("xyz", ""),
+    ],
+)
+def test_the_nearest_setting_is_named(wrong: str, near: str) -> None:
+    assert _nearest("lit_modules.OLSA", "model", wrong) == near
+
+
+def test_nothing_is_near_in_a_class_that_is_not_there() -> None:
+    assert _nearest("no.such.Class", "model", "gamma") == ""
