@@ -38,7 +38,7 @@ class Group(NamedTuple):
     Attributes:
         original: the document that is attacked.
         current: the document that the candidates were made from.
-        candidates: at least one.
+        candidates: candidates of the group, at least one.
     """
 
     original: Document
@@ -77,7 +77,7 @@ class Judged(NamedTuple):
     """The victim's answer to one text.
 
     Attributes:
-        score: of the goal: the larger the nearer.
+        score: score of the goal: the larger the nearer.
         success: True if the goal is reached.
         prediction: predicted class.
     """
@@ -150,8 +150,8 @@ class Context:
         attack: the composition.
         random: the random numbers of this sample.
         columns: names of the texts.
-        scale: of the victim's logits: its largest lead (`attacks.goals.leads`) in all answers about
-            this sample so far.
+        scale: scale of the victim's logits: its largest lead (`attacks.goals.leads`) in all answers
+            about this sample so far.
     """
 
     original: Document
@@ -203,7 +203,7 @@ class Attack:
     """A composition; recipes make them, and so may anyone.
 
     Attributes:
-        name: as it is called in results.
+        name: name in results.
         transformation: proposes replacements.
         search: chooses among them.
         goal: decides when it has succeeded.

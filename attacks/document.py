@@ -46,7 +46,7 @@ class Candidate:
         index: the word that is replaced.
         word: the replacement; empty if the word was deleted.
         columns: the resulting texts.
-        similarity: of a sentence encoder, if one was asked.
+        similarity: similarity by a sentence encoder, if one was asked.
     """
 
     __slots__ = ("base", "columns", "index", "similarity", "word")
@@ -67,9 +67,9 @@ class Document:
     Args:
         columns: one text, or two.
         modified: numbers of the words that have been replaced.
-        origin: for each word the number it had in the original; -1 for inserted ones. The same
-            numbers if not given.
-        similarity: that of the candidate it was made from.
+        origin: number that each word had in the original; -1 for inserted ones. The same numbers if
+            not given.
+        similarity: similarity of the candidate it was made from.
     """
 
     __slots__ = ("_frames", "columns", "modified", "origin", "similarity", "spans", "words")

@@ -105,8 +105,8 @@ class Engine:
     Args:
         attack: the composition.
         victim: the classifier that is attacked.
-        limits: see `Limits`.
-        seed: of the random numbers; those of a sample depend on it and the sample's id alone.
+        limits: limits of a search, see `Limits`.
+        seed: seed of the random numbers; those of a sample depend on it and the sample's id alone.
         columns: names of the texts, for attacks that leave some alone.
     """
 

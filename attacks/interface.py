@@ -29,7 +29,7 @@ class Outcome:
     """The result of an attack; printed, it is a table.
 
     Attributes:
-        name: of the attack.
+        name: name of the attack.
         records: one per sample, by sample id.
         summary: the figures.
     """

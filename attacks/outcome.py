@@ -17,7 +17,7 @@ class Sample:
     """A text to attack.
 
     Attributes:
-        sample_id: its position in the split; seeds its random numbers.
+        sample_id: position in the split; seeds its random numbers.
         text: a string or a pair.
         label: gold class.
 
@@ -53,25 +53,25 @@ class AttackRecord:
     """The result of the attack on one sample; a line of `attacks/<recipe>.jsonl`.
 
     Attributes:
-        sample_id: see `Sample`.
+        sample_id: position in the split, see `Sample`.
         label: gold class.
-        prediction: of the clean text.
+        prediction: prediction for the clean text.
         outcome: `skipped` (the clean text is misclassified), `failed` or `succeeded`.
         text: the clean text.
         adversarial: the last text of the search, misclassified if it succeeded; None if skipped.
-        adversarial_prediction: of that text; None if skipped.
-        score: of the goal, of the clean text.
-        adversarial_score: of the goal, of that text.
+        adversarial_prediction: prediction for the adversarial text; None if skipped.
+        score: score of the goal for the clean text.
+        adversarial_score: score of the goal for the adversarial text.
         words: words of the clean text.
         words_changed: words that were replaced, inserted or deleted (edit distance in words).
-        similarity: of the adversarial text, by the sentence encoder of the attack.
+        similarity: similarity of the adversarial text, by the sentence encoder of the attack.
         queries: texts the victim was asked about, repeated ones included, as TextAttack counts.
         unique_queries: different ones among them, which the victim computed.
         exhausted: True if the budget ended the search.
         saturated: True if the probability of the clean text is 1 in single precision: a score made
             of probabilities then shows no difference between candidates.
-        seconds: from its first question to its last answer, beside the others in flight.
-        seed: of its random numbers.
+        seconds: seconds from its first question to its last answer, beside the others in flight.
+        seed: seed of its random numbers.
     """
 
     sample_id: int

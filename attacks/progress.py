@@ -49,7 +49,7 @@ class Progress:
 
     Args:
         total: samples of this start.
-        name: of the attack.
+        name: name of the attack.
         before: records of former starts, for the accuracy.
         wanted: False for no bar.
     """

@@ -13,7 +13,8 @@ class Budget:
     Attributes:
         query_budget: texts the model may be asked about for one sample, the clean one included; no
             limit if null. Most recipes ask about each word before they replace any.
-        budget_per_word: the same per word of the sample; the smaller of the two counts.
+        budget_per_word: texts the model may be asked about per word of the sample; the smaller of
+            the two budgets counts.
     """
 
     query_budget: int | None = None
@@ -51,7 +52,8 @@ class RecipeSettings(Budget):
         score: value that the search follows: the `margin` between logits, or the `probability` of
             the gold class, which is blind where the model is very confident. If null, margin, and
             probability with `compat: textattack`.
-        compat: `textattack` reproduces TextAttack 0.3.11, its faults included (docs/attacks.md).
+        compat: program to reproduce: `textattack` is TextAttack 0.3.11, its faults included
+            (docs/attacks.md).
         resources: folder with word vectors, WordNet and the like (docs/attacks.md);
             `python -m app resources` fills one.
         vectors: file of word vectors, or of lists of neighbours, in place of those found.
@@ -60,8 +62,8 @@ class RecipeSettings(Budget):
         masked_lm: folder or hub name of the model that bae and a2t-mlm take words from;
             bert-base-uncased if null.
         similarity: least sentence similarity; the recipe's own if null; 0 does without a sentence
-            encoder. This one and the next two change the recipes that have them; a recipe without
-            them refuses them.
+            encoder. Like word_similarity and candidates, it changes the recipes that have it; a
+            recipe without it refuses it.
         word_similarity: least cosine of the vectors of a word and its replacement.
         candidates: replacements that are tried for a word.
         columns: names of the texts of a pair that may be changed; by the task if null.

@@ -107,17 +107,18 @@ class Summary:
     """The figures of one attack; see docs/attacks.md.
 
     Attributes:
-        samples: how many there are.
+        samples: number of samples.
         attacked: those that were classified rightly, and so were attacked.
         clean_accuracy: share of the samples that are classified rightly.
         accuracy: share of the samples that are classified rightly and stay so under attack.
         success_rate: share of the attacked samples whose attack succeeded.
-        words_changed: of the samples whose attack succeeded, the mean share of words changed.
+        words_changed: mean share of words changed, of the samples whose attack succeeded.
         queries: texts the victim was asked about per attacked sample.
         unique_queries: different ones among them.
-        similarity: of the samples whose attack succeeded, by the attack's own sentence encoder.
-        seconds: from the first question to the last answer of an attacked sample, beside the others
-            in flight.
+        similarity: mean similarity by the attack's own sentence encoder, of the samples whose
+            attack succeeded.
+        seconds: mean seconds from the first question to the last answer of an attacked sample,
+            beside the others in flight.
         exhausted: share of the attacked samples whose search was ended by the budget.
         saturated: share of the attacked samples for which a score made of probabilities is blind.
         overstated: largest error of the accuracy because of that.

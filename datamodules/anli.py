@@ -14,7 +14,7 @@ class ANLI(TextDataModule):
     each to validate and to test.
 
     Args:
-        rounds: those that are read, for all splits; all three if not given.
+        rounds: rounds that are read, for all splits; all three if not given.
         tested: the split that is tested on; `validation` is for folders that hold no test files,
             and is to be reported beside a figure.
         data_dir: folder DIR with `anli/<split>_r<round>.<jsonl|tsv|csv|parquet>[.gz]`: columns

@@ -25,10 +25,10 @@ class Corpus(pl.LightningDataModule, ABC):
         pin_memory: keep batches in page-locked memory, which speeds up copies to a GPU.
         on_bad_row: rows that cannot be used (broken encoding, missing field, empty text, unknown
             label): `stop` the run naming them, or `skip` them and report how many.
-        seed: of the order of training batches; that of `seed_everything` if not given.
+        seed: seed of the order of training batches; that of `seed_everything` if not given.
 
     Attributes:
-        corpus: its name in results.
+        corpus: name in results.
         tokenizer: makes token ids of texts; set by whoever joins the corpus to a module.
     """
 

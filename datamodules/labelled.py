@@ -46,7 +46,7 @@ class TextDataModule(Splits):
 
     Args:
         data_dir: folder DIR that holds a folder of the corpus's name with a file for each split.
-        limit_train: train on this many texts only, chosen by the seed; all if not given.
+        limit_train: largest number of texts to train on, chosen by the seed; all if not given.
         base: settings of `Corpus`.
 
     Attributes:

@@ -18,7 +18,7 @@ class Reviews(TextDataModule):
     `reviews_grammar`.
 
     Args:
-        corpus_seed: of the sentences; runs with another `seed` still see the same corpus.
+        corpus_seed: seed of the sentences; runs with another `seed` still see the same corpus.
         base: settings of `TextDataModule`.
     """
 

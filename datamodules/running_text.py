@@ -20,9 +20,9 @@ class RunningText(PackedCorpus):
             plain text (`.txt`), or rows (`.jsonl`, `.tsv`, `.csv`, `.parquet`), `.gz` but for the
             last.
         hub_id: take the training split of this hub dataset instead of files.
-        hub_config: its configuration, where it has several.
+        hub_config: configuration of the hub's corpus, where it has several.
         text_column: column of the text, in files with columns and on the hub.
-        name: of the corpus, in results.
+        name: name of the corpus, in results.
         base: settings of `PackedCorpus`.
     """
 

@@ -18,7 +18,7 @@ class TaggedFiles(UserFiles, TaggedSentences):
 
     Args:
         classes: all tags, O first; if not given, O, B-X and I-X for each type X in `train`.
-        name: of the corpus, in results.
+        name: name of the corpus, in results.
         base: settings of `UserFiles`.
     """
 

@@ -23,7 +23,7 @@ class UserFiles(TextDataModule):
         classes: class names; found in `train` if not given.
         min_rows_per_class: training stops if a class (a type of tags) has fewer training rows, as
             one has whose name is a typo; before `limit_train`. 0 allows a class without any.
-        name: of the corpus, in results.
+        name: name of the corpus, in results.
         data_dir: folder in which relative file names are looked up; the current one if not given.
         base: settings of `TextDataModule`.
     """

@@ -91,8 +91,9 @@ class BackboneClassifier(nn.Module):
     Args:
         backbone: the encoder.
         num_classes: number of classes C.
-        pooling: what of the last layer the head sees: the `first` token, or the `mean` over all.
-        dropout: before the projection, while training.
+        pooling: part of the last layer that the head sees: the `first` token, or the `mean` over
+            all.
+        dropout: dropout before the projection, while training.
         reading: `text`: logits `[B, C]` of each text; `token`: `[B, N, C]` of each token, by the
             projection alone, as BERT tags; `choice`: one number for each row, and the C rows of a
             sample are its logits `[B, C]`.

@@ -155,13 +155,13 @@ class OLSALayers:
         bound: formula behind alpha_2. sound: our theorem. paper: as printed, not a theorem.
         initial_alpha_1: attention temperature at the start, in units of logits; trained.
         value_clip: project each head's values to value_clip * r / sqrt(heads); null for none.
-        offset_heads: how many heads look at the neighbours 1, 1, 2, 2, ... tokens away, which costs
-            nothing in the bound (ours).
+        offset_heads: number of heads that look at the neighbours 1, 1, 2, 2, ... tokens away, which
+            costs nothing in the bound (ours).
         feedforward: add a 1-Lipschitz feed-forward map to every layer (ours).
         orthogonal: parametrisation of orthogonal weights.
-        activation: of the attention scores; relu is the paper's ablation.
-        mean_norm: LayerNorm without variance after each layer, the paper's ablation.
-        dropout: after each layer while training, the paper's ablation.
+        activation: activation of the attention scores; relu is the paper's ablation.
+        mean_norm: apply LayerNorm without variance after each layer, the paper's ablation.
+        dropout: dropout after each layer while training, the paper's ablation.
     """
 
     bound: Bound = "sound"

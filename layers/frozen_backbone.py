@@ -19,8 +19,8 @@ class FrozenEncoder:
     """A pretrained encoder that is not trained.
 
     Attributes:
-        pretrained: its folder or hub name; null: none, words are embedded from scratch.
-        layer: which of its hidden states is used; -1 is the last.
+        pretrained: folder or hub name of the encoder; null: none, words are embedded from scratch.
+        layer: index of the hidden state that is used; -1 is the last.
         cache: keep its outputs for the training split in memory after first use, 4 N d bytes a
             sample.
     """

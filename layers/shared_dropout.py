@@ -134,7 +134,7 @@ class SharedLinear(nn.Linear):
 
     Args:
         linear: whose weights it takes over.
-        tape: see `DropoutTape`.
+        tape: tape of random numbers, see `DropoutTape`.
     """
 
     def __init__(self, linear: nn.Linear, tape: DropoutTape) -> None:

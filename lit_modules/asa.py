@@ -24,7 +24,7 @@ class Passes(NamedTuple):
     Attributes:
         clean: logits without masks.
         biased: logits with them.
-        masks: of the second pass.
+        masks: masks of the second pass.
     """
 
     clean: Tensor

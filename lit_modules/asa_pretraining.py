@@ -54,7 +54,7 @@ class ASAPretraining(MaskedAttention, MaskedLM, method=True):
         """Keeps the settings; layers are built once the vocabulary is known.
 
         Args:
-            masking: how attention is masked.
+            masking: masks of attention while training.
             optimisation: optimiser and learning rate.
             base: settings of `MaskedAttention` and `MaskedLM`.
         """

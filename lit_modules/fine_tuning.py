@@ -46,10 +46,11 @@ class FineTuning(TaskModule, method=True):
             backbone: the encoder.
             pooling: input of the head: the first token of the last layer, or the mean; tagging
                 uses each token.
-            pretrained_pooler: with pooling first, begin the dense layer of the head with the pooler
-                that came with the backbone, as BERT is fine-tuned; at random where none came.
-            dropout: in the head, while training.
-            backbone_dropout: in the encoder, while training; null: as its configuration says.
+            pretrained_pooler: begin the dense layer of the head with the pooler that came with the
+                backbone, as BERT is fine-tuned; at random where none came. Needs pooling first.
+            dropout: dropout in the head, while training.
+            backbone_dropout: dropout in the encoder, while training; null: as its configuration
+                says.
             optimisation: optimiser and learning rate.
             base: settings of `TaskModule`.
         """

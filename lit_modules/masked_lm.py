@@ -58,7 +58,7 @@ class MaskedLM(EncoderTraining, method=True):
         """Keeps the settings; layers are built once the vocabulary is known.
 
         Args:
-            token_masking: which tokens are hidden.
+            token_masking: tokens that are hidden.
             optimisation: optimiser and learning rate.
             base: settings of `EncoderTraining`.
         """

@@ -39,11 +39,11 @@ class OLSA(CertifiedClassifier, method=True):
 
         Args:
             depth: number of OLSA layers; 0 is a bag of embeddings.
-            heads: attention heads.
+            heads: number of attention heads.
             width: token width from scratch; on a backbone the backbone's width is used.
-            layers: how the layers are built.
+            layers: settings of the layers.
             embedding_norm: norm of word and of position embeddings, or of the backbone's output.
-            head_bias: a bias in the head; with it a margin reward may end in one class for all.
+            head_bias: add a bias to the head; with it a margin reward may end in one class for all.
             backbone: pretrained encoder to put OLSA on, kept frozen.
             objective: the loss, and the reward of a large certified radius.
             base: settings of `CertifiedClassifier`.

@@ -28,13 +28,15 @@ class TextClassifier(CertifiedClassifier, method=True):
         """Keeps the settings; layers are built once the vocabulary is known.
 
         Args:
-            encoder: transformer: no certificate; mean: sum of embeddings / sqrt(n), certified.
-            depth: Transformer layers; not used by mean.
-            heads: attention heads; not used by mean.
+            encoder: kind of the encoder. transformer: no certificate; mean: sum of embeddings /
+                sqrt(n), certified.
+            depth: number of Transformer layers; not used by mean.
+            heads: number of attention heads; not used by mean.
             width: token width.
-            dropout: while training; not used by mean.
+            dropout: dropout while training; not used by mean.
             embedding_norm: norm of word and of position embeddings.
-            objective: see OLSA; transformer takes cross_entropy with gamma 0 only.
+            objective: the loss, and the reward of a large certified radius; transformer takes
+                cross_entropy with gamma 0 only.
             base: settings of `CertifiedClassifier`.
         """
         if encoder == "transformer" and not objective.plain:

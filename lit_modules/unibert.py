@@ -36,11 +36,12 @@ class UniBERT(FineTuning, method=True):
         """Keeps the settings; layers are built once the vocabulary is known.
 
         Args:
-            objective: the loss.
-            unitary: which weights are kept unitary, and how.
-            pretrained_pooler: see FineTuning; the paper begins at random.
-            head_lr_factor: learning rate of the head, in that of the encoder. Logits grow by what
-                the head may move: with few steps a large margin needs a fast head.
+            objective: loss of the classes: cross-entropy, or a margin.
+            unitary: weights that are kept unitary, and how.
+            pretrained_pooler: begin the dense layer of the head with the pooler that came with the
+                backbone; the paper begins at random.
+            head_lr_factor: learning rate of the head, in units of the encoder's. Logits grow by
+                what the head may move: with few steps a large margin needs a fast head.
             optimisation: optimiser and learning rate.
             base: settings of `FineTuning`.
         """

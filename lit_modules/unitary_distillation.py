@@ -48,12 +48,12 @@ class UnitaryDistillation(EncoderTraining, method=True):
         """Keeps the settings.
 
         Args:
-            unitary: which weights become unitary, and how; polar keeps more of what the weights
-                have learnt than qr; none trains the copy as it is.
-            match: mse: squared distance of hidden states, in parts of the original's square;
-                cosine: 1 - their cosine.
+            unitary: weights that become unitary, and how; polar keeps more of what the weights have
+                learnt than qr; none trains the copy as it is.
+            match: distance to make small. mse: squared distance of hidden states, in parts of the
+                original's square; cosine: 1 - their cosine.
             match_layers: hidden states of all layers, or of the last.
-            dropout: in the copy, while training.
+            dropout: dropout in the copy, while training.
             optimisation: optimiser and learning rate.
             base: settings of `EncoderTraining`; backbone.pretrained is the original.
         """

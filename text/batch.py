@@ -23,7 +23,7 @@ class Words(NamedTuple):
     """One sentence whose words are given, for tagging.
 
     Attributes:
-        words: at least one; a tag belongs to each.
+        words: words, at least one; a tag belongs to each.
     """
 
     words: tuple[str, ...]
@@ -34,7 +34,7 @@ class Choices(NamedTuple):
 
     Attributes:
         context: the first text of each pair (context, choice) that is read.
-        choices: at least two second texts.
+        choices: second texts, at least two.
     """
 
     context: str
@@ -56,7 +56,7 @@ class Encoding(NamedTuple):
     Attributes:
         input_ids: token ids of the real tokens.
         segment_ids: 0 for tokens of the first text, 1 for tokens of the second; same length.
-        truncated: whether tokens had to be dropped to stay within the tokenizer's `max_length`.
+        truncated: True if tokens had to be dropped to stay within the tokenizer's `max_length`.
     """
 
     input_ids: list[int]
@@ -68,7 +68,7 @@ class WordEncoding(NamedTuple):
     """One sentence of given words as token ids.
 
     Attributes:
-        encoding: its tokens.
+        encoding: tokens of the words.
         starts: position of the first token of each word, in order; words that were cut off at the
             end have none.
     """
@@ -82,7 +82,7 @@ class Span(NamedTuple):
 
     Attributes:
         text: 0, or 1 for the second text of a pair.
-        start: its first character.
+        start: index of its first character.
         end: one behind its last; `start` for tokens that stand for no characters ([CLS], <sep>).
     """
 
@@ -107,7 +107,7 @@ class Batch:
             tagging: `[B, N]` int64 tags at the first token of each word, `IGNORED` elsewhere.
         segment_ids: `[R, N]` int64 (0 first text, 1 second), or None for single texts.
         choices: rows of each sample, which stand one after the other; 1 but for multiple choice.
-        cut_tags: of a tagging: `[B, K]` int64 tags of the words behind the last token, which were
+        cut_tags: tags `[B, K]` int64, in a tagging, of the words behind the last token, which were
             cut off, `IGNORED` behind them; None where no word was.
     """
 

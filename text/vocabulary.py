@@ -12,11 +12,11 @@ class Vocabulary:
     alphabetical order, so that a vocabulary depends on what was counted and never on when.
 
     Args:
-        counts: how often each token was seen.
+        counts: number of times that each token was seen.
         specials: tokens that take the first ids, whether seen or not.
         unk: the special whose id stands for every token that is not in the vocabulary.
         min_count: tokens seen less often are left out.
-        max_size: at most this many tokens, specials included; None for no limit.
+        max_size: largest number of tokens, specials included; None for no limit.
 
     Raises:
         ValueError: `unk` is not a special, a special is named twice, or a limit makes no sense.

@@ -23,8 +23,8 @@ class Attacked:
 
     Attributes:
         accuracy: share of the samples that are classified rightly under attack.
-        samples: how many there are.
-        about: its settings; see `AttackFiles`.
+        samples: number of samples.
+        about: settings of the attack; see `AttackFiles`.
     """
 
     accuracy: float
@@ -41,7 +41,7 @@ class Mean:
     """A mean over attacks, or the reason that there is none.
 
     Attributes:
-        names: of the attacks.
+        names: names of the attacks.
         value: the mean; None if there is none.
         reason: the reason that there is none; empty if there is a mean, or no attack.
     """

@@ -27,8 +27,8 @@ class Pass:
     """One pass of a text through a model.
 
     Attributes:
-        maps: by layer: `[H, N, N]` the attention weights; each row sums to 1.
-        answers: what the model makes of the text: a line for each class or word, its name and
+        maps: attention weights `[H, N, N]` of each layer; each row sums to 1.
+        answers: answer of the model about the text: a line for each class or word, its name and
             what is said of it.
         prediction: the answer.
     """
@@ -43,18 +43,18 @@ class Attention:
     """The attention of a model to a text.
 
     Attributes:
-        name: of the run, or of the file.
-        method: that trained the model.
-        checkpoint: of the model.
-        row: which row of the sample it is: of a multiple choice, which choice.
+        name: name of the run, or of the file.
+        method: method that trained the model.
+        checkpoint: checkpoint of the model.
+        row: number of the row of the sample; of a multiple choice, that of the choice.
         tokens: N tokens as people read them.
-        cut: whether the text is longer than the model reads.
+        cut: True if the text is longer than the model reads.
         plain: the pass without an adversary.
         attacked: the pass with it; None where the model has none.
-        masked: by layer: `[H or 1, N, N]` bool, the units that the adversary masks.
-        chances: by layer: `[H or 1, N, N]`, the probability that each is masked while training,
-            where masks are drawn; 0 or 1 where they are not.
-        drawn: whether they were drawn here, too.
+        masked: units that the adversary masks, `[H or 1, N, N]` bool for each layer.
+        chances: probability that each unit is masked while training, `[H or 1, N, N]` for each
+            layer, where masks are drawn; 0 or 1 where they are not.
+        drawn: True if they were drawn here, too.
     """
 
     name: str
@@ -114,7 +114,7 @@ class Model:
 
     Args:
         checkpoint: the file.
-        device: where it computes.
+        device: device on which it computes.
 
     Raises:
         ValueError: no checkpoint, or a model without such attention.

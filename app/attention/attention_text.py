@@ -17,10 +17,10 @@ class Reading:
 
     Attributes:
         batch: it alone: one row, or for multiple choice one for each choice.
-        tokens: of each row.
+        tokens: tokens of each row.
         words: whole, for tagging; those that are not cut off.
         starts: place of the first token of each of them.
-        cut: whether it is longer than the model reads.
+        cut: True if the text is longer than the model reads.
     """
 
     batch: Batch

@@ -18,9 +18,9 @@ class Masking:
     """The shares that an adversary masks on a task.
 
     Attributes:
-        name: of the task or run, in the legend.
-        shares: for each run (seed) the share of the units that are masked in each layer, 0 to 1,
-            the first layer first; at least one run, all with as many layers.
+        name: name of the task or run, in the legend.
+        shares: share of the units that are masked in each layer, for each run (seed), 0 to 1, the
+            first layer first; at least one run, all with as many layers.
     """
 
     name: str

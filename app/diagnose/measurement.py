@@ -45,10 +45,10 @@ class Records:
 
     Attributes:
         run: the run that was attacked.
-        recipe: what the attack is filed under.
+        recipe: name that the attack is filed under.
         records: those that are measured.
-        about: what the attack was about.
-        summary: its figures, of these records.
+        about: settings of the attack, its weights and its split.
+        summary: figures of these records.
     """
 
     run: RunDirectory
@@ -73,13 +73,13 @@ class Diagnosis:
     """The measurements of one model.
 
     Attributes:
-        run: its name.
-        method: its class.
-        weights: its weights.
+        run: name of the run.
+        method: class of the method.
+        weights: weights of the model.
         texts: whose records its texts are from.
-        pooling: which vector stands for a text.
-        distances: of the clean texts.
-        similarities: by how the attack ended: all of them, and what `KINDS` has.
+        pooling: vector that stands for a text.
+        distances: distances of the clean texts.
+        similarities: similarities by how the attack ended: all of them, and what `KINDS` has.
         unrelated: mean similarity of two different ones of these clean texts, per layer; empty of
             one text.
     """

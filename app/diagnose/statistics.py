@@ -52,9 +52,10 @@ class DistanceSummary:
     """Distances of the rightly classified samples (section 6.4, Table 5).
 
     Attributes:
-        count: how many there are.
-        mean: in units of the logits.
-        variance: over these samples (divided by their number), in squared units of the logits.
+        count: number of distances.
+        mean: mean in units of the logits.
+        variance: variance over these samples (divided by their number), in squared units of the
+            logits.
         normalized: d_s = mean / variance (equation 7). Not free of scale: logits that are s times
             as large have a d_s that is s times as small. None where all distances are equal.
         ratio: mean / standard deviation, which is free of scale. None where all are equal.

@@ -28,8 +28,7 @@ _CACHES = ("HF_HOME", "TORCH_HOME", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR
 def size(count: float) -> str:
     """Write a number of bytes with its unit."""
     power = min(int(math.log2(max(count, 1))) // 10, 4)
-    amount = count / 1024**power
-    digits = 0 if amount >= 100 or power < 2 else 1
+    digits = 0 if (amount := count / 1024**power) >= 100 or power < 2 else 1
     return f"{amount:.{digits}f} {('B', 'kB', 'MiB', 'GiB', 'TiB')[power]}"
 
 
@@ -79,13 +78,10 @@ def memory_limit(groups: list[Path]) -> tuple[int, int] | None:
     return min(limits, default=None)
 
 
-def crowded(is_it: object, cores: float) -> tuple[object, Status, str]:
-    """Return the problem of more threads than processors, for `judge`."""
-    return (
-        is_it,
-        "warning",
-        f"more threads than processors are slow: set OMP_NUM_THREADS={cores:.0f}",
-    )
+def crowded(name: str, found: str, many: object, cores: float) -> Finding:
+    """Judge whether there are more threads than processors."""
+    advice = f"more threads than processors are slow: set OMP_NUM_THREADS={cores:.0f}"
+    return judge(name, found, (many, "warning", advice))
 
 
 def cores(groups: list[Path]) -> float:
@@ -96,14 +92,15 @@ def cores(groups: list[Path]) -> float:
 
 def check_machine(runs_dir: Path) -> Iterator[Finding]:
     """Check everything but the GPUs."""
-    groups, home = control_groups(), os.environ.get("HOME") or "/"
+    groups, given = control_groups(), os.environ
     yield from (check_cores(groups), check_memory(groups), check_shared_memory())
     advice = "make room, make this user the folder's owner, or choose another --runs_dir"
     yield check_folder(RUNS, runs_dir, "FAILED", advice)
-    hub = Path(os.environ.get("XDG_CACHE_HOME") or Path(home, ".cache"), "huggingface")
-    for name, default in zip(_CACHES, (hub, None, None, None), strict=True):
+    cache = given.get("XDG_CACHE_HOME") or Path(given.get("HOME") or "/", ".cache")
+    for name in _CACHES:
+        place = given.get(name) or (Path(cache, "huggingface") if name == "HF_HOME" else None)
         advice = f"set {name} to a writable folder (in a container: a volume); it holds the cache"
-        if place := os.environ.get(name) or default:
+        if place:
             yield check_folder("caches", Path(place), "warning", advice)
     yield check_folder("temporary files", None, "FAILED", "set TMPDIR to a writable folder")
 
@@ -115,7 +112,7 @@ def check_cores(groups: list[Path]) -> Finding:
     found += f" (limited to {limit:g} by the control group)" if limit else ""
     found += f", OMP_NUM_THREADS={threads}" if threads else ""
     many = limit and every and limit < every / 2 and not threads
-    return judge("processors", found, crowded(many, max(int(limit or 1), 1)))
+    return crowded("processors", found, many, max(int(limit or 1), 1))
 
 
 def check_memory(groups: list[Path], meminfo: Path = Path("/proc/meminfo")) -> Finding:

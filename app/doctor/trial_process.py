@@ -19,7 +19,7 @@ class TrialProcess(ForkProcess):
 
     Args:
         trials: the trials.
-        seconds: how long the process may be silent.
+        seconds: seconds for which the process may be silent.
     """
 
     def __init__(self, trials: Iterable[Trial], seconds: float) -> None:

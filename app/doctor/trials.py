@@ -22,9 +22,8 @@ def of_torch() -> Iterator[Trial]:
     """List the trials of torch; only the first one where torch cannot be loaded."""
     yield torch_works()
     if torch := sys.modules.get("torch"):
-        yield from (gloo(), gpus())
-        if torch.cuda.is_available():
-            yield from (*map(gpu, range(torch.cuda.device_count())), nccl())
+        cards = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        yield from (gloo(), gpus(), *map(gpu, range(cards)), *([nccl()] if cards else []))
 
 
 def of_program(data_dir: Path | None, encoder: Path | None) -> Iterator[Trial]:
@@ -50,7 +49,7 @@ def torch_works() -> Trial:
     threads, cores = torch.get_num_threads(), machine.cores(machine.control_groups())
     build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU"
     found = f"{torch.__version__}, built for {build}, {threads} thread(s)"
-    yield judge("torch", found, machine.crowded(threads > max(cores, 1), cores))
+    yield machine.crowded("torch", found, threads > max(cores, 1), cores)
 
 
 def _expect(expected: float, number: float) -> None:
@@ -101,10 +100,11 @@ def driver() -> list[str]:
     """Return the version of NVIDIA's driver, once for each GPU that it lists."""
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+        return subprocess.check_output(
+            command, text=True, timeout=20, stderr=subprocess.DEVNULL
+        ).split()
     except (OSError, subprocess.SubprocessError):
         return []
-    return done.stdout.split()
 
 
 def gpus() -> Trial:
@@ -121,12 +121,14 @@ def gpus() -> Trial:
     if not usable:
         found = "none: training is on the CPU"
     if drivers and not usable:
+        reason = "torch gives no reason"
         try:
             torch.cuda.init()  # type: ignore[no-untyped-call] # theirs
-            reason: object = "torch gives no reason"
         except Exception as error:  # only the reason matters
-            reason = error
+            reason = str(error)
         found = f"{more} (driver {version}), none that torch can use: {reason}"
+    build = "torch is built for the CPU: make clean; make VARIANT=cuda install"
+    hides = "CUDA_VISIBLE_DEVICES hides them: unset it"
     newer = f"install a newer driver, for CUDA {cuda}; in a container: the NVIDIA container "
     newer += "toolkit and docker-compose.override.yml, or a restart if the GPUs were there before"
     yield judge(
@@ -135,12 +137,8 @@ def gpus() -> Trial:
         (hidden and visible is None, "warning", "read `nvidia-smi` about the others"),
         (hidden, "warning", f"CUDA_VISIBLE_DEVICES={visible} leaves the others out"),
         (usable or not drivers, "ok", ""),
-        (not cuda, "warning", "torch is built for the CPU: make clean; make VARIANT=cuda install"),
-        (
-            visible in ("", "-1", "NoDevFiles"),
-            "warning",
-            "CUDA_VISIBLE_DEVICES hides them: unset it",
-        ),
+        (not cuda, "warning", build),
+        (visible in ("", "-1", "NoDevFiles"), "warning", hides),
         (True, "FAILED", newer),
     )
 
@@ -149,16 +147,16 @@ def gpu(index: int) -> Trial:
     """Calculate on a GPU."""
     import torch
 
-    major, minor = torch.cuda.get_device_capability(index)
+    name, (major, minor) = f"GPU {index}", torch.cuda.get_device_capability(index)
     card = f"{torch.cuda.get_device_name(index)}, compute capability {major}.{minor}"
     advice = "this torch cannot use this card: leave it out (CUDA_VISIBLE_DEVICES), restart the "
     advice += "machine if `nvidia-smi` shows errors, or install a torch for this card"
-    yield Finding(f"GPU {index}", "FAILED", f"{card}: ", advice)
+    yield Finding(name, "FAILED", f"{card}: ", advice)
     free, total = torch.cuda.mem_get_info(index)
     _calculate(f"cuda:{index}")
     found = f"{card}, {machine.size(free)} of {machine.size(total)} free"
     used = "another program uses it (`nvidia-smi` lists them)"
-    yield judge(f"GPU {index}", found, (free < min(machine.LITTLE, total / 2), "warning", used))
+    yield judge(name, found, (free < min(machine.LITTLE, total / 2), "warning", used))
 
 
 def nccl() -> Trial:
@@ -209,8 +207,8 @@ def data(folder: Path) -> Trial:
         names = ", ".join(fetched)
         absent.insert(0, f"{names} will be fetched from the hub: add the files to avoid it")
     found = f"{folder}: {', '.join(texts)}" if texts else f"{folder} holds no corpus of ours"
-    found += f"; not used: {', '.join(sorted(others)[:8])}" if others else ""
-    found += ", ..." if len(others) > 8 else ""
+    more = ", ..." if len(others) > 8 else ""
+    found += f"; not used: {', '.join(sorted(others)[:8])}{more}" if others else ""
     layout = "expected DIR/<corpus>/<split>.<jsonl|tsv|csv|parquet>[.gz], as in docs/data.md"
     yield judge(
         "data directory",
@@ -243,10 +241,8 @@ def backbone(folder: Path) -> Trial:
 
 def hub(seconds: float = 4.0) -> Trial:
     """Ask the hub once, as its client would; corpora in files do not need it."""
-    advice = (
-        "give corpora as files (--data.data_dir, docs/data.md) and encoders as folders, or run "
-    )
-    advice += "once where the hub can be reached, so that the local cache (HF_HOME) keeps them"
+    advice = "give corpora as files (--data.data_dir, docs/data.md) and encoders as folders, or "
+    advice += "run once where the hub can be reached, so that the local cache (HF_HOME) keeps them"
     yield Finding("hub", "warning", "", advice)
     from huggingface_hub import constants
 

@@ -93,12 +93,12 @@ class Series:
     """A line of a figure.
 
     Attributes:
-        name: in the legend.
-        x: where the points are, rising.
+        name: name in the legend.
+        x: places of the points, rising.
         mean: their heights; as many.
-        std: how far the bars reach up and down; as many, or None for no bars.
-        reference: what the heights compare with, as a thin line of the same colour; as many, or
-            None for no such line.
+        std: lengths of the bars up and down; as many, or None for no bars.
+        reference: heights to compare with, as a thin line of the same colour; as many, or None for
+            no such line.
     """
 
     name: str
@@ -164,10 +164,10 @@ class Bars:
     """A bar in each group of a figure.
 
     Attributes:
-        name: in the legend.
-        height: of the bar in each group.
-        low: where the whiskers begin, none above its bar; None for no whiskers.
-        high: where they end, none below its bar.
+        name: name in the legend.
+        height: height of the bar in each group.
+        low: lower ends of the whiskers, none above its bar; None for no whiskers.
+        high: upper ends of the whiskers, none below its bar.
     """
 
     name: str

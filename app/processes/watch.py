@@ -36,7 +36,7 @@ class Watcher(threading.Thread):
     Args:
         children: the processes that this one has started; asked for again and again.
         parent: the process that has started this one and has to live, if there is one.
-        grace: see `GRACE`.
+        grace: seconds of patience, see `GRACE`.
         end: ends the process.
     """
 

@@ -22,11 +22,11 @@ class Source:
     """A file to download.
 
     Attributes:
-        what: what it is, in a few words.
-        url: where.
-        path: what it is called in the folder.
-        sha256: its checksum; None if none is known.
-        size: in bytes; None if not known.
+        what: description in a few words.
+        url: address.
+        path: name in the folder.
+        sha256: checksum; None if none is known.
+        size: size in bytes; None if not known.
     """
 
     what: str
@@ -41,8 +41,8 @@ class Model:
     """A model on the hub, whose own client gets and checks it.
 
     Attributes:
-        what: what it is.
-        repository: its name there.
+        what: description in a few words.
+        repository: name of the repository there.
         files: patterns of those that are needed.
     """
 

@@ -102,13 +102,12 @@ class Recorder(pl.Callback):
         run: the run.
         config: the settings, as plain scalars, lists and mappings.
         seed: the seed of the run.
-        reopened: whether a finished run is trained further.
-        checkpoint: what is evaluated, if it is no training.
+        reopened: True if a finished run is trained further.
+        checkpoint: checkpoint that is evaluated, if it is no training.
 
     Attributes:
-        files: where the outcome of the evaluation is kept: the run, or its folder for these
-            weights.
-        weights: what is evaluated; None while a run is trained.
+        files: folder of the outcome of the evaluation: the run, or its folder for these weights.
+        weights: weights that are evaluated; None while a run is trained.
     """
 
     def __init__(

@@ -22,8 +22,9 @@ class Results(TypedDict):
         seed: seed of the run.
         no_certificate: why predictions have no certificate, where they have none.
         metrics: flat metric names and their values; None where a value is not a finite number.
-        seconds: what each finished stage took; a stage that is not named here has not ended.
-        about: by stage, what its numbers are about: weights, rows and settings of the evaluation.
+        seconds: seconds that each finished stage took; a stage that is not named here has not
+            ended.
+        about: subject of the numbers of each stage: weights, rows and settings of the evaluation.
         versions: program and libraries that wrote it last.
     """
 

@@ -39,10 +39,10 @@ class Plan:
     """The plan of a command.
 
     Attributes:
-        stages: what is to be done, in order.
-        checkpoint: what training goes on from, if it does.
+        stages: stages that are to be done, in order.
+        checkpoint: checkpoint from which training goes on, if it does.
         step: optimiser steps that lie behind that checkpoint.
-        reopened: whether a finished run is trained further.
+        reopened: True if a finished run is trained further.
     """
 
     stages: tuple[Stage, ...]

@@ -22,10 +22,10 @@ class Weights:
 
     Attributes:
         checkpoint: SHA-256 of their file.
-        file: its name.
+        file: name of the file.
         epoch: the epoch in which they were saved, counted from 1.
         step: optimiser steps that lie behind them.
-        training_ended: whether the training that they come from has ended; None where no run says.
+        training_ended: True if the training that they come from has ended; None where no run says.
     """
 
     checkpoint: str

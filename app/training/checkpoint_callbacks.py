@@ -37,7 +37,7 @@ class CheckpointSettings:
         monitor: logged validation metric by which `best.ckpt` is chosen, for example
             `val/loss` or `val/radius_correct`; null: those of the last epoch. `auto` is the figure
             of the task: `val/accuracy`, for a regression `val/spearman`, for tagging `val/f1`.
-        mode: whether the largest (`max`) or the smallest (`min`) value of `monitor` is best.
+        mode: direction of `monitor`: its largest (`max`) or its smallest (`min`) value is best.
         allow_world_change: let a run go on with another number of processes. Its batches stay the
             same if `--data.batch_size` keeps the product of the two; its random numbers do not.
     """
@@ -59,9 +59,9 @@ class Kept(ModelCheckpoint):
 
     Args:
         run: the run.
-        name: of the file, without its ending.
-        monitor: see Lightning.
-        mode: see Lightning.
+        name: name of the file, without its ending.
+        monitor: metric that decides, see Lightning.
+        mode: direction of the metric, see Lightning.
     """
 
     def __init__(

@@ -45,8 +45,9 @@ class Limits(NamedTuple):
     """Settings that end a fit early.
 
     Attributes:
-        max_epochs: as Lightning takes it: -1 for no limit, None where steps or time are limited.
-        patience: of `EarlyStoppingSettings`; 0 for no early stopping.
+        max_epochs: number of epochs, as Lightning takes it: -1 for no limit, None where steps or
+            time are limited.
+        patience: patience of `EarlyStoppingSettings`; 0 for no early stopping.
     """
 
     max_epochs: int | None
@@ -86,7 +87,7 @@ class StopEarly(EarlyStopping):
     Args:
         patience: so many validations, at least 1.
         monitor: the figure; see `CheckpointSettings`. Without validation nothing is watched.
-        mode: whether larger or smaller is better.
+        mode: direction of the metric: larger (`max`) or smaller (`min`) is better.
         anew: the run had been finished: if it ended early, it has all its patience again.
         another: a checkpoint is that of another run, whose figures are not compared with.
     """

@@ -30,10 +30,10 @@ class CertifyEvaluator(StandIn):
     without labels it logs the first only.
 
     Args:
-        classifier: what is certified.
-        bound: which Lipschitz bound, see `certify.Certifier`.
+        classifier: classifier that is certified.
+        bound: Lipschitz bound, see `certify.Certifier`.
         radii: the radii R.
-        records: where the certificates go.
+        records: file to which the certificates go.
         about: the checkpoint and what else the certificates depend on, but for the samples; without
             it, those of a former sitting are not taken up.
     """
@@ -161,7 +161,7 @@ class PredictionWriter(pl.Callback):
     """Records what a predict run returns, one line per sample, with its label if it has one.
 
     Args:
-        records: where they go.
+        records: file to which the predictions go.
     """
 
     def __init__(self, records: Records) -> None:
@@ -213,7 +213,7 @@ class AttackWriter(pl.Callback):
     """Records the outcome of PGD for each sample of a test run, one line per sample.
 
     Args:
-        records: where they go.
+        records: file to which the attacks go.
     """
 
     def __init__(self, records: Records) -> None:

@@ -14,7 +14,7 @@ class Export(pl.Callback):
     """Writes `backbone/` into the run when the training of an encoder has come to its end.
 
     Args:
-        folder: where.
+        folder: folder into which the model is written.
     """
 
     def __init__(self, folder: Path) -> None:

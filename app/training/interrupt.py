@@ -30,9 +30,9 @@ class Interruption:
     """The signals that have arrived.
 
     Attributes:
-        deferred: whether a signal is to be noted only, because someone will look at `requested`.
+        deferred: True if a signal is to be noted only, because someone will look at `requested`.
         requested: the signal that was noted, if any.
-        saved: where the checkpoint lies that was written because of it, if one was.
+        saved: path of the checkpoint that was written because of it, if one was.
     """
 
     def __init__(self) -> None:

@@ -28,7 +28,7 @@ class _Check(NamedTuple):
         finite: boolean scalar on the CPU, valid after `copied`.
         copied: event of the copy from the GPU; None where there is none.
         where: epoch and step, for the message.
-        sample_ids: of the batch.
+        sample_ids: sample ids of the batch.
     """
 
     finite: Tensor

@@ -16,8 +16,8 @@ class RandomState(pl.Callback):
     With it, a resumed run draws the same dropout masks as one that was not interrupted.
 
     Args:
-        allow_world_change: whether a run may go on with another number of processes, whose random
-            numbers are then begun anew.
+        allow_world_change: let a run go on with another number of processes, whose random numbers
+            are then begun anew.
     """
 
     def __init__(self, *, allow_world_change: bool = False) -> None:

@@ -27,10 +27,10 @@ class StandIn(pl.LightningModule):
     """Takes the place of a classifier in a test run; weights and checkpoints are the classifier's.
 
     Args:
-        classifier: what it stands in for.
+        classifier: classifier that it stands in for.
 
     Attributes:
-        needs_labels: whether it can do nothing with samples without labels.
+        needs_labels: True if it can do nothing with samples without labels.
     """
 
     needs_labels = True

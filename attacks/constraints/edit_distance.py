@@ -16,7 +16,7 @@ class EditDistance:
 
     Attributes:
         maximum: characters inserted, deleted or replaced at most.
-        cost: see `Constraint`.
+        cost: rank of its cost among the constraints, see `Constraint`.
     """
 
     maximum: int

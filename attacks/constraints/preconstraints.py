@@ -61,7 +61,7 @@ class MaxModificationRate:
     """Replaces only a share of the words.
 
     Attributes:
-        rate: between 0 and 1; the number of words is rounded up.
+        rate: share between 0 and 1; the number of words is rounded up.
         minimum: so many may be replaced in any case.
     """
 

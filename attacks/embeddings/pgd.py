@@ -47,10 +47,11 @@ class PGD(PGDSettings):
     The ball is one per sample, over all its real tokens together. Padding is never perturbed.
 
     Attributes:
-        norm: `l2`: ||X' - X||_F <= epsilon, the norm of the OLSA paper's certificates; `linf`: no
-            coordinate of any token moves by more than epsilon. Steps have their length in it.
-        loss: `margin`: largest other logit minus the label's, which never saturates;
-            `cross_entropy`: as in the papers.
+        norm: norm of the ball. `l2`: ||X' - X||_F <= epsilon, the norm of the OLSA paper's
+            certificates; `linf`: no coordinate of any token moves by more than epsilon. Steps have
+            their length in it.
+        loss: loss that the steps maximise. `margin`: largest other logit minus the label's, which
+            never saturates; `cross_entropy`: as in the papers.
     """
 
     norm: Norm = "l2"

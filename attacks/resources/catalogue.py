@@ -47,7 +47,7 @@ class Resources:
         vectors: word vectors (text) or lists of neighbours (JSON) to use instead of those found.
         sentence_encoder: folder or hub name; `SENTENCE_ENCODER` if None.
         masked_lm: folder or hub name of the masked language model; `MASKED_LM` if None.
-        device: where these two compute; the GPU if there is one.
+        device: device on which these two compute; the GPU if there is one.
 
     Raises:
         ResourceError: the folder, or later a resource, is not found.

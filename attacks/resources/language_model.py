@@ -69,7 +69,7 @@ class _Masked(NamedTuple):
     """A text with a mask, as token ids.
 
     Attributes:
-        ids: of it.
+        ids: token ids of the text.
         place: position of the mask among them.
         spaced: True if white space, or nothing, stands before the mask.
     """
@@ -83,8 +83,8 @@ class MaskedLM:
     """Answers masked texts with words; computes each text once.
 
     Args:
-        model: of `transformers`, with a masked-language-model head; used in evaluation mode.
-        tokenizer: its fast tokenizer.
+        model: model of `transformers` with a masked-language-model head; used in evaluation mode.
+        tokenizer: fast tokenizer of the model.
         k: words of an answer.
         minimum_confidence: probability below which a word is no answer.
         whole_words: answer with whole words only, not with pieces such as "##ing".

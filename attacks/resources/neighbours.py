@@ -18,7 +18,7 @@ class Neighbours(Protocol):
     """Words that may stand in the place of a word.
 
     Attributes:
-        vectors: for similarities; None if there are none.
+        vectors: vectors for similarities; None if there are none.
     """
 
     vectors: WordVectors | None
@@ -31,7 +31,7 @@ class VectorNeighbours:
     """Finds the nearest words by cosine.
 
     Args:
-        vectors: of all words.
+        vectors: vectors of all words.
         limit: neighbours that are found at once; a larger k finds them anew.
         cache: folder that keeps them.
     """
@@ -60,7 +60,7 @@ class ListedNeighbours:
 
     Args:
         lists: nearest first.
-        name: of the file, for messages.
+        name: name of the file, for messages.
     """
 
     vectors: WordVectors | None = None

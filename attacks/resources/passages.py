@@ -11,7 +11,7 @@ class Passage(NamedTuple):
     """One text of a document, or all of them as one.
 
     Attributes:
-        text: of it.
+        text: text of the passage.
         spans: start and end of its words.
         first: number of the first of them in the document.
     """

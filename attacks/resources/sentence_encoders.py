@@ -63,8 +63,8 @@ class SentenceEncoder:
     A text's vector does not depend on its batch, but for rounding in the seventh digit.
 
     Args:
-        name_or_path: see `find_encoder`.
-        device: where it computes; the GPU if there is one.
+        name_or_path: name or folder of the encoder, see `find_encoder`.
+        device: device on which it computes; the GPU if there is one.
         batch_size: texts per forward pass at first; halved when memory runs out. Texts of like
             length go together. If not given 256, on a CPU 32.
         max_length: tokens of a text that are read; that of the folder if not given.

@@ -76,7 +76,7 @@ class Tagger:
     """Tags words with universal tags.
 
     Args:
-        weights: of each feature, by tag.
+        weights: weights of each feature, by tag.
         known: words with the same tag everywhere.
         tags: all tags.
 

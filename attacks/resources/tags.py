@@ -30,7 +30,7 @@ class Place(NamedTuple):
 
     Attributes:
         before: the two words before it, normalised, in their order.
-        word: as it is written.
+        word: word as it is written.
         after: the two words behind it, normalised.
     """
 

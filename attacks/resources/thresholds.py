@@ -19,7 +19,7 @@ class Published(NamedTuple):
     """A threshold of the reference.
 
     Attributes:
-        minimum: of the similarity.
+        minimum: least similarity.
         metric: kind of similarity.
         encoder: `use`: universal sentence encoder; `sts`: a DistilBERT trained to give human
             similarity as its cosine.

@@ -10,7 +10,7 @@ class Composite:
     """Joins the candidates of several transformations, in their order, each text once.
 
     Args:
-        transformations: at least one.
+        transformations: transformations, at least one.
     """
 
     def __init__(self, transformations: Sequence[Transformation]) -> None:

@@ -23,9 +23,9 @@ class MaskedLMSwap:
     Of a pair the model sees only the text with the word: it would copy words of the other text.
 
     Args:
-        model: of `transformers`, with a masked-language-model head (from
+        model: model of `transformers` with a masked-language-model head (from
             `attacks.resources.language_model.load_masked_lm`); used in evaluation mode.
-        tokenizer: its fast tokenizer.
+        tokenizer: fast tokenizer of the model.
         k: words proposed.
         minimum_confidence: probability below which a word is not proposed.
         whole_words: propose whole words only. The reference also takes word pieces without their

@@ -17,7 +17,7 @@ class EmbeddingSwap(WordSwap):
 
     Args:
         neighbours: nearest words of each word.
-        k: how many of them.
+        k: number of neighbours.
         compat: the reference also takes neighbours that are no word (","), or several.
     """
 

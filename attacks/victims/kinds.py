@@ -28,7 +28,7 @@ class Victim(Protocol):
     """Answers texts with logits.
 
     Attributes:
-        name: in results.
+        name: name in results.
     """
 
     name: str
@@ -49,7 +49,7 @@ class _Batched(Halving):
     """A victim that answers in batches.
 
     Args:
-        name: in results.
+        name: name in results.
         batch_size: texts per forward pass at first.
     """
 
@@ -116,9 +116,9 @@ class ModuleVictim(_Batched):
     """A module of ours: anything with `predict_texts`.
 
     Args:
-        module: in any mode; it predicts in evaluation mode.
+        module: module in any mode; it predicts in evaluation mode.
         batch_size: texts per forward pass; texts of like length go together.
-        name: in results; its class if not given.
+        name: name in results; its class if not given.
     """
 
     def __init__(
@@ -163,11 +163,11 @@ class HuggingFaceVictim(_Batched):
     """A sequence classifier of `transformers` with its tokenizer.
 
     Args:
-        model: in any mode; it predicts in evaluation mode.
+        model: model in any mode; it predicts in evaluation mode.
         tokenizer: the one it was trained with.
         batch_size: texts per forward pass; texts of like length go together, padded to the longest.
         max_length: longest text in tokens; that of tokenizer and model if not given.
-        name: in results; its class if not given.
+        name: name in results; its class if not given.
 
     Raises:
         ValueError: model and tokenizer do not pad with the same token.
@@ -252,7 +252,7 @@ class CallableVictim(_Batched):
             or a method of one, answers in evaluation mode and without gradients.
         outputs: kind of its numbers. Logits of probabilities are their logarithms.
         batch_size: texts per call.
-        name: in results; records on disk belong to one name.
+        name: name in results; records on disk belong to one name.
     """
 
     def __init__(

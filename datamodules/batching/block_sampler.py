@@ -45,7 +45,7 @@ class Order(NamedTuple):
 
     Attributes:
         shuffle: training (True) or evaluation.
-        seed: of the order in training.
+        seed: seed of the order in training.
         epoch: the epoch to begin with.
         skip: batches of that epoch left out because a run that is resumed has had them.
         rank: this process.
@@ -68,9 +68,9 @@ class BlockSampler(BucketBatchSampler):
     all over the corpus, too, in an order that is always the same.
 
     Args:
-        blocks: how many there are.
+        blocks: number of blocks.
         batch_size: blocks per batch and process.
-        order: see there.
+        order: order of the blocks, see `Order`.
 
     Raises:
         ValueError: a setting out of its range.

@@ -17,9 +17,9 @@ class EncodedTexts(Dataset[Batch]):
     instead of copying it.
 
     Args:
-        examples: at least one; all of the same task.
+        examples: examples of the same task, at least one.
         tokenizer: encodes them, all at once but in chunks.
-        pairs: whether batches carry segment ids.
+        pairs: True if batches carry segment ids.
         choices: rows of each sample: 1 but for multiple choice.
 
     Attributes:

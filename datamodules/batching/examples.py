@@ -29,8 +29,8 @@ class Example(NamedTuple):
 
     Attributes:
         text: a string, a pair, the words of a sentence, or a context with choices.
-        label: by task (see `Label`); None where the corpus gives none.
-        sample_id: its position in the split.
+        label: label of the task (see `Label`); None where the corpus gives none.
+        sample_id: position in the split.
     """
 
     text: Sample

@@ -41,7 +41,7 @@ class BucketBatchSampler(Sampler[list[int]]):
     Args:
         lengths: tokens of each sample.
         batch_size: samples per batch and process.
-        seed: of the order in training.
+        seed: seed of the order in training.
         epoch: the epoch to begin with.
         rank: this process.
         world: number of processes.

@@ -59,10 +59,10 @@ class BlockStream(BlockSampler):
     Args:
         blocks: begins the stream of all blocks.
         batch_size: blocks per batch and process.
-        order: see there; evaluation is on the blocks that are held out.
+        order: order of the blocks, see `Order`; evaluation is on the blocks that are held out.
         buffer: blocks among which the next one is drawn in training; 1 keeps their order.
         every: one block in so many is held out; 0 for none.
-        ahead: whether a thread reads and packs while the model computes.
+        ahead: True if a thread reads and packs while the model computes.
 
     Raises:
         ValueError: a setting out of its range.

@@ -34,8 +34,8 @@ class PackedCorpus(Corpus):
             trained on: the same ones for every seed and number of processes. 0 for none.
         streaming: write nothing to disk, and begin to train at once: read, pack and shuffle within
             a buffer while training. Every process reads all of the corpus in every epoch.
-        shuffle_buffer: sequences in that buffer.
-        limit_tokens: use only so many tokens, from the beginning.
+        shuffle_buffer: sequences in the buffer of `streaming`.
+        limit_tokens: largest number of tokens that are used, from the beginning.
         cache_dir: folder for the packed blocks; beside the cache of the `datasets` library if not
             given.
         num_workers: processes that assemble batches; blocks are packed before, so 0 is fast. With

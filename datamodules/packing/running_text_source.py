@@ -35,7 +35,7 @@ class FileTexts:
     """The texts of files: each line of a text file, each row of any other.
 
     Args:
-        paths: of regular files, at least one.
+        paths: paths of regular files, at least one.
         text_column: the column of the text, in files with columns.
         on_bad_row: lines or rows that cannot be read: `stop` at the first, or `skip` them.
 

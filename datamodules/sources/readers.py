@@ -37,8 +37,8 @@ class Row(NamedTuple):
     Attributes:
         line: the line of the file where it begins (Parquet: the row), counted from 1.
         values: the columns asked for.
-        problem: what is wrong with it; then `values` is empty.
-        entry: its number in a JSON document, counted from 1; None in other files.
+        problem: reason why the row cannot be used; then `values` is empty.
+        entry: number of the row in a JSON document, counted from 1; None in other files.
     """
 
     line: int

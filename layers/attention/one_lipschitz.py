@@ -35,10 +35,10 @@ class OneLipschitzSelfAttention(nn.Module):
         bound: formula for alpha_2.
         value_clip: project each head's value vectors to norm value_clip * r / sqrt(H), which
             makes the bound smaller; None for no projection.
-        offset_heads: how many of the heads look at fixed offsets; fewer than `heads`.
+        offset_heads: number of heads that look at fixed offsets; fewer than `heads`.
         activation: sigma; `relu` is the ablation of the paper's Table 8.
         orthogonal: parametrisation of the weights.
-        form: how the scores are computed; changes time and memory, not the result.
+        form: way in which the scores are computed; changes time and memory, not the result.
 
     Raises:
         ValueError: a setting out of its range.

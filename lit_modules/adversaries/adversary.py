@@ -20,8 +20,8 @@ class Found(NamedTuple):
 
     Attributes:
         loss: scalar, which the step minimises.
-        values: by name, scalars to be logged: means over the samples of this process's batch.
-        ratios: by name, pairs of such scalars, whose quotient is logged (a rate among some of the
+        values: scalars to be logged, by name: means over the samples of this process's batch.
+        ratios: pairs of such scalars, by name, whose quotient is logged (a rate among some of the
             samples).
     """
 
@@ -51,7 +51,7 @@ class TextSample(NamedTuple):
 
     Attributes:
         text: a string or a pair.
-        label: its class.
+        label: class of the text.
     """
 
     text: Text
@@ -156,16 +156,16 @@ class Problem:
     """A batch, and the classifier that is trained on it.
 
     Attributes:
-        classifier: in training mode.
-        batch: with labels.
-        labels: as the task has them.
+        classifier: classifier, in training mode.
+        batch: batch with labels.
+        labels: labels in the form of the task.
         seeds: `[R]` int64 for noise, one for each row of the batch: other ones in each epoch.
         logs: True if values of this step are logged; else they need not be computed.
-        epoch: of the run, the first is 0.
-        seed: of the run.
-        scale: see `Gradients`.
+        epoch: epoch of the run, the first is 0.
+        seed: seed of the run.
+        scale: scale of the loss, see `Gradients`.
         samples: the training samples by their ids; None where there is no corpus.
-        average: of the weights, if the adversary needs one.
+        average: average of the weights, if the adversary needs one.
     """
 
     classifier: TaskModule

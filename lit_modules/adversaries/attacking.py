@@ -36,8 +36,8 @@ class AttackingAdversary(Adversary):
 
         Args:
             attack: the attack on the texts.
-            extend_vocabulary: if a vocabulary of words is built for this run, add the replacement
-                words of the attack to it; else most of them are unknown words.
+            extend_vocabulary: add the replacement words of the attack to the vocabulary, if one of
+                words is built for this run; else most of them are unknown words.
 
         Raises:
             ValueError: an unknown recipe, or a setting that the recipe does not have.

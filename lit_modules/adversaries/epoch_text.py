@@ -42,7 +42,7 @@ class Pool:
     Attributes:
         epoch: the epoch.
         share: adversarial texts per training sample.
-        rows: by the id of the training sample whose batch each one joins.
+        rows: adversarial rows, by the id of the training sample whose batch each one joins.
     """
 
     epoch: int = -1
@@ -82,7 +82,7 @@ class EpochTextAdversary(AttackingAdversary):
             interval: epochs from one with adversarial texts to the next; those between are clean.
             adversarial_share: adversarial texts that are wanted, as a share of the training
                 samples; fewer where not so many attacks succeed. 1 attacks all samples.
-            weight: of an adversarial text in the loss; a clean one has 1.
+            weight: weight of an adversarial text in the loss; a clean one has 1.
             base: settings of `AttackingAdversary`.
 
         Raises:

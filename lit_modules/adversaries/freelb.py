@@ -33,12 +33,12 @@ class FreeLB(Adversary):
         """Keep the settings; the defaults are those published for SST-2 with ALBERT.
 
         Args:
-            steps: K, passes forward and back.
+            steps: number of passes forward and back, K in the paper.
             step_size: length of a step of the perturbation, in units of the embedding space.
-            initial_size: of the initial random perturbation: uniform numbers up to it
-                (linf), or to it divided by sqrt(n d) for n tokens of width d (l2).
+            initial_size: size of the initial random perturbation: uniform numbers up to it (linf),
+                or to it divided by sqrt(n d) for n tokens of width d (l2).
             epsilon: largest norm of a text's perturbation; no limit if null, as published.
-            norm: l2, over all tokens of a text together, or linf.
+            norm: norm of the perturbation: l2, over all tokens of a text together, or linf.
         """
         check_range({"steps": steps}, least=1)
         check_range({"step_size": step_size, "initial_size": initial_size}, least=0)

@@ -37,13 +37,14 @@ class PGDAdversary(Adversary):
 
         Args:
             epsilon: radius of the ball, in units of the embedding space.
-            norm: l2, over all tokens of a text together, or linf.
+            norm: norm of the perturbation: l2, over all tokens of a text together, or linf.
             steps: gradient steps.
             step_size: length of a step in that norm; 2.5 epsilon / steps if null.
             random_start: begin at a random point of the ball, not at its centre.
-            inner_loss: maximised by the steps: the training loss, or the margin between logits,
-                which never saturates.
-            clean_weight: alpha in alpha * clean loss + (1 - alpha) * adversarial loss.
+            inner_loss: loss that the steps maximise: the training loss, or the margin between
+                logits, which never saturates.
+            clean_weight: weight of the clean loss, alpha in alpha * clean loss + (1 - alpha) *
+                adversarial loss.
         """
         check_ball(epsilon, steps, norm, step_size)
         check_weight(clean_weight)
@@ -120,9 +121,10 @@ class FGSMAdversary(PGDAdversary):
 
         Args:
             epsilon: length of the step, in units of the embedding space.
-            norm: linf, along the signs of the gradient (Goodfellow et al., 2015); l2, along the
-                gradient itself (Miyato et al., 2017).
-            clean_weight: alpha in alpha * clean loss + (1 - alpha) * adversarial loss.
+            norm: norm of the step: linf, along the signs of the gradient (Goodfellow et al., 2015);
+                l2, along the gradient itself (Miyato et al., 2017).
+            clean_weight: weight of the clean loss, alpha in alpha * clean loss + (1 - alpha) *
+                adversarial loss.
         """
         super().__init__(
             epsilon=epsilon,

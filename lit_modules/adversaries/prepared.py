@@ -16,7 +16,7 @@ class Gradients:
     """Gradients of a sum of losses, taken one loss after the other.
 
     Args:
-        parameters: to differentiate by.
+        parameters: parameters to differentiate by.
         scale: losses are multiplied by this before, and gradients divided by it after: in half
             precision small gradients would be zero on their way.
     """

@@ -47,14 +47,16 @@ class SMART(Adversary):
 
         Args:
             epsilon: radius of the ball, in units of the embedding space.
-            norm: of the ball: linf, or l2 over all tokens of a text together.
-            steps: of projected gradient ascent, each along the gradient divided by its norm.
+            norm: norm of the ball: linf, or l2 over all tokens of a text together.
+            steps: steps of projected gradient ascent, each along the gradient divided by its norm.
             step_size: length of a step in that norm.
             noise: standard deviation of the initial perturbation.
-            weight: lambda, of the regulariser.
-            bregman: mu, of the proximal term; 0: neither this term nor its forward pass.
-            average_decay: beta of the moving average, in the first tenth of the steps and after.
-            released: as the released code: no ball, and no proximal term.
+            weight: weight of the regulariser, lambda in the paper.
+            bregman: weight of the proximal term, mu in the paper; 0: neither this term nor its
+                forward pass.
+            average_decay: decay of the moving average (beta) in the first tenth of the steps, and
+                after it.
+            released: do as the released code does: no ball, and no proximal term.
         """
         check_ball(epsilon, steps, norm, step_size)
         check_range({"weight": weight, "bregman": bregman}, least=0)

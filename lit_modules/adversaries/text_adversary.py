@@ -39,8 +39,9 @@ class TextAdversary(AttackingAdversary):
         Args:
             attack: the attack on the texts.
             share: part of the samples that is attacked, drawn anew in each epoch.
-            clean_weight: alpha in alpha * clean loss + (1 - alpha) * adversarial loss.
-            keep_failed: if an attack fails, train on its last text, not on the clean one.
+            clean_weight: weight of the clean loss, alpha in alpha * clean loss + (1 - alpha) *
+                adversarial loss.
+            keep_failed: train on the last text of a failed attack, not on the clean one.
             reuse_ranks: epochs for which the word ranking of a text is used again: saves queries,
                 but the ranking is that of older weights.
             base: settings of `AttackingAdversary`.

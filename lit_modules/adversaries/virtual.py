@@ -32,10 +32,10 @@ class VirtualAdversary(Adversary):
 
         Args:
             epsilon: length of the perturbation, in units of the embedding space.
-            norm: l2, over all tokens of a text together, or linf.
+            norm: norm of the perturbation: l2, over all tokens of a text together, or linf.
             steps: power iterations.
             xi: length of the step of a power iteration.
-            weight: of the divergence beside the training loss.
+            weight: weight of the divergence beside the training loss.
         """
         check_range({"epsilon": epsilon, "xi": xi}, above=0)
         check_range({"weight": weight}, least=0)

@@ -17,7 +17,7 @@ class Rank(NamedTuple):
     """An order of words.
 
     Attributes:
-        epoch: in which it was found.
+        epoch: epoch in which it was found.
         order: numbers of words, the most important first.
     """
 

@@ -23,7 +23,7 @@ class SealingWriter(io.RawIOBase):
     """Writes a zip archive to a stream and hashes it in the same pass.
 
     Args:
-        stream: where the bytes go.
+        stream: stream to which the bytes go.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:

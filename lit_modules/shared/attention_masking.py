@@ -28,20 +28,22 @@ class Masking:
     """The settings of masks of attention while training.
 
     Attributes:
-        kind: adversarial: learnt, as the method does; or what it is compared with (Table 3):
-            bernoulli, scheduled (Bernoulli with a schedule), magnitude; or none: plain training.
-        tau: of the penalty for what the adversary masks; the lower, the more it masks.
-        penalty: released: tau^2 times the number of units that are kept, in all layers, as strong
-            beside the divergence as in the released code: the paper's tau are for this form; mean:
-            tau times the share that is kept; sum: tau times the number.
-        temperature: of the sigmoid whose derivative stands in for that of the masks.
+        kind: kind of masks. adversarial: learnt, as the method does; or what it is compared with
+            (Table 3): bernoulli, scheduled (Bernoulli with a schedule), magnitude; or none: plain
+            training.
+        tau: weight of the penalty for what the adversary masks; the lower, the more it masks.
+        penalty: form of the penalty. released: tau^2 times the number of units that are kept, in
+            all layers, as strong beside the divergence as in the released code: the paper's tau are
+            for this form; mean: tau times the share that is kept; sum: tau times the number.
+        temperature: temperature of the sigmoid whose derivative stands in for that of the masks.
         noise: draw the masks (logistic noise); else mask what has a negative score.
-        per_head: a mask for each attention head, not one for all.
+        per_head: make a mask for each attention head, not one for all.
         initial_keep: share of the units that are kept before anything is learnt.
-        reversal: coefficient of the gradient reversal, or where it rises to.
-        reversal_schedule: constant, or rising from 0 (Ganin and Lempitsky, 2015).
-        share: of the units that bernoulli and magnitude mask.
-        schedule: for scheduled: shares at equal distances from the beginning to the end of
+        reversal: coefficient of the gradient reversal, or the value that it rises to.
+        reversal_schedule: course of that coefficient: constant, or rising from 0 (Ganin and
+            Lempitsky, 2015).
+        share: share of the units that bernoulli and magnitude mask.
+        schedule: shares that scheduled masks, at equal distances from the beginning to the end of
             training, such as those that ASA has masked (see docs/methods/asa.md).
     """
 

@@ -12,7 +12,7 @@ class AveragedWeights(nn.Module):
     """An exponential moving average of the trained weights; saved with the module it is part of.
 
     Args:
-        classifier: with its weights; the average begins with them.
+        classifier: classifier with its weights; the average begins with them.
     """
 
     def __init__(self, classifier: TaskModule) -> None:

@@ -30,8 +30,9 @@ class Encoder:
     Attributes:
         pretrained: folder or hub name of a pretrained encoder, such as runs/NAME/backbone, which
             pre-training writes; null begins with random weights.
-        architecture: of an encoder with random weights, in place of pretrained: model_type (bert,
-            roberta, albert, distilbert, deberta, ...) and settings of its configuration.
+        architecture: architecture of an encoder with random weights, in place of pretrained:
+            model_type (bert, roberta, albert, distilbert, deberta, ...) and settings of its
+            configuration.
         tokenizer: folder or hub name of a tokenizer to use with random weights.
         vocab_size: word pieces learnt from the training split, for random weights without a
             tokenizer.
@@ -55,7 +56,7 @@ class EncoderSource:
     no folder is read and no model is fetched.
 
     Args:
-        settings: which encoder.
+        settings: settings that say which encoder.
 
     Raises:
         ValueError: both an encoder and an architecture, or neither; or a tokenizer beside an

@@ -41,8 +41,8 @@ class EncoderTraining(TextModule):
         """Keeps the settings; layers are built once the vocabulary is known.
 
         Args:
-            backbone: the encoder to go on with, or to begin.
-            unitary: which weights are kept unitary, and how.
+            backbone: encoder to go on with, or to begin.
+            unitary: weights that are kept unitary, and how.
             base: settings of `TextModule`.
         """
         super().__init__(**base)

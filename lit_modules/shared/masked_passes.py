@@ -24,8 +24,8 @@ class MaskedAttention(TextModule):
     Stands before the method that trains the encoder among the bases of a class.
 
     Attributes:
-        masking: what is masked; has the adversary, if there is one.
-        attention: of the encoder, once there are layers.
+        masking: masks of the attention, and the adversary that makes them.
+        attention: attention of the encoder, once there are layers.
     """
 
     attention: BiasedAttention
@@ -43,13 +43,13 @@ class MaskedAttention(TextModule):
         """Keeps the settings.
 
         Args:
-            masking: how attention is masked.
-            alpha: of the divergence between the passes with and without masks.
-            symmetric: KL(p || q) + KL(q || p) in place of KL(p || q), p without masks. The squared
-                difference of a regression is either.
-            adversary_lr_factor: learning rate of the adversary, in that of the encoder.
-            shared_dropout: both passes drop the same, so that the divergence is what the masks do;
-                false: each pass draws anew, as in the released code.
+            masking: masks of attention while training.
+            alpha: weight of the divergence between the passes with and without masks.
+            symmetric: take KL(p || q) + KL(q || p) in place of KL(p || q), p without masks. The
+                squared difference of a regression is either.
+            adversary_lr_factor: learning rate of the adversary, in units of the encoder's.
+            shared_dropout: drop the same in both passes, so that the divergence is what the masks
+                do; false: each pass draws anew, as in the released code.
             base: settings of the method that trains the encoder.
         """
         super().__init__(**base)

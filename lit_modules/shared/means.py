@@ -11,8 +11,8 @@ class SampleMeans(nn.Module):
     """Mean values of a split, by name; not stored in checkpoints.
 
     Args:
-        names: of all means. Made here, not on first use: under DDP every process reduces every
-            mean, also without a batch.
+        names: names of all means. Made here, not on first use: under DDP every process reduces
+            every mean, also without a batch.
     """
 
     def __init__(self, names: Iterable[str]) -> None:

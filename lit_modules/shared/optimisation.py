@@ -58,7 +58,7 @@ class OptimisationChanges:
 
     Attributes:
         optimizer: optimiser of all trainable parameters.
-        lr_scheduler: see `Optimisation`, as for the rest.
+        lr_scheduler: scheduler that is stepped once an epoch, in place of warmup and decay.
         warmup: share of all steps, or their number.
         decay: shape of the decrease to zero.
     """

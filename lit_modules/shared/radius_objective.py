@@ -25,13 +25,14 @@ class RadiusObjective:
     `hinge`: max(0, target_radius - signed radius), ours: nothing to gain beyond the target.
 
     Attributes:
-        loss: which of the two.
+        loss: loss of the classes, beside the reward.
         gamma: final weight of the reward.
-        gamma_schedule: `linear` lets it rise from 0 over the whole run.
-        margin: `paper`: difference of logits / sqrt(2), which a larger head inflates for free;
-            `pairwise`: the signed radius itself.
+        gamma_schedule: course of the weight of the reward: `linear` lets it rise from 0 over the
+            whole run.
+        margin: margin that is rewarded. `paper`: difference of logits / sqrt(2), which a larger
+            head inflates for free; `pairwise`: the signed radius itself.
         margin_cap: largest reward of a sample, in units of the margin; None for no limit.
-        target_radius: of the hinge.
+        target_radius: radius from which on the hinge loss is zero.
     """
 
     loss: Loss = "cross_entropy"

@@ -78,7 +78,7 @@ class Scores(nn.Module):
 
     Args:
         task: whose scores.
-        class_names: of the task.
+        class_names: class names of the task.
     """
 
     def __init__(self, task: TaskName, class_names: Sequence[str]) -> None:

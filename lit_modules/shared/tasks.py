@@ -18,7 +18,7 @@ class Task:
     """Classification; the base class of the other tasks.
 
     Attributes:
-        name: of the task.
+        name: name of the task.
         headline: the metric that chooses the best weights by default.
         means: names of `values`.
         by_word: True if each word of a sample is a unit.

@@ -15,10 +15,10 @@ class TokenMasking:
     """The tokens that a masked language model has to guess.
 
     Attributes:
-        kind: dynamic: other tokens in each epoch; fixed: the same in all.
+        kind: time of the choice. dynamic: other tokens in each epoch; fixed: the same in all.
         share: share of the tokens to guess; of these 80 % are hidden behind the mask, 10 % behind a
             random token, and 10 % are shown.
-        seed: of the choice of tokens.
+        seed: seed of the choice of tokens.
     """
 
     kind: Literal["dynamic", "fixed"] = "dynamic"

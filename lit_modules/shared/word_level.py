@@ -17,7 +17,7 @@ class WordLevel(TaskModule):
 
         Args:
             min_count: words rarer than this in the training split become unknown.
-            max_vocab_size: keep only so many of the most frequent words.
+            max_vocab_size: largest number of words, the most frequent ones.
             base: settings of `TaskModule`.
         """
         super().__init__(**base)

@@ -67,8 +67,8 @@ class BiasedAttention:
     Without either, and outside recordings of dropout, the encoder computes what it always does.
 
     Args:
-        encoder: of one of the kinds in `BIASABLE`. Its dropout layers become ones that ask the
-            tape, and its attention function becomes ours.
+        encoder: encoder of one of the kinds in `BIASABLE`. Its dropout layers become ones that ask
+            the tape, and its attention function becomes ours.
 
     Raises:
         ValueError: of another kind, a decoder, an ALBERT of several layers in one, or one whose

@@ -25,13 +25,13 @@ class AttentionAdversary(nn.Module):
     code adds and subtracts the same noise, which leaves none.
 
     Args:
-        width: of the hidden states.
+        width: width of the hidden states.
         layers: number of layers.
         heads: masks per layer; 1 is shared by all attention heads.
-        temperature: of the sigmoid whose derivative stands in for that of the step.
-        noise: whether the choice is drawn; without, a unit is kept if its score is positive.
+        temperature: temperature of the sigmoid whose derivative stands in for that of the step.
+        noise: draw the choice; without, a unit is kept if its score is positive.
         initial_keep: share of the units that are kept before anything is learnt.
-        std: of the first weights.
+        std: standard deviation of the first weights.
     """
 
     def __init__(

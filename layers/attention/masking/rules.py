@@ -22,7 +22,7 @@ class RuleMasks(Masks):
     Args:
         rule: `bernoulli` masks each unit with the same probability; `magnitude` the share of the
             units of each sample that have the greatest attention weights, a mean over the heads.
-        share: that is masked, from 0 to below 1, by layer or for all of them.
+        share: share that is masked, from 0 to below 1, by layer or for all of them.
         real: `[B, N]` bool, True at real tokens.
         seeds: `[B]` int64, of the choice.
 
