@@ -9,6 +9,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
 from app.cli.terminal import harmless
@@ -108,7 +109,14 @@ def _at_once(argv: list[str]) -> int | None:
         return _plain(argv)
     if argv[:1] in (["diagnose"], ["attention"]) or argv[:2] == ["attack", "merge"]:
         return _load(debug="--debug" in argv) or _plain(argv)
+    if argv[:1] in (["study"], ["compare"]):
+        # Its help needs nothing that takes seconds to load.
+        return (not _helped(argv) and _load(debug="--debug" in argv)) or _plain(argv)
     return None
+
+
+def _helped(argv: list[str]) -> bool:
+    return not {"-h", "--help"}.isdisjoint(argv)
 
 
 def _load(*, debug: bool) -> int:
@@ -145,6 +153,12 @@ def _plain(argv: list[str]) -> int:
 
                 _quieten()
                 return command(argv[2:])
+            elif argv[0] in ("study", "compare"):
+                if not _helped(argv):
+                    _quieten()
+                if argv[0] == "compare":
+                    return int(import_module("app.study.compare_command").main(argv[1:]))
+                from app.study.study_command import main as command
             else:
                 from app.diagnose.diagnose_command import main as command
 
@@ -153,7 +167,7 @@ def _plain(argv: list[str]) -> int:
     except SystemExit as error:
         return _status(error)
     except KeyboardInterrupt:
-        again = "goes on" if argv[0] == "resources" else "begins anew"
+        again = "goes on" if argv[0] in ("resources", "study") else "begins anew"
         _say(f"stopped by Ctrl-C; the same command {again}")
         return 128 + signal.SIGINT
     except Exception as error:
@@ -197,6 +211,9 @@ def _message(error: Exception) -> str:
     while isinstance(error.__cause__, Exception) and str(error).startswith(_UNION):
         error = error.__cause__
     text = " ".join(str(error).split())
+    if type(error).__name__ == "StudyError":
+        # As it has been written: a line for each problem.
+        text = str(error)
     if type(error).__name__ == "DataError":
         # Bad rows stand on lines of their own.
         text = "\n".join(" ".join(line.split()) for line in str(error).splitlines())

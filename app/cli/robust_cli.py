@@ -98,7 +98,8 @@ class RobustCLI(LightningCLI):
                 "epilog": "More commands: doctor --help (check the installation and the machine), "
                 "resources --help (download the resources of attacks), attack merge --help (one "
                 "attack of its shards), diagnose --help (measure a trained model), attention "
-                "--help (draw its attention).",
+                "--help (draw its attention), study --help (many runs, and tables of them), "
+                "compare --help (runs side by side).",
                 "version": line(),
                 "prog": "steadfast",
             },

@@ -1,0 +1,119 @@
+"""Parses every cell by the real parser, before anything runs."""
+
+import contextlib
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.cli.robust_cli import RobustCLI
+from app.study.cells import TRAINING, Place, command_line, options_of, training_words, words
+from app.study.study import Cell, Stage
+
+Parsed = Mapping[str, Any]
+"""All settings of one command, as plain values."""
+Kind = tuple[str, str, str]
+"""Row, corpus and run before: cells of one kind differ in their seed only."""
+
+
+class _Built(Exception):
+    """The parser is there."""
+
+
+class _Parser(RobustCLI):
+    """The command line, up to its parser."""
+
+    def __init__(self) -> None:
+        self.ready = False
+        with contextlib.suppress(_Built):
+            super().__init__(["fit"])
+
+    def parse_arguments(self, parser: Any, args: Any) -> None:
+        """Keeps the parser the first time; parses afterwards."""
+        if not self.ready:
+            self.ready = True
+            self.built = parser
+            raise _Built
+        super().parse_arguments(parser, args)
+
+    def read(self, argv: Sequence[str], *, build: bool) -> Parsed:
+        """Returns the settings of a command line.
+
+        Args:
+            argv: its words.
+            build: also build the model and the corpus, which checks what they say of each other.
+
+        Raises:
+            ValueError: the command would refuse them.
+        """
+        self.argv = list(argv)
+        said = io.StringIO()
+        try:
+            with contextlib.redirect_stderr(said):
+                self.parse_arguments(self.built, None)
+                command = self.config["subcommand"]
+                if build:
+                    self.built.instantiate_classes(self.config)
+        except SystemExit as error:
+            # Errors of the parser end with a hint at --help.
+            text = " ".join(said.getvalue().split()).removeprefix("error: ").split(" (`")[0]
+            raise ValueError(text or str(error)) from error
+        found: Parsed = self.config[command].as_dict()
+        return found
+
+
+def check(every: Sequence[Cell], place: Place) -> tuple[dict[Kind, tuple[Parsed, ...]], list[str]]:
+    """Parses the commands of all cells; seeds differ in nothing else, so one of them is parsed.
+
+    Args:
+        every: the cells.
+        place: where they run.
+
+    Returns:
+        The settings of each stage, by the kind of the cell; and all that is wrong, a line each.
+    """
+    parser = _Parser()
+    found: dict[Kind, tuple[Parsed, ...]] = {}
+    problems: dict[str, list[str]] = {}
+    for cell in every:
+        kind = kind_of(cell)
+        if kind in found:
+            continue
+        stages = []
+        for stage in cell.stages:
+            where = f"rows.{cell.row}" + (f" on {cell.corpus}" if cell.corpus else "")
+            try:
+                stages.append(_read(parser, cell, stage, place))
+            except (ValueError, OSError, TypeError) as error:
+                text = " ".join(str(error).split())
+                problems.setdefault(text, []).append(f"{where}, {stage.command}")
+        found[kind] = tuple(stages)
+    lines = [f"{_joined(wheres)}: {text}" for text, wheres in problems.items()]
+    return found, lines
+
+
+def kind_of(cell: Cell) -> Kind:
+    """Returns the kind of a cell."""
+    return cell.row, cell.corpus, cell.after or ""
+
+
+def _read(parser: _Parser, cell: Cell, stage: Stage, place: Place) -> Parsed:
+    if stage.command == "diagnose":
+        from app.diagnose.diagnose_command import _parser as diagnosis
+
+        said = io.StringIO()
+        try:
+            with contextlib.redirect_stderr(said):
+                return vars(diagnosis().parse_args(command_line(cell, stage, place)[1:]))
+        except SystemExit as error:
+            raise ValueError(said.getvalue().strip().splitlines()[-1]) from error
+    # An evaluation takes model and data from its run, which is not there yet.
+    line = [stage.command, *training_words(cell, place), *words(options_of(stage, place))]
+    # What another run has written is not there yet, either.
+    build = cell.after is None and stage.command in TRAINING
+    return parser.read([*line, f"--run={cell.run}", f"--runs_dir={place.runs_dir}"], build=build)
+
+
+def _joined(wheres: Sequence[str]) -> str:
+    """The first places of an error, and the number of the others."""
+    more = f" and {len(wheres) - 2} more" if len(wheres) > 2 else ""
+    return "; ".join(wheres[:2]) + more

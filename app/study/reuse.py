@@ -1,0 +1,271 @@
+"""Decides what of a cell's run is there already, by what the run says of itself."""
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict
+from pydoc import locate
+from typing import Any, NamedTuple
+
+from app.runs.resume import HARMLESS_IN_FIT
+from app.runs.run_directory import RunDirectory
+from app.study.study import Settings, Stage
+from app.study.study_file import attacks_of
+from attacks.digests import file_digest
+
+Parsed = Mapping[str, Any]
+
+# Where and how fast a run computes, what it says on the way, and how often it saves its state.
+_HARMLESS = HARMLESS_IN_FIT | {
+    f"trainer.{name}"
+    for name in (
+        *("accelerator", "devices", "num_nodes", "strategy", "logger", "callbacks", "profiler"),
+        *("enable_progress_bar", "enable_model_summary", "log_every_n_steps", "plugins"),
+        *("default_root_dir", "num_sanity_val_steps", "barebones", "detect_anomaly"),
+        *("enable_checkpointing", "enable_autolog_hparams", "model_registry", "fast_dev_run"),
+    )
+}
+_COMPARED = ("seed_everything", "model", "data", "trainer", "checkpoint", "early_stopping")
+# The method decides about these where they are not given.
+_DECIDED_LATER = {"trainer.max_epochs", "early_stopping.patience"}
+
+
+class OtherRunError(ValueError):
+    """A run of that name was made with other settings."""
+
+
+def check_run(run: RunDirectory, settings: Parsed) -> None:
+    """Refuses a run that was made with other settings.
+
+    Args:
+        run: may not be there yet.
+        settings: those of the fit.
+
+    Raises:
+        OtherRunError: they differ; the message names the differences.
+    """
+    if not run.begun:
+        return
+    before, now = (
+        # As it stands in a file.
+        _leaves(
+            json.loads(json.dumps({key: of[key] for key in _COMPARED if key in of}, default=str))
+        )
+        for of in (run.config(), settings)
+    )
+    different = [
+        f"{name.replace('.init_args', '')} {_short(before.get(name))} in the run, "
+        f"{_short(now.get(name))} in the study"
+        for name in sorted(now.keys() | before.keys())
+        if name not in _HARMLESS
+        and before.get(name) != now.get(name)
+        and not (name in _DECIDED_LATER and now.get(name) is None)
+    ]
+    if different:
+        msg = (
+            f"run {run.name} was made with other settings ({'; '.join(different)}); move it away, "
+            "or give the study's file another name"
+        )
+        raise OtherRunError(msg)
+
+
+def missing(run: RunDirectory, stage: Stage, settings: Parsed) -> str | None:
+    """Returns the reason that a stage has to run; None if it has ended with these settings.
+
+    Args:
+        run: the run.
+        stage: the stage.
+        settings: all settings of its command.
+
+    Raises:
+        OtherRunError: it has ended on other data.
+    """
+    if stage.command == "diagnose":
+        return _missing_diagnosis(run, settings)
+    if stage.command == "attack":
+        reasons = [_missing_attack(run, name, settings) for name in attacks_of([stage])]
+        return next((reason for reason in reasons if reason is not None), None)
+    if stage.command == "fit":
+        return _missing_fit(run, settings)
+    if stage.command == "train":
+        reason = _missing_fit(run, settings)
+        for part in ("test", "certify"):
+            applies = part == "test" or _task(settings) == "classification"
+            if reason is None and applies:
+                reason = _missing_evaluation(run, part, settings, None)
+        return reason
+    name = "certify_paper" if settings.get("bound") == "paper" else stage.command
+    return _missing_evaluation(run, name, settings, stage.options)
+
+
+def _missing_fit(run: RunDirectory, settings: Parsed) -> str | None:
+    if not run.finished("fit"):
+        return "not trained"
+    if not run.chosen.is_file():
+        return None
+    from lit_modules import read_checkpoint
+
+    state = read_checkpoint(run.chosen, lazily=True)
+    corpus = state.get(settings["data"]["class_path"].rsplit(".", 1)[-1], {})
+    for split in ("train", "validation"):
+        before, now = corpus.get(f"{split} rows"), rows(settings, split)
+        if before is not None and now is not None and before != now.every:
+            msg = (
+                f"run {run.name} was trained on other {split} rows than those that its settings "
+                "name now; move it away, or give the study's file another name"
+            )
+            raise OtherRunError(msg)
+    return None
+
+
+def _missing_evaluation(
+    run: RunDirectory, name: str, settings: Parsed, options: Settings | None
+) -> str | None:
+    """The reason that an evaluation has to run; None for its options: it belongs to `train`."""
+    results = run.results()
+    if results is None or name not in results["seconds"]:
+        return "not measured"
+    about = results.get("about", {}).get(name, {})
+    expected: dict[str, Any] = {"checkpoint": file_digest(run.chosen)}
+    if name == "test":
+        expected["pgd"] = _pgd(settings)
+    elif name.startswith("certify"):
+        expected["radii"] = list(settings["radii"])
+    split = "validation" if name == "validate" else "test"
+    now = rows(settings, split)
+    # What has no certificate is not certified on any rows.
+    if now is not None and about.get("rows"):
+        expected["rows"] = {split: now.labelled}
+    if options is not None:
+        limit = "limit_val_batches" if name == "validate" else "limit_test_batches"
+        expected[limit] = options.get(f"trainer.{limit}")
+    return _differs(about, expected)
+
+
+def _missing_attack(run: RunDirectory, name: str, settings: Parsed) -> str | None:
+    results = run.results()
+    stage = f"attack/{name}"
+    if results is None or stage not in results["seconds"]:
+        return f"{name} has not ended"
+    from app.attack.attack_settings import AttackSettings
+    from attacks.engine import VERSION
+
+    given = AttackSettings(**settings["attack"])
+    about = results.get("about", {}).get(stage, {})
+    known = {key: value for key, value in given.about().items() if key in about}
+    options = {
+        "attacked_columns" if key == "columns" else key: value
+        for key, value in given.options().items()
+        if key in ("similarity", "word_similarity", "candidates", "columns")
+    }
+    known |= {key: value for key, value in options.items() if key in about}
+    known |= {"checkpoint": file_digest(run.chosen), "engine": VERSION}
+    now = rows(settings, given.split)
+    if now is not None:
+        known["samples"] = now.every
+    if (reason := _differs(about, known)) is not None:
+        return reason
+    done = int(results["metrics"].get(f"attack/{name}/samples") or 0)
+    total = done if now is None else now.total
+    wanted = min(given.num_samples or total, total)
+    return None if done >= wanted else f"{done} of {wanted} samples are done"
+
+
+def _missing_diagnosis(run: RunDirectory, settings: Parsed) -> str | None:
+    try:
+        content = json.loads((run.path / "diagnostics.json").read_text())
+    except (OSError, ValueError):
+        return "not measured"
+    found = (content.get("attacks") or {}).get(settings["recipe"])
+    return None if found is not None else "not measured"
+
+
+def _differs(about: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
+    """The first setting that an outcome has another value of."""
+    for key, value in expected.items():
+        if about.get(key) != json.loads(json.dumps(value)):
+            return f"measured with {key} {_short(about.get(key))}, not {_short(value)}"
+    return None
+
+
+def _pgd(settings: Parsed) -> dict[str, Any] | None:
+    from attacks import PGD, PGDSettings
+
+    given = PGDSettings(**settings["pgd"])
+    if given.epsilon <= 0 or _task(settings) != "classification":
+        return None
+    return asdict(PGD(**asdict(given)))
+
+
+# The data
+
+
+class Rows(NamedTuple):
+    """The rows of a split.
+
+    Attributes:
+        labelled: digest of those with a label; of all where none has one.
+        every: digest of all.
+        total: how many there are.
+    """
+
+    labelled: str
+    every: str
+    total: int
+
+
+_known: dict[str, Rows | None] = {}
+_lock = threading.Lock()
+
+
+def rows(settings: Parsed, split: Any) -> Rows | None:
+    """Returns what identifies a split; None where a corpus is no table of samples.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    data = {"class_path": settings["data"]["class_path"], **settings["data"].get("init_args", {})}
+    # Only what is left out for `limit_train` depends on the seed.
+    drawn = data.get("limit_train") is not None and split == "train"
+    seed = int(settings["seed_everything"] if data.get("seed") is None else data["seed"])
+    key = json.dumps([data, split, seed if drawn else None], sort_keys=True, default=str)
+    with _lock:
+        if key not in _known:
+            _known[key] = _read(settings, split, seed)
+        return _known[key]
+
+
+def _read(settings: Parsed, split: Any, seed: int) -> Rows | None:
+    from datamodules import TextDataModule
+    from datamodules.batching.examples import fingerprint
+
+    corpus: Any = _class(settings)(**{**(settings["data"].get("init_args") or {}), "seed": seed})
+    if not isinstance(corpus, TextDataModule):
+        return None
+    corpus._load(split)
+    examples = corpus.examples(split)
+    labelled = [one for one in examples if one.label is not None]
+    return Rows(fingerprint(labelled or examples), fingerprint(examples), len(examples))
+
+
+def _class(settings: Parsed) -> Any:
+    return locate(settings["data"]["class_path"])
+
+
+def _task(settings: Parsed) -> str:
+    return str(getattr(_class(settings), "task", "classification"))
+
+
+def _leaves(tree: Any, prefix: str = "") -> dict[str, Any]:
+    """All settings, flat; as they are written to YAML and read."""
+    if isinstance(tree, Mapping) and tree:
+        found: dict[str, Any] = {}
+        for key, value in tree.items():
+            found |= _leaves(value, f"{prefix}.{key}" if prefix else str(key))
+        return found
+    return {prefix: tree}
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 48 else f"{text[:45]}..."

@@ -1,0 +1,246 @@
+"""Runs one cell: each stage that is not done yet, as a command in a process of its own."""
+
+import contextlib
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from app.runs.run_directory import RunDirectory
+from app.study.cell_check import Kind, Parsed, kind_of
+from app.study.cells import TRAINING, Place, command_line
+from app.study.reuse import check_run, missing
+from app.study.study import Cell, Stage
+
+State = Literal["done", "failed", "not run", "stopped"]
+Tell = Callable[[Cell, str], None]
+"""Says what a cell does now, for people."""
+_TIED = Path(__file__).with_name("tied.py")
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+_EVERY = 0.2
+"""Seconds between two looks at a process."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What became of a cell.
+
+    Attributes:
+        state: `done`: all its stages have ended; `stopped`: by a signal, and goes on next time.
+        error: the last line of what the failed command said, or why the cell was not run.
+        log: that command's output; empty where there is none.
+    """
+
+    state: State
+    error: str = ""
+    log: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """The part of a machine that one cell has.
+
+    Attributes:
+        threads: of its processes.
+        devices: value of CUDA_VISIBLE_DEVICES; None leaves it as it is.
+    """
+
+    threads: int
+    devices: str | None = None
+
+    def environment(self) -> dict[str, str]:
+        """Returns the environment of its processes."""
+        given = {name: str(self.threads) for name in _THREADS}
+        devices = {} if self.devices is None else {"CUDA_VISIBLE_DEVICES": self.devices}
+        return {**os.environ, **given, **devices}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """All that a machine needs to run any cell of a study; it can be pickled.
+
+    Attributes:
+        place: where the study is run.
+        settings: those of each stage, by the kind of the cell.
+        where: working directory of the commands.
+    """
+
+    place: Place
+    settings: Mapping[Kind, tuple[Parsed, ...]]
+    where: str = field(default_factory=os.getcwd)
+
+    def log(self, cell: Cell, number: int) -> Path:
+        """Returns the file of what a stage says."""
+        before = [stage.command for stage in cell.stages[:number]]
+        command = cell.stages[number].command
+        again = before.count(command)
+        name = f"{cell.run}.{command}{again + 1 if again else ''}.log"
+        return Path(self.where, self.place.out, "logs", name)
+
+
+class Stop:
+    """A wish to stop, and the processes that hear of it.
+
+    `wish` sends SIGTERM to all of them, so that they save their state; `kill` ends them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._processes: set[subprocess.Popen[bytes]] = set()
+        self.wished = threading.Event()
+
+    @contextlib.contextmanager
+    def hears(self, process: subprocess.Popen[bytes]) -> Iterator[None]:
+        """Tells a process inside the block; it is killed if the block ends before it."""
+        with self._lock:
+            self._processes.add(process)
+        if self.wished.is_set():
+            process.terminate()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._processes.discard(process)
+            if process.poll() is None:
+                _kill(process)
+
+    def wish(self) -> None:
+        """Asks all to stop; again, kills them."""
+        again = self.wished.is_set()
+        self.wished.set()
+        with self._lock:
+            for process in self._processes:
+                if again:
+                    _kill(process)
+                else:
+                    process.terminate()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def state_of(cell: Cell, work: Work) -> tuple[str, int]:
+    """Returns what is said of a cell that nobody runs now, and the number of its ended stages."""
+    run = RunDirectory(Path(work.where, work.place.runs_dir, cell.run))
+    for number, (stage, settings) in enumerate(_stages(cell, work)):
+        try:
+            check_run(run, settings)
+            if (reason := missing(run, stage, settings)) is not None:
+                begun = "begun" if run.begun and number == 0 else ""
+                return begun or (f"next: {stage.command} ({reason})" if number else "open"), number
+        except (ValueError, OSError) as error:
+            return f"refused: {error}", number
+    return "done", len(cell.stages)
+
+
+def run_cell(cell: Cell, work: Work, share: Share, *, stop: Stop, tell: Tell) -> Outcome:
+    """Runs what is left of a cell.
+
+    Args:
+        cell: the cell.
+        work: its settings and place.
+        share: of this machine.
+        stop: asks it to stop.
+        tell: is called with each stage that begins.
+    """
+    where = Path(work.where)
+    run = RunDirectory(where / work.place.runs_dir / cell.run)
+    with _alone(where / work.place.out / "locks" / cell.run, stop) as mine:
+        if not mine:
+            return Outcome(state="stopped")
+        for number, (stage, settings) in enumerate(_stages(cell, work)):
+            try:
+                check_run(run, settings)
+                reason = missing(run, stage, settings)
+            except (ValueError, OSError) as error:
+                return Outcome(state="failed", error=" ".join(str(error).split()))
+            if reason is None:
+                continue
+            again = stage.command not in TRAINING and reason.startswith("measured with")
+            tell(cell, f"{stage.command} ({reason})" if again else stage.command)
+            log = work.log(cell, number)
+            status = _run(command_line(cell, stage, work.place), log, work, share, stop)
+            if stop.wished.is_set():
+                return Outcome(state="stopped")
+            if status != 0:
+                said = f"{stage.command}: {_last_line(log, status)}"
+                return Outcome(state="failed", error=said, log=str(log))
+            if (reason := missing(run, stage, settings)) is not None:
+                said = f"{stage.command}: has ended, and yet: {reason}"
+                return Outcome(state="failed", error=said, log=str(log))
+    return Outcome(state="done")
+
+
+def _stages(cell: Cell, work: Work) -> Iterator[tuple[Stage, dict[str, Any]]]:
+    """The stages with their settings, which were parsed for one seed of this kind."""
+    for stage, settings in zip(cell.stages, work.settings[kind_of(cell)], strict=True):
+        yield stage, {**settings, "seed_everything": cell.seed}
+
+
+@contextlib.contextmanager
+def _alone(path: Path, stop: Stop) -> Iterator[bool]:
+    """Keeps other programs from the same cell; waits for one that works on it.
+
+    Yields:
+        False if it was asked to stop before it was alone.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as stream:
+        while not stop.wished.is_set():
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(_EVERY)
+                continue
+            except OSError:  # a file system without locks
+                pass
+            yield True
+            return
+        yield False
+
+
+def _run(line: list[str], log: Path, work: Work, share: Share, stop: Stop) -> int:
+    """Runs a command to its end; returns its exit status, negative for a signal."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    program = [sys.executable, "-m", "app", *line]
+    with log.open("ab") as stream:
+        stream.write(f"$ {' '.join(['steadfast', *line])}\n".encode())
+        stream.flush()
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(_TIED), str(os.getpid()), *program],
+            cwd=work.where,
+            env=_with_path(share.environment()),
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            process_group=0,
+        )
+        with stop.hears(process):
+            return process.wait()
+
+
+def _with_path(environment: dict[str, str]) -> dict[str, str]:
+    """The environment in which `app` is found from everywhere."""
+    root = str(Path(__file__).parents[2])
+    paths = [root, *filter(None, [environment.get("PYTHONPATH")])]
+    return {**environment, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
+
+
+def _last_line(log: Path, status: int) -> str:
+    """The last line of what a failed command said."""
+    if status < 0:
+        return f"ended by {signal.Signals(-status).name}"
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    said = [one.strip() for one in lines if one.strip() and not one.startswith("$ ")]
+    errors = [one for one in said if one.startswith("error: ")]
+    return (errors or said or [f"exit status {status}"])[-1].removeprefix("error: ")

@@ -1,0 +1,242 @@
+"""`python -m app study`: runs all runs of a study, and makes its tables."""
+
+import argparse
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.cli.terminal import harmless
+from app.study.cells import Place, laid_out, only
+from app.study.study import Cell, Study, StudyError
+from app.study.study_file import examine
+
+if TYPE_CHECKING:
+    from app.study.live import Progress
+    from app.study.runner import Outcome, Stop, Work
+    from app.study.schedule import Executor
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs the command.
+
+    Args:
+        argv: what follows `study` on the command line.
+
+    Returns:
+        The exit status: 0 done, 1 a run has failed, 130 or 143 stopped by a signal.
+
+    Raises:
+        StudyError: a study that cannot be run; the message lists all that is wrong with it.
+        OSError: a file that cannot be read or written.
+    """
+    if argv[:1] == ["table"]:
+        return int(import_module("app.study.table_command").table_main(argv[1:]))
+    args = _parser().parse_args(argv)
+    command = {"run": _run, "status": _status, "merge": _merge}[args.command]
+    return command(args)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="steadfast study",
+        description="Run all runs of a study (methods x corpora x seeds), each through its stages, "
+        "and make tables with intervals and tests of them. docs/studies.md explains the file.",
+        allow_abbrev=False,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    run = _command(commands, "run", "run what is left of a study; the same command goes on")
+    add = run.add_argument
+    text = "runs at a time, each with its share of the cores, or one GPU each (default: 1)"
+    add("--jobs", type=int, default=1, metavar="N", help=text)
+    text = "where runs are computed: processes of this machine, or tasks of a Ray cluster"
+    add("--executor", choices=("local", "ray"), default="local", help=text)
+    text = "run the I-th of N parts only, for machines of their own; then `study merge`"
+    add("--shard", metavar="I/N", help=text)
+    add("--check", action="store_true", help="only check the file, and list the runs")
+    status = _command(commands, "status", "say how far each run is")
+    for one in (run, status):
+        text = "only the runs of these rows, and those that they need"
+        one.add_argument("--only", nargs="+", default=[], metavar="ROW", help=text)
+    merge = _command(commands, "merge", "make the tables of a study that was run in parts")
+    text = "the files of the parts (default: those in RUNS_DIR/studies/STUDY)"
+    merge.add_argument("parts", nargs="*", type=Path, metavar="PART", help=text)
+    text = "print or write the tables of a study.json; --help says more"
+    commands.add_parser("table", help=text, add_help=False)
+    return parser
+
+
+def _command(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+    add = parser.add_argument
+    add("file", type=Path, metavar="STUDY.yaml", help="the study: configs/studies/example.yaml")
+    add("--runs_dir", type=Path, default=Path("runs"), metavar="DIR", help="directory of all runs")
+    text = "folder of the corpora and of the resources of attacks"
+    add("--data_dir", type=Path, metavar="DIR", help=text)
+    text = "a value that the study needs, for ${NAME} in its file"
+    add("--set", action="append", default=[], metavar="NAME=VALUE", help=text)
+    add("--debug", action="store_true", help="show where an error came from (STEADFAST_DEBUG=1)")
+    return parser
+
+
+def _place(args: argparse.Namespace) -> Place:
+    values = {}
+    for given in args.set:
+        name, equals, value = given.partition("=")
+        if not equals:
+            msg = f"got --set {given}, expected --set NAME=VALUE"
+            raise StudyError(msg)
+        values[name] = value
+    return Place(
+        study=args.file.stem, runs_dir=args.runs_dir, data_dir=args.data_dir, values=values
+    )
+
+
+def _checked(args: argparse.Namespace) -> "tuple[Study, list[Cell], Work]":
+    """The study, its cells and their settings, after all checks.
+
+    Raises:
+        StudyError: the message lists all that is wrong.
+    """
+    study, problems = examine(args.file)
+    place = _place(args)
+    cells, found = laid_out(study, place)
+    problems += found
+    from app.study.cell_check import check
+    from app.study.runner import Work
+
+    logging.getLogger("datamodules").setLevel(logging.ERROR)
+    settings, found = check(cells, place)
+    problems += found
+    if problems:
+        count = f"{len(problems)} problems" if len(problems) > 1 else "one problem"
+        msg = "\n  ".join([f"got {args.file} with {count}, expected a study:", *problems])
+        raise StudyError(msg)
+    return study, cells, Work(place=place, settings=settings)
+
+
+def _status(args: argparse.Namespace) -> int:
+    study, cells, work = _checked(args)
+    wanted = only(cells, args.only) if args.only else cells
+    from app.study.runner import state_of
+
+    states = {cell.run: state_of(cell, work) for cell in wanted}
+    width = max(map(len, states), default=0)
+    for cell in wanted:
+        state, ended = states[cell.run]
+        print(harmless(f"{cell.run:{width}}  {ended} of {len(cell.stages)} stages  {state}"))
+    done = sum(state == "done" for state, _ in states.values())
+    print(f"\n{study.name}: {done} of {len(wanted)} runs are done")
+    return 0
+
+
+def _run(args: argparse.Namespace) -> int:
+    if args.jobs < 1:
+        msg = f"got --jobs {args.jobs}, expected at least 1"
+        raise StudyError(msg)
+    study, cells, work = _checked(args)
+    wanted = only(cells, args.only) if args.only else cells
+    if args.check:
+        print(f"{study.name}: {len(wanted)} runs")
+        print("\n".join(cell.run for cell in wanted))
+        return 0
+    from app.study.live import Progress
+    from app.study.runner import Stop
+    from app.study.schedule import run_all
+
+    stop = Stop()
+    work.place.out.mkdir(parents=True, exist_ok=True)
+    with (
+        _heard(stop) as heard,
+        Progress(study, wanted, work.place.runs_dir, args.jobs) as progress,
+    ):
+        executor = _executor(args.executor, work, args.jobs, stop, progress)
+        try:
+            outcomes = run_all(wanted, executor, progress, stop)
+        finally:
+            executor.close()
+    if heard:
+        _say(f"stopped by {signal.Signals(heard[0]).name}: the same command goes on")
+        return 128 + heard[0]
+    _finish(study, cells, work, outcomes)
+    return _report(wanted, outcomes)
+
+
+def _executor(kind: str, work: "Work", jobs: int, stop: "Stop", progress: "Progress") -> "Executor":
+    if kind == "ray":
+        ray = import_module("app.study.ray_executor")
+        found: Executor = ray.RayExecutor(work, jobs, stop=stop, tell=progress.tell)
+        return found
+    from app.study.local_executor import LocalExecutor
+
+    return LocalExecutor(work, jobs, stop=stop, tell=progress.tell)
+
+
+@contextmanager
+def _heard(stop: "Stop") -> Iterator[list[int]]:
+    """Turns SIGTERM and Ctrl-C into a wish to stop inside the block; yields those that came."""
+    heard: list[int] = []
+
+    def handle(signum: int, frame: object) -> None:
+        heard.append(signum)
+        stop.wish()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield heard
+        return
+    before = {which: signal.signal(which, handle) for which in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield heard
+    finally:
+        for which, handler in before.items():
+            signal.signal(which, handler)
+
+
+def _finish(
+    study: Study, cells: Sequence[Cell], work: "Work", outcomes: "Mapping[str, Outcome]"
+) -> None:
+    """Collects the figures of all finished cells, also of former starts, into tables."""
+    from app.runs.version import versions
+    from app.study.collect import collect
+    from app.study.runner import state_of
+    from app.study.study_json import content, write
+
+    write_all = import_module("app.study.table_command").write_all
+    done = []
+    for cell in cells:
+        outcome = outcomes.get(cell.run)
+        if (outcome.state if outcome else state_of(cell, work)[0]) == "done":
+            done.append(cell)
+    place = work.place
+    found = content(study, [collect(study, cell, place) for cell in done], versions())
+    write(place.out / "study.json", found)
+    write_all(study, found, place.out)
+    print(place.out)
+
+
+def _report(cells: Sequence[Cell], outcomes: "Mapping[str, Outcome]") -> int:
+    """Lists what has failed; returns the exit status."""
+    bad = [cell for cell in cells if outcomes[cell.run].state != "done"]
+    if not bad:
+        return 0
+    _say(f"\n{len(bad)} of {len(cells)} runs are not done:")
+    for cell in bad:
+        outcome = outcomes[cell.run]
+        log = f" ({outcome.log})" if outcome.log else ""
+        _say(f"  {cell.run}: {outcome.error}{log}")
+    return 1
+
+
+def _merge(args: argparse.Namespace) -> int:
+    raise NotImplementedError
+
+
+def _say(text: str) -> None:
+    print(harmless(text), file=sys.stderr)
