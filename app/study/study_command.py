@@ -208,17 +208,19 @@ def _finish(
     from app.study.runner import state_of
     from app.study.study_json import content, write
 
-    write_all = import_module("app.study.table_command").write_all
     done = []
     for cell in cells:
         outcome = outcomes.get(cell.run)
         if (outcome.state if outcome else state_of(cell, work)[0]) == "done":
             done.append(cell)
-    place = work.place
-    found = content(study, [collect(study, cell, place) for cell in done], versions())
-    write(place.out / "study.json", found)
-    write_all(study, found, place.out)
-    print(place.out)
+    found = content(study, [collect(study, cell, work.place) for cell in done], versions())
+    try:
+        tables = import_module("app.study.table_command")
+    except ModuleNotFoundError:
+        write(work.place.out / "study.json", found)
+    else:
+        tables.write_all(study, found, work.place.out)
+    print(work.place.out)
 
 
 def _report(cells: Sequence[Cell], outcomes: "Mapping[str, Outcome]") -> int:

@@ -1,0 +1,244 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from app.study.cells import Place, cells, chains, command_line, laid_out, only
+from app.study.study import Stage, StudyError
+from app.study.study_file import ATTACK_METRICS, attacks_of, examine, read_study
+from attacks.summary import _METRICS
+
+SMALL: dict[str, Any] = {
+    "title": "A study",
+    "rows": {"plain": {}, "other": {"settings": {"model.dropout": 0.3}}},
+    "columns": {"accuracy": {"metric": "test/accuracy"}},
+}
+
+
+def written(folder: Path, **changed: Any) -> Path:
+    path = folder / "small.yaml"
+    path.write_text(yaml.safe_dump({**SMALL, **changed}, sort_keys=False))
+    return path
+
+
+def problems(folder: Path, **changed: Any) -> list[str]:
+    return examine(written(folder, **changed))[1]
+
+
+def place(**given: Any) -> Place:
+    return Place(study="small", **given)
+
+
+def test_a_study_of_two_rows(tmp_path: Path) -> None:
+    study = read_study(written(tmp_path, against="plain", seeds=[0, 1]))
+    assert [row.name for row in study.rows] == ["plain", "other"]
+    assert study.against == (("other", "plain"),)
+    assert study.compared == ("accuracy",)
+    assert [stage.command for stage in study.rows[0].stages] == ["fit", "test"]
+    runs = [cell.run for cell in cells(study, place())]
+    assert runs == ["small-plain-s0", "small-plain-s1", "small-other-s0", "small-other-s1"]
+
+
+def test_precedence_of_settings_and_files(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        base={"config": ["base.yaml"], "settings": {"a": "base", "b": "base", "c": "base"}},
+        corpora={"x": {"config": ["x.yaml"], "settings": {"b": "corpus", "c": "corpus"}}},
+        rows={"r": {"config": ["r.yaml"], "settings": {"c": "row"}}},
+    )
+    [cell] = cells(read_study(path), place())
+    assert cell.config == ("base.yaml", "x.yaml", "r.yaml")
+    assert dict(cell.settings) == {"a": "base", "b": "corpus", "c": "row"}
+    assert cell.run == "small-r-x-s0"
+
+
+def test_a_row_off_the_corpora_has_base_unless_it_says_not(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        base={"settings": {"a": 1}},
+        corpora={"x": {}},
+        rows={"p": {"corpora": []}, "q": {"corpora": [], "base": False}, "r": {}},
+    )
+    found = {cell.row: dict(cell.settings) for cell in cells(read_study(path), place())}
+    assert found == {"p": {"a": 1}, "q": {}, "r": {"a": 1}}
+    assert "rows.r.base" in problems(tmp_path, corpora={"x": {}}, rows={"r": {"base": False}})[0]
+
+
+def test_the_product_of_axes_adds_rows(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        base={"settings": {"a": 0, "lr": 0}},
+        axes={
+            "gamma": {"setting": "g", "values": [0.5, 1], "title": "γ = {value}"},
+            "mask": {"values": {"none": {"title": "no mask"}, "soft": {"settings": {"lr": 2}}}},
+        },
+    )
+    rows = read_study(path).rows[2:]
+    assert [row.name for row in rows] == [
+        *("gamma0.5-none", "gamma0.5-soft", "gamma1-none", "gamma1-soft")
+    ]
+    assert rows[0].title == "γ = 0.5, no mask"
+    assert dict(rows[3].settings) == {"a": 0, "lr": 2, "g": 1}
+
+
+def test_one_message_lists_all_that_is_wrong(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        titel="x",
+        seeds=[0, 0],
+        rows={
+            "plain": {"after": "gone", "colour": "red"},
+            "a": {"after": "b"},
+            "b": {"after": "a"},
+            "c": {"start": {"x": "y"}, "stages": ["fly"]},
+        },
+        columns={"accuracy": {"metric": "accuracy"}, "pwws": {"metric": "attack/pwws/accuracy"}},
+        against="nobody",
+        compared=["speed"],
+        pictures={"p": {"kind": "cake", "columns": ["speed"]}},
+        paper={"source": "Table 1", "figures": {"nobody": {"accuracy": 1}}},
+        base={"settings": {"a": "${encoder}"}},
+    )
+    with pytest.raises(StudyError) as caught:
+        read_study(path)
+    for part in (
+        "titel: got an unknown key",
+        "seeds: got [0, 0]",
+        "rows.plain.after: got 'gone'",
+        "rows.plain.colour: got an unknown key",
+        "circle of `after`: a -> b -> a",
+        "rows.c.start: got it without `after`",
+        "rows.c.stages: got 'fly'",
+        "columns.accuracy.metric: got 'accuracy'",
+        "columns.pwws.metric: got 'attack/pwws/accuracy', which no stage measures",
+        "against: got nobody",
+        "compared: got speed",
+        "pictures.p.kind: got 'cake'",
+        "paper.figures: got nobody",
+        "got ${encoder}, expected it in needs",
+    ):
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["- a list", "{", "a text"])
+def test_a_file_that_is_no_study(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text(text)
+    with pytest.raises(StudyError, match=r"got .*small\.yaml"):
+        read_study(path)
+
+
+@pytest.mark.parametrize(
+    ("metric", "problem"),
+    [
+        ("attack/pwws-soft/accuracy", ""),
+        ("attack/mean_accuracy", ""),
+        ("test/f1", ""),
+        ("attack/bae/accuracy", "got attack 'bae', expected one of pwws-soft"),
+        ("attack/pwws-soft/speed", "got 'speed', expected one of accuracy"),
+        ("certify/radius", "expected certify or train among the stages"),
+    ],
+)
+def test_metrics_that_the_stages_measure(tmp_path: Path, metric: str, problem: str) -> None:
+    stages = ["fit", "test", {"attack": {"recipe": "pwws", "tag": "soft"}}]
+    found = problems(tmp_path, stages=stages, columns={"c": {"metric": metric}})
+    assert len(found) == bool(problem)
+    assert problem in "".join(found)
+
+
+def test_names_of_attacks_are_those_of_the_program() -> None:
+    assert {*_METRICS, "target"} == ATTACK_METRICS
+    stage = Stage(command="attack", options={"recipe": "all", "tag": "x"})
+    from app.attack.attack_settings import SIX
+
+    assert attacks_of([stage]) == [f"{name}-x" for name in SIX]
+    own = Stage(command="attack", options={"recipe": "a2t, configs/attack/mine.yaml"})
+    assert attacks_of([own]) == ["a2t", "mine"]
+
+
+# Cells
+
+
+def test_values_of_the_command_line(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        needs={"encoder": "folder of an encoder"},
+        base={"config": ["${data_dir}/a.yaml"], "settings": {"model.backbone": "${encoder}/x"}},
+    )
+    study = read_study(path)
+    found, wrong = laid_out(study, place(values={"other": "1"}))
+    assert "got no encoder, expected --set encoder=VALUE: folder of an encoder" in wrong
+    assert "got --set other, which the study does not need, expected encoder" in wrong
+    assert "rows.plain: got ${data_dir}, expected --data_dir DIR" in wrong
+    found = cells(study, place(data_dir=Path("d"), values={"encoder": "e"}))
+    assert found[0].config == ("d/a.yaml",)
+    assert found[0].settings["model.backbone"] == "e/x"
+
+
+def test_a_row_after_another_starts_from_its_files(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        seeds=[0, 1],
+        corpora={"x": {}, "y": {}},
+        rows={
+            "once": {"corpora": [], "seeds": [7], "shown": False},
+            "first": {"after": "once"},
+            "then": {"after": "first", "start": {"model.init_from": "checkpoints/best.ckpt"}},
+        },
+    )
+    found = {cell.run: cell for cell in cells(read_study(path), place(runs_dir=Path("R")))}
+    assert len(found) == 9
+    assert found["small-first-y-s1"].after == "small-once-s7"
+    then = found["small-then-y-s1"]
+    assert then.after == "small-first-y-s1"
+    assert then.settings["model.init_from"] == "R/small-first-y-s1/checkpoints/best.ckpt"
+    assert [len(chain) for chain in chains(list(found.values()))] == [9]
+    chosen = only(list(found.values()), ["first"])
+    assert {cell.row for cell in chosen} == {"once", "first"}
+    with pytest.raises(StudyError, match="got --only gone, expected some of first, once, then"):
+        only(chosen + list(found.values()), ["gone"])
+
+
+def test_chains_are_never_divided(tmp_path: Path) -> None:
+    path = written(
+        tmp_path, seeds=[0, 1], rows={"a": {}, "b": {"after": "a"}, "c": {}, "d": {"after": "b"}}
+    )
+    names = [
+        [cell.run.removeprefix("small-") for cell in chain]
+        for chain in chains(cells(read_study(path), place()))
+    ]
+    assert names == [["a-s0", "b-s0", "d-s0"], ["a-s1", "b-s1", "d-s1"], ["c-s0"], ["c-s1"]]
+
+
+def test_runs_of_the_same_name_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, corpora={"b": {}, "a-b": {}}, rows={"r": {}, "r-a": {}})
+    with pytest.raises(StudyError, match="got two runs 'small-r-a-b-s0'"):
+        cells(read_study(path), place())
+
+
+def test_command_lines(tmp_path: Path) -> None:
+    stages = [
+        "fit",
+        {"test": {"pgd.epsilon": 0}},
+        {"attack": {"recipe": "pwws", "columns": ["text"], "trainer.precision": 64}},
+        {"diagnose": {"recipe": "pwws"}},
+    ]
+    settings = {"model": "OLSA", "trainer.accelerator": "cpu", "a": None, "b": True, "c": [1, "x"]}
+    path = written(tmp_path, stages=stages, base={"config": ["c.yaml"], "settings": settings})
+    where = place(data_dir=Path("d"), runs_dir=Path("R"))
+    cell = cells(read_study(path), where)[0]
+    run = ["--run=small-plain-s0", "--runs_dir=R"]
+    quiet, data = "--trainer.enable_progress_bar=false", "--data.data_dir=d"
+    assert [command_line(cell, stage, where) for stage in cell.stages] == [
+        [
+            *("fit", "--config=c.yaml", "--model=OLSA", "--trainer.accelerator=cpu", "--a=null"),
+            *("--b=true", '--c=[1, "x"]', data, "--seed_everything=0", quiet, *run),
+        ],
+        ["test", *run, "--trainer.accelerator=cpu", data, quiet, "--pgd.epsilon=0"],
+        [
+            *("attack", *run, "--trainer.accelerator=cpu", data, quiet, "--attack.resources=d"),
+            *("--attack.recipe=pwws", '--attack.columns=["text"]', "--trainer.precision=64"),
+        ],
+        ["diagnose", *run, "--recipe=pwws"],
+    ]
