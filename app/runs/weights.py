@@ -1,9 +1,12 @@
 """Finds the weights behind a figure, and the place of the figure in a run."""
 
+import hashlib
 import logging
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from app.runs import results
 from app.runs.run_directory import RunDirectory, of_checkpoint
@@ -67,6 +70,23 @@ def weights_of(checkpoint: Path) -> Weights:
         step=int(content.get("global_step", 0)),
         training_ended=None if home is None else home.finished("fit"),
     )
+
+
+def tensors_digest(checkpoint: Path) -> str:
+    """Returns the SHA-256 of the weights themselves, by their names.
+
+    The file of a checkpoint also holds paths and seconds, so that the same training gives another
+    file elsewhere; its weights are the same bit by bit.
+
+    Raises:
+        CheckpointError: it is missing or damaged.
+    """
+    digest = hashlib.sha256()
+    for name, tensor in sorted(read_checkpoint(checkpoint)["state_dict"].items()):
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        flat = tensor.detach().cpu().contiguous().reshape(-1)
+        digest.update(flat.view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def shelf(run: RunDirectory, weights: Weights) -> RunDirectory:

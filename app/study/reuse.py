@@ -147,11 +147,12 @@ def _missing_attack(run: RunDirectory, name: str, settings: Parsed) -> str | Non
     stage = f"attack/{name}"
     if results is None or stage not in results["seconds"]:
         return f"{name} has not ended"
+    from app.attack.attack_files import AttackFiles
     from app.attack.attack_settings import AttackSettings
     from attacks.engine import VERSION
 
     given = AttackSettings(**settings["attack"])
-    about = results.get("about", {}).get(stage, {})
+    about = AttackFiles(run, name).about()
     known = {key: value for key, value in given.about().items() if key in about}
     options = {
         "attacked_columns" if key == "columns" else key: value

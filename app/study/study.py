@@ -205,7 +205,7 @@ class CellFigures:
             for right or wrong; the prediction for a correlation.
         samples: by compared column, SHA-256 of the ids and labels of those samples.
         labels: by compared column whose metric is no mean over samples, the gold values.
-        weights: SHA-256 of the checkpoint.
+        weights: SHA-256 of the weights by their names.
         data: digest of the samples of each split.
         seconds: by stage.
     """

@@ -7,14 +7,17 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.cli.terminal import harmless
+from app.runs.shard import Shard
+from app.study import parts
 from app.study.cells import Place, laid_out, only
-from app.study.study import Cell, Study, StudyError
-from app.study.study_file import examine
+from app.study.study import Cell, CellFigures, Study, StudyError
+from app.study.study_file import examine, read_study
 
 if TYPE_CHECKING:
     from app.study.live import Progress
@@ -143,10 +146,14 @@ def _run(args: argparse.Namespace) -> int:
         raise StudyError(msg)
     study, cells, work = _checked(args)
     wanted = only(cells, args.only) if args.only else cells
+    shard = Shard.of(args.shard) if args.shard else None
+    if shard is not None:
+        wanted = parts.take(wanted, shard)
     if args.check:
         print(f"{study.name}: {len(wanted)} runs")
         print("\n".join(cell.run for cell in wanted))
         return 0
+    from app.runs.version import versions
     from app.study.live import Progress
     from app.study.runner import Stop
     from app.study.schedule import run_all
@@ -165,7 +172,13 @@ def _run(args: argparse.Namespace) -> int:
     if heard:
         _say(f"stopped by {signal.Signals(heard[0]).name}: the same command goes on")
         return 128 + heard[0]
-    _finish(study, cells, work, outcomes)
+    figures = _figures(study, cells if shard is None else wanted, work, outcomes)
+    if shard is None:
+        _write(study, figures, versions(), work.place.out)
+    else:
+        path = parts.path_of(study.name, shard, work.place.out)
+        parts.write(path, study, shard, figures, versions())
+        print(path)
     return _report(wanted, outcomes)
 
 
@@ -199,28 +212,34 @@ def _heard(stop: "Stop") -> Iterator[list[int]]:
             signal.signal(which, handler)
 
 
-def _finish(
+def _figures(
     study: Study, cells: Sequence[Cell], work: "Work", outcomes: "Mapping[str, Outcome]"
-) -> None:
-    """Collects the figures of all finished cells, also of former starts, into tables."""
-    from app.runs.version import versions
+) -> list[CellFigures]:
+    """The figures of all finished cells, also of those that former starts have finished."""
+    from app.runs.run_directory import RunDirectory
+    from app.runs.weights import tensors_digest
     from app.study.collect import collect
     from app.study.runner import state_of
-    from app.study.study_json import content, write
 
-    done = []
+    found = []
     for cell in cells:
-        outcome = outcomes.get(cell.run)
-        if (outcome.state if outcome else state_of(cell, work)[0]) == "done":
-            done.append(cell)
-    found = content(study, [collect(study, cell, work.place) for cell in done], versions())
-    try:
-        tables = import_module("app.study.table_command")
-    except ModuleNotFoundError:
-        write(work.place.out / "study.json", found)
-    else:
-        tables.write_all(study, found, work.place.out)
-    print(work.place.out)
+        state = outcomes[cell.run].state if cell.run in outcomes else state_of(cell, work)[0]
+        if state == "done":
+            chosen = RunDirectory(work.place.runs_dir / cell.run).chosen
+            weights = tensors_digest(chosen)
+            found.append(replace(collect(study, cell, work.place), weights=weights))
+    return found
+
+
+def _write(
+    study: Study, figures: Sequence[CellFigures], versions: Mapping[str, str], out: Path
+) -> None:
+    """Writes `study.json`, tables and pictures."""
+    from app.study.study_json import content
+
+    found = content(study, figures, versions)
+    import_module("app.study.table_command").write_all(study, found, out)
+    print(out)
 
 
 def _report(cells: Sequence[Cell], outcomes: "Mapping[str, Outcome]") -> int:
@@ -237,7 +256,13 @@ def _report(cells: Sequence[Cell], outcomes: "Mapping[str, Outcome]") -> int:
 
 
 def _merge(args: argparse.Namespace) -> int:
-    raise NotImplementedError
+    study = read_study(args.file)
+    out = _place(args).out
+    paths = args.parts or sorted(out.glob(f"{study.name}.shard-*-of-*.json"))
+    figures, versions = parts.merged(study, paths)
+    out.mkdir(parents=True, exist_ok=True)
+    _write(study, figures, versions, out)
+    return 0
 
 
 def _say(text: str) -> None:
