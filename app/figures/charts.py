@@ -1,5 +1,6 @@
-"""Figures: one style for all, readable in a README and by colour-blind readers, as PNG."""
+"""Figures: one style for all, readable in a README and by colour-blind readers; PNG or SVG."""
 
+import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -84,7 +85,7 @@ def boxes(i: int) -> dict[str, Any]:
         "color": COLOURS[i % len(COLOURS)],
         "hatch": HATCHES[i % len(HATCHES)],
         "edgecolor": "white",
-        "error_kw": {"elinewidth": 1.0, "ecolor": "#555555"},
+        "error_kw": {"elinewidth": 1.0, "ecolor": "#222222", "capsize": 3},
     }
 
 
@@ -116,6 +117,7 @@ def error_bars(
     y_label: str = "",
     title: str = "",
     reference: str = "",
+    ticks: Sequence[str] = (),
     about: str | None = None,
 ) -> "Figure":
     """Lines with error bars over a common axis.
@@ -124,11 +126,12 @@ def error_bars(
 
     Args:
         series: at least one, each with at least one point.
-        path: the PNG to write, if any; wholly or not at all.
+        path: the PNG or SVG to write, if any; wholly or not at all.
         x_label: what lies on the x axis, with its unit if it has one.
         y_label: the same for the y axis.
         title: above the figure.
         reference: what the thin lines are, in the legend.
+        ticks: names of the places 0, 1, ... on the x axis, instead of numbers.
         about: see `save`.
 
     Returns:
@@ -153,7 +156,12 @@ def error_bars(
         if any(one.reference is not None for one in series):
             axes.plot([], [], color="#555555", linestyle=FINE, lw=1.2, label=shown(reference))
         axes.set(xlabel=shown(x_label), ylabel=shown(y_label), title=shown(title))
-        _whole_ticks(axes, series)
+        if ticks:
+            labels = [shown(name) for name in ticks]
+            axes.set_xticks(range(len(labels)), labels)
+            aslant(axes, labels)
+        else:
+            _whole_ticks(axes, series)
         if len(series) > 1 or series[0].name:
             axes.legend()
     return figure
@@ -168,12 +176,14 @@ class Bars:
         height: height of the bar in each group.
         low: lower ends of the whiskers, none above its bar; None for no whiskers.
         high: upper ends of the whiskers, none below its bar.
+        marks: sign above each bar; None for none.
     """
 
     name: str
     height: Sequence[float]
     low: Sequence[float] | None = None
     high: Sequence[float] | None = None
+    marks: Sequence[str] | None = None
 
 
 def grouped_bars(
@@ -191,7 +201,7 @@ def grouped_bars(
     Args:
         groups: names of the groups, at least one.
         series: at least one, each with a bar for each group.
-        path: the PNG to write, if any; wholly or not at all.
+        path: the PNG or SVG to write, if any; wholly or not at all.
         x_label: what the groups are.
         y_label: what the heights are, with their unit if they have one.
         title: above the figure.
@@ -215,6 +225,7 @@ def grouped_bars(
             places, style = [group + shift for group in range(len(groups))], boxes(i)
             style |= {"yerr": _whiskers(one), "label": shown(one.name)}
             axes.bar(places, list(one.height), width, **style)
+            _write_above(axes, places, one)
         if line is not None:
             axes.axhline(line, color="#555555", linewidth=1.0, linestyle="--")
         labels = [shown(group) for group in groups]
@@ -225,23 +236,101 @@ def grouped_bars(
     return figure
 
 
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """A point of a figure, with its interval in both directions.
+
+    Attributes:
+        name: in the legend.
+        x: to the right.
+        y: up.
+        x_ends: where its interval begins and ends; None for none.
+        y_ends: the same for the height.
+    """
+
+    name: str
+    x: float
+    y: float
+    x_ends: tuple[float, float] | None = None
+    y_ends: tuple[float, float] | None = None
+
+
+def scatter(
+    every: Sequence[Point],
+    path: Path | None = None,
+    *,
+    x_label: str = "",
+    y_label: str = "",
+    title: str = "",
+) -> "Figure":
+    """Points with their intervals; the legend stands beside them.
+
+    Args:
+        every: at least one.
+        path: the PNG or SVG to write, if any; wholly or not at all.
+        x_label: what lies on the x axis, with its unit if it has one.
+        y_label: the same for the y axis.
+        title: above the figure.
+
+    Returns:
+        The figure, for TensorBoard.
+
+    Raises:
+        ValueError: nothing to draw.
+        OSError: the file cannot be written.
+    """
+    if not every:
+        msg = "got no points to draw, expected at least one"
+        raise ValueError(msg)
+    with drawing(path) as figure:
+        axes = figure.add_subplot()
+        for i, one in enumerate(every):
+            errors = {
+                f"{axis}err": [[max(0.0, at - ends[0])], [max(0.0, ends[1] - at)]]
+                for axis, at, ends in (("x", one.x, one.x_ends), ("y", one.y, one.y_ends))
+                if ends is not None
+            }
+            style = {**points(i, one.name), "linestyle": "none", **errors}
+            axes.errorbar([one.x], [one.y], **style)
+        axes.set(xlabel=shown(x_label), ylabel=shown(y_label), title=shown(title))
+        figure.legend(loc="outside right upper")
+    return figure
+
+
 def save(figure: "Figure", path: Path, about: str | None = None) -> None:
-    """Write a figure as PNG, wholly or not at all; the same figure gives the same bytes.
+    """Write a figure as PNG or SVG, wholly or not at all; the same figure gives the same bytes.
 
     Args:
         figure: the figure.
-        path: the file.
+        path: the file; an SVG if its name ends with `.svg`.
         about: what is written into the file as its description.
 
     Raises:
         OSError: the file cannot be written.
     """
+    if path.suffix == ".svg":
+        _save_svg(figure, path, about)
+        return
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     with atomic.replacing(path) as stream, _any_sign():
         # Otherwise it names the version of the library that drew it.
         metadata = {"Software": None, **({} if about is None else {"Description": about})}
         FigureCanvasAgg(figure).print_png(stream, metadata=metadata)  # type: ignore[no-untyped-call] # has no annotations
+
+
+def _save_svg(figure: "Figure", path: Path, about: str | None) -> None:
+    import matplotlib as mpl
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    metadata = {"Date": None, "Creator": None, "Description": about}
+    # Otherwise names inside it are drawn at random.
+    with (
+        atomic.replacing(path) as stream,
+        _any_sign(),
+        mpl.rc_context({"svg.hashsalt": "steadfast"}),
+    ):
+        FigureCanvasSVG(figure).print_svg(stream, metadata=metadata)  # type: ignore[no-untyped-call] # theirs
 
 
 def pixels(figure: "Figure") -> NDArray[np.uint8]:
@@ -286,13 +375,23 @@ def _check_bars(groups: Sequence[str], series: Sequence[Bars]) -> None:
         raise ValueError(msg)
     for one in series:
         given = [one.height, *(other for other in (one.low, one.high) if other is not None)]
-        if any(len(other) != len(groups) for other in given) or len(given) == 2:
+        marks = one.height if one.marks is None else one.marks
+        if any(len(other) != len(groups) for other in [*given, marks]) or len(given) == 2:
             lengths = ", ".join(str(len(other)) for other in given)
             msg = (
                 f"got bars {one.name!r} with {lengths} values for {len(groups)} groups, expected "
                 "one for each, and both low and high or neither"
             )
             raise ValueError(msg)
+
+
+def _write_above(axes: "Axes", places: Sequence[float], one: Bars) -> None:
+    """Write the marks of bars above their whiskers."""
+    ends = one.height if one.high is None else one.high
+    for place, end, mark in zip(places, ends, one.marks or (), strict=False):
+        if mark and math.isfinite(end):  # not of a bar that is not there
+            text: dict[str, Any] = {"ha": "center", "va": "bottom", "xytext": (0, 2)}
+            axes.annotate(mark, (place, end), textcoords="offset points", **text)
 
 
 def _whiskers(one: Bars) -> list[list[float]] | None:

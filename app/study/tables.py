@@ -143,6 +143,24 @@ def _figures(
     return Table(title=title, header=header, rows=lines)
 
 
+def figure(content: Content, row: str, column: str, corpus: str = "") -> str | None:
+    """Returns a single figure as it stands in the table; None where there is no such place.
+
+    Args:
+        content: of a `study.json`.
+        row: its name.
+        column: its name.
+        corpus: its name; not needed where the column names it, or the study has none.
+    """
+    rows = [one for one in content["rows"] if one["name"] == row]
+    columns = [one for one in content["columns"] if one["name"] == column]
+    if not rows or not columns:
+        return None
+    place = columns[0]["corpus"] or corpus
+    known = rows[0]["corpora"] or [""]
+    return _cell(content, rows[0], place, columns[0]) if place in known else None
+
+
 def _cell(content: Content, row: Mapping[str, Any], corpus: str, column: Mapping[str, Any]) -> str:
     """A figure as in `79.4 ± 0.6 (3)`, with its marks."""
     key = {"row": row["name"], "corpus": corpus, "column": column["name"]}

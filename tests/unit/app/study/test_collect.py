@@ -35,7 +35,7 @@ def test_accuracy_without_and_under_pgd(tmp_path: Path) -> None:
     write_pgd(run, LABELS, ANSWERS, STOOD)
     found = collected(run.path, "test/accuracy")
     assert found.values == {"test/accuracy": 0.8}
-    assert found.outcomes["test/accuracy"] == (1, 1, 1, 0, 1)
+    assert list(found.outcomes["test/accuracy"]) == [1, 1, 1, 0, 1]
     assert not found.labels
     assert found.weights == digest(run.path)
     assert found.data == {"test": "rows of the test"}

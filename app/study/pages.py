@@ -1,0 +1,203 @@
+"""Fills the tables between markers in Markdown pages, and checks that they are up to date.
+
+    <!-- study: docs/results/NAME.json PART -->
+    <!-- /study -->
+
+The file is looked for from the page's folder upwards. PART is `all` (also if it is left out),
+`tables`, `comparisons`, `notes`, `table CORPUS`, `comparisons CORPUS`, or `figure ROW COLUMN
+[CORPUS]`: a single figure, with both markers in one line. Markers in code are left alone.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from app.runs import atomic
+from app.study import study_json, tables
+from app.study.study import StudyError
+
+_BEGIN = re.compile(r"(?<!`)<!-- study: (?P<file>\S+?)(?: (?P<part>[^<>\n]*?))? -->")
+_END = "<!-- /study -->"
+_FENCE = re.compile(r"^ {0,3}(```+|~~~+)")
+Content = Mapping[str, Any]
+
+
+class Problem(NamedTuple):
+    """A place of a page that is wrong.
+
+    Attributes:
+        page: the file.
+        line: counted from 1.
+        text: what is wrong.
+    """
+
+    page: Path
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}: {self.text}"
+
+
+def write(page: Path) -> bool:
+    """Fills all markers of a page; a page with a wrong marker is left as it is.
+
+    Returns:
+        True if the page has changed.
+
+    Raises:
+        StudyError: a marker is wrong; the message lists all that are.
+        OSError: the page cannot be read or written.
+    """
+    before = page.read_text(encoding="utf-8")
+    after, problems = filled(before, page)
+    if problems:
+        raise StudyError("\n".join(map(str, problems)))
+    if after != before:
+        atomic.write_text(page, after)
+    return after != before
+
+
+def check(places: Iterable[Path]) -> list[Problem]:
+    """Returns all that is wrong or out of date in pages.
+
+    Args:
+        places: pages, and folders with pages (`*.md`) at any depth.
+    """
+    found: list[Problem] = []
+    for page in _pages(places):
+        try:
+            before = page.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            found.append(Problem(page, 1, f"got a page that cannot be read ({error})"))
+            continue
+        after, problems = filled(before, page)
+        found += problems
+        if after != before and not problems:
+            repair = f"`python -m app study table --write {page}` repairs it"
+            text = f"the figures here are not those of the study's file; {repair}"
+            found.append(Problem(page, _first_difference(before, after), text))
+    return found
+
+
+def filled(text: str, page: Path) -> tuple[str, list[Problem]]:
+    """Returns the text of a page with its figures, and what is wrong with its markers."""
+    parts, problems, position = [], [], 0
+    code = list(_code(text))
+    ends = [at for at in _places(text, _END) if not _inside(at, code)]
+    used = 0
+    for begin in _BEGIN.finditer(text):
+        if _inside(begin.start(), code):
+            continue
+        line = text.count("\n", 0, begin.start()) + 1
+        if begin.start() < position:
+            problems.append(Problem(page, line, f"got a marker inside another, expected {_END}"))
+            continue
+        end = next((at for at in ends if at >= begin.end()), None)
+        if end is None:
+            problems.append(Problem(page, line, f"got a marker without {_END}, expected one"))
+            continue
+        used += 1
+        try:
+            shown = _shown(page, begin["file"], (begin["part"] or "all").split())
+        except (StudyError, OSError) as error:
+            problems.append(Problem(page, line, str(error)))
+            continue
+        # A single figure stands inside a sentence.
+        inline = "\n" not in shown and "\n" not in text[begin.end() : end]
+        parts += [text[position : begin.end()], shown if inline else f"\n\n{shown}\n\n"]
+        position = end
+    if used < len(ends):
+        line = text.count("\n", 0, ends[0]) + 1
+        problems.append(Problem(page, line, f"got {_END} more often than its beginning"))
+    return "".join([*parts, text[position:]]), problems
+
+
+def _shown(page: Path, file: str, part: list[str]) -> str:
+    """What stands between two markers.
+
+    Raises:
+        StudyError: no such file or part.
+    """
+    folder = next((one for one in page.absolute().parents if (one / file).is_file()), None)
+    if folder is None:
+        msg = (
+            f"got study file {file}, which is in none of the folders above the page, expected "
+            "one: `python -m app study table STUDY.yaml --publish docs/results` makes it"
+        )
+        raise StudyError(msg)
+    content = study_json.read(folder / file)
+    name, *rest = part
+    make = _PARTS.get((name, len(rest)))
+    shown = None if make is None else make(content, *rest)
+    if shown is None:
+        known = ", ".join(" ".join([name, *["NAME"] * count]) for name, count in _PARTS)
+        msg = f"got part {' '.join(part)!r} of {file}, which has none of it, expected: {known}"
+        raise StudyError(msg)
+    if name in ("all", "notes"):
+        shown += f"\n- Printed by `python -m app study table {file}`."
+    return shown
+
+
+def _tables(content: Content, corpus: str | None = None) -> str | None:
+    made = tables.main_tables(content, corpus)
+    return "\n\n".join(map(tables.markdown, made)) or None
+
+
+def _comparisons(content: Content, corpus: str | None = None) -> str | None:
+    made = tables.comparisons(content, corpus)
+    return None if made is None else tables.markdown(made)
+
+
+_PARTS: dict[tuple[str, int], Callable[..., str | None]] = {
+    ("all", 0): lambda content: tables.render(content, "markdown").rstrip("\n"),
+    ("tables", 0): _tables,
+    ("table", 1): _tables,
+    ("comparisons", 0): _comparisons,
+    ("comparisons", 1): _comparisons,
+    ("notes", 0): tables.noted,
+    ("figure", 2): tables.figure,
+    ("figure", 3): tables.figure,
+}
+"""What makes a part, by its first word and the number of words after it."""
+
+
+def _pages(places: Iterable[Path]) -> Iterator[Path]:
+    for place in places:
+        if place.is_dir():
+            yield from sorted(place.rglob("*.md"))
+        else:
+            yield place
+
+
+def _code(text: str) -> Iterator[tuple[int, int]]:
+    """Where fenced blocks of code begin and end."""
+    fence, start, position = "", 0, 0
+    for line in text.splitlines(keepends=True):
+        found = _FENCE.match(line)
+        if found and not fence:
+            fence, start = found[1], position
+        elif found and found[1].startswith(fence) and line.strip() == found[1]:
+            yield start, position + len(line)
+            fence = ""
+        position += len(line)
+    if fence:
+        yield start, position
+
+
+def _inside(at: int, spans: Iterable[tuple[int, int]]) -> bool:
+    return any(start <= at < end for start, end in spans)
+
+
+def _places(text: str, word: str) -> Iterator[int]:
+    """Where a word stands; not in code inside a line."""
+    for found in re.finditer(f"(?<!`){re.escape(word)}", text):
+        yield found.start()
+
+
+def _first_difference(before: str, after: str) -> int:
+    lines = zip(
+        before.splitlines(), [*after.splitlines(), *[""] * before.count("\n")], strict=False
+    )
+    return next((i for i, (one, two) in enumerate(lines, 1) if one != two), 1)

@@ -1,0 +1,172 @@
+"""Draws the pictures of a study, from the content of its `study.json` alone."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from app.figures.charts import Bars, Point, Series, error_bars, grouped_bars, scatter
+from app.study.tables import DOUBT, Content
+
+SUFFIXES = (".png", ".svg")
+
+
+def draw_all(content: Content, out: Path) -> list[Path]:
+    """Draws all pictures as PNG and SVG, `STUDY-PICTURE.png`; one without figures is left out.
+
+    Args:
+        content: of a `study.json`.
+        out: the folder.
+
+    Returns:
+        The files.
+
+    Raises:
+        OSError: one cannot be written.
+    """
+    written = []
+    for picture in content["pictures"]:
+        for suffix in SUFFIXES:
+            path = out / f"{content['study']['name']}-{picture['name']}{suffix}"
+            if draw(content, picture, path):
+                written.append(path)
+    return written
+
+
+def draw(content: Content, picture: Mapping[str, Any], path: Path) -> bool:
+    """Draws a picture.
+
+    Args:
+        content: of a `study.json`.
+        picture: one of its `pictures`.
+        path: the PNG or SVG.
+
+    Returns:
+        False if there are no figures to draw.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    columns = {one["name"]: one for one in content["columns"]}
+    chosen = [columns[name] for name in picture["columns"]]
+    grid = {
+        (row["name"], column["name"]): _figure(content, picture, row, column)
+        for row in content["rows"]
+        for column in chosen
+    }
+    rows = [
+        row
+        for row in content["rows"]
+        if any(math.isfinite(grid[row["name"], column["name"]].mean) for column in chosen)
+    ]
+    if not rows:
+        return False
+    titles = {one["name"]: one["title"] for one in content["corpora"]}
+    where = titles.get(picture["corpus"] or "", "")
+    title = content["study"]["title"] + (f" ({where})" if where else "")
+    intervals = any(one.ends is not None for one in grid.values())
+    said = "mean and 95 % interval over seeds" if intervals else ""
+    if picture["kind"] == "scatter":
+        return _scatter(rows, chosen, grid, path, title=title)
+    heights = chosen[0]["title"] if len(chosen) == 1 else ""
+    label = "; ".join(part for part in (heights, said) if part)
+    (_bars if picture["kind"] == "bars" else _lines)(
+        rows, chosen, grid, path, title=title, y_label=label
+    )
+    return True
+
+
+class _Figure(NamedTuple):
+    """A figure to draw.
+
+    Attributes:
+        mean: not a number where there is none.
+        ends: of its interval over seeds; None for a single seed.
+        doubt: True if an attack has flagged it.
+    """
+
+    mean: float
+    ends: tuple[float, float] | None
+    doubt: bool
+
+    @property
+    def low(self) -> float:
+        """Lower end; the mean where there is no interval."""
+        return self.mean if self.ends is None else self.ends[0]
+
+    @property
+    def high(self) -> float:
+        """Upper end; the mean where there is no interval."""
+        return self.mean if self.ends is None else self.ends[1]
+
+
+Grid = Mapping[tuple[str, str], _Figure]
+Named = Sequence[Mapping[str, Any]]
+
+
+def _figure(
+    content: Content,
+    picture: Mapping[str, Any],
+    row: Mapping[str, Any],
+    column: Mapping[str, Any],
+) -> _Figure:
+    corpus = column["corpus"] or picture["corpus"] or ""
+    key = (row["name"], corpus, column["name"])
+    for one in content["figures"]:
+        if (one["row"], one["corpus"], one["column"]) == key and one["mean"] is not None:
+            ends = None if one["low"] is None else (one["low"], one["high"])
+            return _Figure(one["mean"], ends, one["unreliable"])
+    return _Figure(math.nan, None, doubt=False)
+
+
+def _bars(rows: Named, columns: Named, grid: Grid, path: Path, *, title: str, y_label: str) -> None:
+    series = []
+    for column in columns:
+        every = [grid[row["name"], column["name"]] for row in rows]
+        series.append(
+            Bars(
+                name=column["title"],
+                height=[one.mean for one in every],
+                low=[one.low for one in every],
+                high=[one.high for one in every],
+                marks=[DOUBT if one.doubt else "" for one in every],
+            )
+        )
+    names = [row["title"] for row in rows]
+    grouped_bars(names, series, path, y_label=y_label, title=title)
+
+
+def _lines(
+    rows: Named, columns: Named, grid: Grid, path: Path, *, title: str, y_label: str
+) -> None:
+    series = []
+    for column in columns:
+        every = [grid[row["name"], column["name"]] for row in rows]
+        doubt = DOUBT if any(one.doubt for one in every) else ""
+        series.append(
+            Series(
+                name=column["title"] + doubt,
+                x=range(len(rows)),
+                mean=[one.mean for one in every],
+                # Student's interval reaches as far down as up.
+                std=[0.0 if one.ends is None else one.high - one.mean for one in every],
+            )
+        )
+    names = [row["title"] for row in rows]
+    error_bars(series, path, y_label=y_label, title=title, ticks=names)
+
+
+def _scatter(rows: Named, columns: Named, grid: Grid, path: Path, *, title: str) -> bool:
+    across, up = columns[:2]
+    every = []
+    for row in rows:
+        x, y = grid[row["name"], across["name"]], grid[row["name"], up["name"]]
+        if math.isfinite(x.mean) and math.isfinite(y.mean):
+            doubt = DOUBT if x.doubt or y.doubt else ""
+            point = Point(
+                name=row["title"] + doubt, x=x.mean, y=y.mean, x_ends=x.ends, y_ends=y.ends
+            )
+            every.append(point)
+    if every:
+        scatter(every, path, x_label=across["title"], y_label=up["title"], title=title)
+    return bool(every)

@@ -1,0 +1,115 @@
+"""`python -m app study table`: prints a study's tables, and keeps those of pages up to date."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import get_args
+
+from app.cli.terminal import harmless
+from app.runs import atomic
+from app.study import pages, study_json, tables
+from app.study.study import Study, StudyError
+
+_ENDINGS: dict[tables.Format, str] = {"markdown": "md", "latex": "tex", "csv": "csv"}
+
+
+def write_all(study: Study, content: study_json.Content, out: Path) -> list[Path]:
+    """Writes `study.json`, the tables in all formats and the pictures.
+
+    Args:
+        study: the study.
+        content: of its `study.json`.
+        out: the folder.
+
+    Returns:
+        The files.
+
+    Raises:
+        OSError: one cannot be written; each is written as a whole or not at all.
+    """
+    from app.study.pictures import draw_all
+
+    path = out / "study.json"
+    study_json.write(path, content)
+    written = [path]
+    for form, ending in _ENDINGS.items():
+        path = out / f"{study.name}.{ending}"
+        atomic.write_text(path, tables.render(content, form))
+        written.append(path)
+    return [*written, *draw_all(content, out)]
+
+
+def table_main(argv: Sequence[str]) -> int:
+    """Runs the command.
+
+    Args:
+        argv: what follows `study table` on the command line.
+
+    Returns:
+        0; 1 if a checked page is out of date.
+
+    Raises:
+        StudyError: no such study, or a page with a wrong marker.
+        OSError: a file that cannot be read or written.
+    """
+    args = _parser().parse_args(argv)
+    if not (args.studies or args.write or args.check):
+        msg = "got nothing to do, expected a study, --write PAGE or --check PAGE"
+        raise StudyError(msg)
+    for name in args.studies:
+        path = _file(name, Path(args.runs_dir))
+        content = study_json.read(path)
+        if args.publish is not None:
+            kept = Path(args.publish) / f"{content['study']['name']}.json"
+            study_json.write(kept, content)
+            print(harmless(str(kept)))
+        else:
+            print(harmless(tables.render(content, args.format)), end="")
+    for name in args.write:
+        changed = pages.write(Path(name))
+        print(harmless(f"{name}: {'written' if changed else 'up to date'}"))
+    problems = pages.check(Path(name) for name in args.check)
+    for problem in problems:
+        print(harmless(f"error: {problem}"), file=sys.stderr)
+    return 1 if problems else 0
+
+
+def _file(name: str, runs: Path) -> Path:
+    """The `study.json` that is meant.
+
+    Raises:
+        StudyError: there is none.
+    """
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml"):
+        path = runs / "studies" / path.stem / "study.json"
+    if not path.is_file():
+        msg = (
+            f"got {name}, of which there is no {path}, expected the figures of a study: "
+            "`python -m app study run STUDY.yaml` writes them"
+        )
+        raise StudyError(msg)
+    return path
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="steadfast study table",
+        description="Print the tables of studies, fill them into pages, or check those of pages.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    text = "STUDY.yaml (the study.json of its runs), or a study.json"
+    add("studies", nargs="*", metavar="STUDY", help=text)
+    text = "of what is printed (default: markdown)"
+    add("--format", choices=get_args(tables.Format), default="markdown", help=text)
+    add("--runs_dir", default="runs", metavar="DIR", help="directory of all runs (default: runs)")
+    text = "write the study.json to DIR/NAME.json instead of printing tables"
+    add("--publish", metavar="DIR", help=text)
+    text = "fill the tables between the markers of these pages"
+    add("--write", nargs="+", default=[], metavar="PAGE", help=text)
+    text = "say where pages (or those of a folder) are out of date; exit status 1 if one is"
+    add("--check", nargs="+", default=[], metavar="PAGE", help=text)
+    add("--debug", action="store_true", help="show where an error came from (STEADFAST_DEBUG=1)")
+    return parser

@@ -1,0 +1,61 @@
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from app.study import study_json
+from app.study.pictures import draw, draw_all
+from app.study.study import CellFigures, Picture
+from tests.unit.app.study.study_samples import ACCURACY, ATTACKED, cell, row, study
+
+CELLS = [
+    cell("a", 0, "1100", values={"fooled": 0.5}),
+    cell("a", 1, "1000", values={"fooled": 0.25}, unreliable=["fooled"]),
+    cell("b", 0, "1111", values={"fooled": None}),
+]
+
+
+def content(*pictures: Picture, cells: list[CellFigures]) -> study_json.Content:
+    made = study(row("a"), row("b"), row("_$c$"), columns=[ACCURACY, ATTACKED])
+    return study_json.content(replace(made, pictures=pictures), cells, {})
+
+
+def picture(kind: str, *columns: str, corpus: str | None = "sst2") -> Picture:
+    return Picture(name=kind, kind=kind, columns=columns, corpus=corpus)  # type: ignore[arg-type] # a parameter
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns"),
+    [
+        ("bars", ["accuracy"]),
+        ("bars", ["accuracy", "fooled"]),
+        ("lines", ["accuracy", "fooled"]),
+        ("scatter", ["accuracy", "fooled"]),
+    ],
+)
+def test_both_formats(tmp_path: Path, kind: str, columns: list[str]) -> None:
+    found = content(picture(kind, *columns), cells=CELLS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        written = draw_all(found, tmp_path)
+    assert [path.name for path in written] == [f"tiny-{kind}.png", f"tiny-{kind}.svg"]
+    png, svg = (path.read_bytes() for path in written)
+    assert png.startswith(b"\x89PNG")
+    assert ElementTree.fromstring(svg).tag == "{http://www.w3.org/2000/svg}svg"
+    # Neither a version nor a date.
+    assert not any(word in png + svg for word in (b"Software", b"creator", b"Matplotlib", b":date"))
+    # The same figures, the same bytes.
+    draw_all(found, tmp_path)
+    assert [path.read_bytes() for path in written] == [png, svg]
+
+
+def test_nothing_to_draw(tmp_path: Path) -> None:
+    found = content(picture("bars", "accuracy"), cells=[])
+    assert draw_all(found, tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
+    # Of two figures one is missing: there is no point.
+    found = content(picture("scatter", "accuracy", "fooled"), cells=[cell("a", 0, "10")])
+    assert not draw(found, found["pictures"][0], tmp_path / "a.png")
+    assert list(tmp_path.iterdir()) == []
