@@ -31,7 +31,7 @@ help:
 	@echo 'make train    train on configs/default.yaml (ARGS="..." for more arguments)'
 	@echo 'make test     run the tests (PYTEST_ARGS="..." for more arguments)'
 	@echo 'make quick    run the unit tests but the long ones, in 2 minutes on 2 cores (ROOM=layers: one room)'
-	@echo 'make lint     ruff, the import contracts, and known weaknesses of the locked versions'
+	@echo 'make lint     ruff, the import contracts, figures in pages, and known weaknesses of the locked versions'
 	@echo 'make types    mypy'
 	@echo 'make format   let ruff format and repair what it can'
 	@echo 'make install  only build .venv, to run .venv/bin/python -m app ... oneself'
@@ -67,6 +67,7 @@ lint: dev
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
 	@$(RUN) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
+	@$(RUN) -m app study table --check docs README.md
 	@$(RUN) -m requirements.audit
 
 types: dev

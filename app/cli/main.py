@@ -8,8 +8,7 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Sequence
-from importlib import import_module
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from app.cli.terminal import harmless
@@ -105,7 +104,7 @@ def _at_once(argv: list[str]) -> int | None:
         from app.doctor import doctor_command
 
         return doctor_command.run(argv[1:])
-    if argv[:1] == ["resources"]:
+    if argv[:1] == ["resources"] or argv[:2] == ["study", "table"]:
         return _plain(argv)
     if argv[:1] in (["diagnose"], ["attention"]) or argv[:2] == ["attack", "merge"]:
         return _load(debug="--debug" in argv) or _plain(argv)
@@ -139,31 +138,11 @@ def _load(*, debug: bool) -> int:
 
 
 def _plain(argv: list[str]) -> int:
-    """Run a command outside LightningCLI; `resources` needs neither torch nor Lightning."""
+    """Run a command outside LightningCLI; some need neither torch nor Lightning."""
     try:
         with warnings.catch_warnings():
-            if argv[0] == "resources":
-                from app.resources.resources_command import main as command
-            elif argv[0] == "attention":
-                from app.attention.attention_command import main as command
-
-                _quieten()
-            elif argv[0] == "attack":
-                from app.attack.attack_merge import main as command
-
-                _quieten()
-                return command(argv[2:])
-            elif argv[0] in ("study", "compare"):
-                if not _helped(argv):
-                    _quieten()
-                if argv[0] == "compare":
-                    return int(import_module("app.study.compare_command").main(argv[1:]))
-                from app.study.study_command import main as command
-            else:
-                from app.diagnose.diagnose_command import main as command
-
-                _quieten()
-            return command(argv[1:])
+            words = 2 if argv[:2] in (["attack", "merge"], ["study", "table"]) else 1
+            return _command(argv)(argv[words:])
     except SystemExit as error:
         return _status(error)
     except KeyboardInterrupt:
@@ -175,6 +154,34 @@ def _plain(argv: list[str]) -> int:
             traceback.print_exc()
         _say(f"error: {_message(error)}")
         return 1
+
+
+def _command(argv: list[str]) -> Callable[[Sequence[str]], int]:
+    """Load a command that runs outside LightningCLI."""
+    if argv[0] == "resources":
+        from app.resources.resources_command import main as command
+    elif argv[0] == "attention":
+        from app.attention.attention_command import main as command
+
+        _quieten()
+    elif argv[0] == "attack":
+        from app.attack.attack_merge import main as command
+
+        _quieten()
+    elif argv[:2] == ["study", "table"]:
+        from app.study.table_command import table_main as command
+    elif argv[0] in ("study", "compare"):
+        if not _helped(argv):
+            _quieten()
+        if argv[0] == "compare":
+            from app.study.compare_command import main as command
+        else:
+            from app.study.study_command import main as command
+    else:
+        from app.diagnose.diagnose_command import main as command
+
+        _quieten()
+    return command
 
 
 def _stopped(stopped: SystemExit, saved: str | None) -> int:

@@ -16,7 +16,7 @@ from attacks.digests import file_digest
 Parsed = Mapping[str, Any]
 
 # Where and how fast a run computes, what it says on the way, and how often it saves its state.
-_HARMLESS = HARMLESS_IN_FIT | {
+HARMLESS = HARMLESS_IN_FIT | {
     f"trainer.{name}"
     for name in (
         *("accelerator", "devices", "num_nodes", "strategy", "logger", "callbacks", "profiler"),
@@ -25,7 +25,7 @@ _HARMLESS = HARMLESS_IN_FIT | {
         *("enable_checkpointing", "enable_autolog_hparams", "model_registry", "fast_dev_run"),
     )
 }
-_COMPARED = ("seed_everything", "model", "data", "trainer", "checkpoint", "early_stopping")
+COMPARED = ("seed_everything", "model", "data", "trainer", "checkpoint", "early_stopping")
 # The method decides about these where they are not given.
 _DECIDED_LATER = {"trainer.max_epochs", "early_stopping.patience"}
 
@@ -48,16 +48,14 @@ def check_run(run: RunDirectory, settings: Parsed) -> None:
         return
     before, now = (
         # As it stands in a file.
-        _leaves(
-            json.loads(json.dumps({key: of[key] for key in _COMPARED if key in of}, default=str))
-        )
+        leaves(json.loads(json.dumps({key: of[key] for key in COMPARED if key in of}, default=str)))
         for of in (run.config(), settings)
     )
     different = [
         f"{name.replace('.init_args', '')} {_short(before.get(name))} in the run, "
         f"{_short(now.get(name))} in the study"
         for name in sorted(now.keys() | before.keys())
-        if name not in _HARMLESS
+        if name not in HARMLESS
         and before.get(name) != now.get(name)
         and not (name in _DECIDED_LATER and now.get(name) is None)
     ]
@@ -257,12 +255,12 @@ def _task(settings: Parsed) -> str:
     return str(getattr(_class(settings), "task", "classification"))
 
 
-def _leaves(tree: Any, prefix: str = "") -> dict[str, Any]:
+def leaves(tree: Any, prefix: str = "") -> dict[str, Any]:
     """All settings, flat; as they are written to YAML and read."""
     if isinstance(tree, Mapping) and tree:
         found: dict[str, Any] = {}
         for key, value in tree.items():
-            found |= _leaves(value, f"{prefix}.{key}" if prefix else str(key))
+            found |= leaves(value, f"{prefix}.{key}" if prefix else str(key))
         return found
     return {prefix: tree}
 

@@ -2,7 +2,7 @@
 
 The same runs give the same bytes: keys are sorted, and there are no dates and no paths. What
 seconds were spent stands apart in `seconds`. Tables and pictures are made from this file alone
-(`app/study/tables.py`); docs/study_files.md explains its fields.
+(`app/study/tables.py`); docs/tables.md explains its fields.
 """
 
 import json
@@ -304,16 +304,19 @@ def _comparison(
     """A comparison at the seeds that both rows have a finite figure for; None without any."""
     from app.study.uncertainty import Side, compared, kind_of
 
-    both = [cells.of(row, corpus) for row in rows]
     name = column.name
-    seeds = sorted(
-        seed
-        for seed in both[0].keys() & both[1].keys()
-        if all(side[seed].values.get(name) is not None for side in both)
-    )
+    finite = [
+        {s: one for s, one in cells.of(row, corpus).items() if one.values.get(name) is not None}
+        for row in rows
+    ]
+    seeds = sorted(finite[0].keys() & finite[1].keys())
+    every = [[side[seed] for seed in seeds] for side in finite]
     if not seeds:
-        return None
-    every = [[side[seed] for seed in seeds] for side in both]
+        # Of one run each, the texts can be compared all the same.
+        every = [list(side.values()) for side in finite]
+        if [len(side) for side in every] != [1, 1]:
+            return None
+        seeds = [every[0][0].seed]
     known = all(name in one.outcomes for side in every for one in side)
     sides = [
         Side(

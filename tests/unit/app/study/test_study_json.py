@@ -89,6 +89,13 @@ def test_only_seeds_that_both_have_are_compared() -> None:
     assert line["p_seeds"] is None
 
 
+def test_single_runs_of_other_seeds_are_compared_by_texts() -> None:
+    (line,) = content(study(), [SIX[0], SIX[4]])["comparisons"]
+    assert (line["seeds"], line["texts_test"], line["p_seeds"]) == ([1], "McNemar", None)
+    # Of several, nothing pairs them.
+    assert content(study(), [SIX[0], SIX[1], SIX[5]])["comparisons"] == []
+
+
 def test_without_outcomes_seeds_alone_are_tested() -> None:
     made = study(columns=[TIME], compared=["loss"])
     cells = [
