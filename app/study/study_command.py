@@ -59,6 +59,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--jobs", type=int, default=1, metavar="N", help=text)
     text = "where runs are computed: processes of this machine, or tasks of a Ray cluster"
     add("--executor", choices=("local", "ray"), default="local", help=text)
+    text = "the Ray cluster: auto, HOST:PORT, ray://HOST:PORT (default: one on this machine)"
+    add("--ray_address", metavar="ADDRESS", help=text)
     text = "run the I-th of N parts only, for machines of their own; then `study merge`"
     add("--shard", metavar="I/N", help=text)
     add("--check", action="store_true", help="only check the file, and list the runs")
@@ -144,6 +146,9 @@ def _run(args: argparse.Namespace) -> int:
     if args.jobs < 1:
         msg = f"got --jobs {args.jobs}, expected at least 1"
         raise StudyError(msg)
+    if args.ray_address is not None and args.executor != "ray":
+        msg = f"got --ray_address {args.ray_address} without --executor ray, expected both"
+        raise StudyError(msg)
     study, cells, work = _checked(args)
     wanted = only(cells, args.only) if args.only else cells
     shard = Shard.of(args.shard) if args.shard else None
@@ -164,7 +169,7 @@ def _run(args: argparse.Namespace) -> int:
         _heard(stop) as heard,
         Progress(study, wanted, work.place.runs_dir, args.jobs) as progress,
     ):
-        executor = _executor(args.executor, work, args.jobs, stop, progress)
+        executor = _executor(args, work, stop, progress)
         try:
             outcomes = run_all(wanted, executor, progress, stop)
         finally:
@@ -182,14 +187,16 @@ def _run(args: argparse.Namespace) -> int:
     return _report(wanted, outcomes)
 
 
-def _executor(kind: str, work: "Work", jobs: int, stop: "Stop", progress: "Progress") -> "Executor":
-    if kind == "ray":
-        ray = import_module("app.study.ray_executor")
-        found: Executor = ray.RayExecutor(work, jobs, stop=stop, tell=progress.tell)
-        return found
+def _executor(
+    args: argparse.Namespace, work: "Work", stop: "Stop", progress: "Progress"
+) -> "Executor":
+    if args.executor == "ray":
+        from app.study.ray_executor import RayExecutor
+
+        return RayExecutor(work, args.jobs, stop=stop, address=args.ray_address)
     from app.study.local_executor import LocalExecutor
 
-    return LocalExecutor(work, jobs, stop=stop, tell=progress.tell)
+    return LocalExecutor(work, args.jobs, stop=stop, tell=progress.tell)
 
 
 @contextmanager

@@ -1,0 +1,216 @@
+"""Runs cells as tasks of a Ray cluster: one that exists, or one on this machine."""
+
+import contextlib
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from app.study.local_executor import cores
+from app.study.runner import Outcome, Share, Stop, Work, run_cell
+from app.study.study import Cell, StudyError
+
+RETRIES = 20
+"""Times that a cell is begun again because its node has died; each goes on from what is saved."""
+_ENVIRONMENT = {
+    # Ray sends nothing home.
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # A task without a GPU leaves CUDA_VISIBLE_DEVICES as it is: Ray's own default soon.
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+_ROOT = str(Path(__file__).parents[2])
+_EVERY = 0.2
+"""Seconds between two looks at a wish to stop."""
+_SEEN = 30.0
+"""Seconds after which a file that another machine has written must be seen here."""
+
+
+class RayExecutor:
+    """Runs so many cells at a time as Ray tasks, each with its share of the cluster.
+
+    A cell whose node has died is begun again on another one, and goes on from what it has saved:
+    all nodes must see one runs directory at one path.
+
+    Args:
+        work: settings and place of all cells.
+        jobs: how many cells at a time, on all nodes together.
+        stop: asks them to stop.
+        address: of the cluster: `auto`, `HOST:PORT` or `ray://HOST:PORT`; None begins one on this
+            machine, which ends with the study.
+
+    Raises:
+        StudyError: Ray is not installed, or no cluster answers there.
+    """
+
+    def __init__(self, work: Work, jobs: int, *, stop: Stop, address: str | None = None) -> None:
+        self.slots = jobs
+        self._work, self._stop = work, stop
+        self._ray = _begun(address)
+        self._threads, gpus = share_of(self._ray.nodes(), jobs)
+        self._remote = self._ray.remote(_task).options(
+            num_cpus=self._threads, num_gpus=gpus, max_retries=RETRIES
+        )
+        self._tasks: set[Any] = set()
+        self._lock = threading.Lock()
+        self._waiting = ThreadPoolExecutor(jobs, thread_name_prefix="steadfast-ray")
+        self._closed = threading.Event()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def submit(self, cell: Cell) -> Future[Outcome]:
+        """Gives a cell to Ray."""
+        return self._waiting.submit(self._run, cell)
+
+    def close(self) -> None:
+        """Ends what still runs, and the cluster if it was begun here."""
+        self._cancel()
+        self._waiting.shutdown(wait=True, cancel_futures=True)
+        self._closed.set()
+        self._ray.shutdown()
+
+    def _run(self, cell: Cell) -> Outcome:
+        from ray.exceptions import RayError, RayTaskError, TaskCancelledError
+
+        task = self._remote.remote(cell, self._work, self._threads)
+        with self._lock:
+            self._tasks.add(task)
+        if self._stop.wished.is_set():
+            self._cancel()
+        try:
+            outcome: Outcome = self._ray.get(task)
+        except TaskCancelledError:
+            return Outcome(state="stopped")
+        except RayTaskError as error:
+            return _failed(error.cause or error)
+        except RayError as error:
+            return _failed(error)
+        finally:
+            with self._lock:
+                self._tasks.discard(task)
+        run = Path(self._work.where, self._work.place.runs_dir, cell.run)
+        if outcome.state == "done" and not _seen(run / "config.yaml"):
+            lost = (
+                f"has ended, but {run} is not here, expected --runs_dir on a file system that all "
+                "nodes of the cluster share"
+            )
+            return Outcome(state="failed", error=lost)
+        return outcome
+
+    def _watch(self) -> None:
+        while not self._closed.is_set():
+            if self._stop.wished.wait(_EVERY):
+                self._cancel()
+                return
+
+    def _cancel(self) -> None:
+        with self._lock:
+            tasks = list(self._tasks)
+        for task in tasks:
+            self._ray.cancel(task, force=False, recursive=False)
+
+
+def _task(cell: Cell, work: Work, threads: int) -> Outcome:
+    """Runs a cell on the node that Ray has chosen; a cancelled one saves its state."""
+    stop = Stop()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(
+            run_cell, cell, work, Share(threads=threads), stop=stop, tell=lambda *_: None
+        )
+        while True:
+            try:
+                # Not for ever: Ray's KeyboardInterrupt does not wake a thread that waits for that.
+                return running.result(timeout=_EVERY)
+            except TimeoutError:
+                if running.done():
+                    raise
+            except KeyboardInterrupt:
+                stop.wish()
+
+
+def share_of(nodes: Sequence[Mapping[str, Any]], jobs: int) -> tuple[int, int]:
+    """Returns the CPUs and GPUs of each cell: as many CPUs as let so many run at a time.
+
+    Args:
+        nodes: of the cluster, as `ray.nodes()` returns them.
+        jobs: cells at a time.
+    """
+    alive = [node.get("Resources", {}) for node in nodes if node.get("Alive")]
+    cpus = [int(one.get("CPU", 0)) for one in alive]
+    # A cell does not spread over nodes.
+    fitting = [
+        threads
+        for threads in range(1, max(cpus, default=1) + 1)
+        if sum(one // threads for one in cpus) >= jobs
+    ]
+    return max(fitting, default=1), int(any(one.get("GPU", 0) >= 1 for one in alive))
+
+
+def _begun(address: str | None) -> Any:
+    """Returns the module `ray`, connected to a cluster.
+
+    Raises:
+        StudyError: it is not installed, or no cluster answers.
+    """
+    os.environ.update(_ENVIRONMENT)
+    try:
+        import ray
+    except ImportError as error:
+        msg = (
+            "got --executor ray without Ray, expected it to be installed: "
+            "pip install 'steadfast[ray]' (in a checkout: pip install ray)"
+        )
+        raise StudyError(msg) from error
+    paths = [_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]
+    variables = {**_ENVIRONMENT, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
+    options: dict[str, Any] = {
+        "address": address or "local",
+        "log_to_driver": False,
+        "logging_level": logging.ERROR,
+        "runtime_env": {"env_vars": variables},
+    }
+    if address is None:
+        options |= {"num_cpus": cores(), "include_dashboard": False}
+    try:
+        with _own_handlers():
+            ray.init(**options)
+    except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
+        reason = " ".join(str(error).split())
+        msg = (
+            f"got no Ray cluster at {address or 'this machine'} ({reason:.200}), expected one that "
+            "runs: `ray start --head`, or leave --ray_address out for one on this machine"
+        )
+        raise StudyError(msg) from error
+    return ray
+
+
+@contextlib.contextmanager
+def _own_handlers() -> Iterator[None]:
+    """Keeps the handlers of signals, which Ray replaces."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def _failed(error: BaseException) -> Outcome:
+    text = " ".join(str(error).split())
+    return Outcome(state="failed", error=f"{type(error).__name__}: {text:.300}")
+
+
+def _seen(path: Path) -> bool:
+    """Returns True once a file is there; that of another machine may come late."""
+    ends = time.monotonic() + _SEEN
+    while not path.is_file():
+        if time.monotonic() > ends:
+            return False
+        time.sleep(_EVERY)
+    return True
