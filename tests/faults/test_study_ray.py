@@ -12,30 +12,28 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.faults.program import ROOT
+
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'steadfast[ray]'")
 
-ROOT = Path(__file__).parents[2]
-SETTINGS = {
-    "model": "TextClassifier",
-    "model.width": 8,
-    "model.heads": 2,
-    "model.depth": 1,
-    "data": "Reviews",
-    "data.limit_train": 64,
-    "data.batch_size": 16,
-    "trainer.max_epochs": 60,
-    "trainer.accelerator": "cpu",
-    "trainer.enable_model_summary": False,
-    "checkpoint_every_n_minutes": 0.01,
-}
 STUDY = {
     "title": "Three runs",
-    "base": {"settings": SETTINGS},
-    "rows": {"narrow": {}, "wide": {"settings": {"model.width": 16}}},
-    "seeds": [0, 1],
-    "stages": ["train"],
-    "columns": {"accuracy": {"title": "accuracy", "metric": "test/accuracy"}},
-    "against": "narrow",
+    "base": {
+        "settings": {
+            "model": "TextClassifier",
+            "model.encoder": "mean",
+            "model.width": 8,
+            "data": "Reviews",
+            "data.limit_train": 64,
+            "data.batch_size": 16,
+            "trainer.max_epochs": 40,
+            "trainer.accelerator": "cpu",
+            "trainer.enable_model_summary": False,
+        }
+    },
+    "rows": {"narrow": {"seeds": [0, 1]}, "wide": {"settings": {"model.width": 16}}},
+    "stages": ["fit"],
+    "columns": {"loss": {"metric": "val/loss", "better": "lower"}},
 }
 
 
@@ -54,38 +52,38 @@ def nodes() -> Iterator[subprocess.Popen[str]]:
     program.communicate()
 
 
-def begun(runs: str, *words: str) -> subprocess.Popen[str]:
+def begun(where: Path, *words: str) -> subprocess.Popen[str]:
     """`study run`, begun."""
-    command = ["study", "run", "tiny.yaml", f"--runs_dir={runs}", "--jobs=2", *words]
+    where.mkdir()
+    (where / "tiny.yaml").write_text(yaml.safe_dump(STUDY))
     return subprocess.Popen(
-        [sys.executable, "-m", "app", *command],
+        [sys.executable, "-m", "app", "study", "run", "tiny.yaml", "--jobs=2", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        cwd=where,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
 
 
-def study(runs: str) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(Path(runs, "studies", "tiny", "study.json").read_text())
+def figures(where: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((where / "runs/studies/tiny/study.json").read_text())
     assert content.pop("seconds")
     return content
 
 
-def test_a_node_is_killed_in_the_middle(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nodes: "subprocess.Popen[str]"
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("tiny.yaml").write_text(yaml.safe_dump(STUDY))
-    quiet = begun("quiet")
-    said, _ = quiet.communicate()
-    assert quiet.returncode == 0, said
+def test_a_node_is_killed_in_the_middle(tmp_path: Path, nodes: "subprocess.Popen[str]") -> None:
+    quiet, stormy = tmp_path / "quiet", tmp_path / "stormy"
+    program = begun(quiet)
+    said, _ = program.communicate()
+    assert program.returncode == 0, said
 
     assert nodes.stdin is not None
     assert nodes.stdout is not None
-    program = begun("killed", "--executor=ray", f"--ray_address={nodes.stdout.readline().strip()}")
+    address = nodes.stdout.readline().strip()
+    program = begun(stormy, "--executor=ray", f"--ray_address={address}")
     # Until each of the two nodes is in the middle of a training.
-    while len(list(Path("killed").glob("*/checkpoints/last.ckpt"))) < 2:
+    while len(list(stormy.glob("runs/*/checkpoints/last.ckpt"))) < 2:
         assert program.poll() is None, program.communicate()[0]
         time.sleep(0.05)
     nodes.stdin.write("kill\n")
@@ -93,10 +91,9 @@ def test_a_node_is_killed_in_the_middle(
     assert nodes.stdout.readline() == "killed\n"
     said, _ = program.communicate()
     assert program.returncode == 0, said
-    assert study("killed") == study("quiet")
+    assert figures(stormy) == figures(quiet)
 
-    # One cell was begun again by another node, and has gone on; the others never stopped.
-    logs = [path.read_text() for path in Path("killed/studies/tiny/logs").glob("*.log")]
-    assert sorted(log.count("$ steadfast train") for log in logs) == [1, 1, 1, 2]
-    [again] = [log for log in logs if log.count("$ steadfast train") == 2]
-    assert "goes on after step" in again
+    # One cell was begun again by the other node, and has gone on; the others never stopped.
+    logs = [path.read_text() for path in stormy.glob("runs/studies/tiny/logs/*.log")]
+    assert sorted(log.count("$ steadfast fit") for log in logs) == [1, 1, 2]
+    assert [log.count("goes on after step") for log in sorted(logs, key=len)][-1] == 1

@@ -162,18 +162,24 @@ def test_a_pod_of_an_indexed_job_is_a_shard(tmp_path: Path, index: int) -> None:
     assert called[-2:] == ["--shard", f"{index + 1}/{job['completions']}"]
 
 
-def test_the_last_job_merges_all_shards(tmp_path: Path) -> None:
-    job, _ = manifest(CLUSTER / "study.kubernetes.yaml")
-    folder = tmp_path / "runs" / "studies" / "NAME"
-    folder.mkdir(parents=True)
-    count = job["completions"]
-    files = [f"NAME.shard-{i}-of-{count}.json" for i in range(1, count + 1)]
-    for file in files:
-        (folder / file).touch()
+def test_the_last_job_merges_that_study(tmp_path: Path) -> None:
+    _, shards = manifest(CLUSTER / "study.kubernetes.yaml")
     _, container = manifest(CLUSTER / "study_merge.kubernetes.yaml")
     called = words_of(container, tmp_path)
-    assert called[:5] == ["-m", "app", "study", "merge", "--runs_dir=runs"]
-    assert called[5:] == [f"runs/studies/NAME/{file}" for file in files]
+    [file] = [word for word in shards["args"] if word.endswith(".yaml")]
+    assert called == ["-m", "app", "study", "merge", file, "--runs_dir=runs"]
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
+def test_the_parser_takes_what_a_pod_is_given(
+    tmp_path: Path, steadfast: Steadfast, path: Path
+) -> None:
+    _, container = manifest(path)
+    _, _, *called = words_of(container, tmp_path, JOB_COMPLETION_INDEX="0")
+    outcome = steadfast(called)
+    # Only the study is to be filled in.
+    assert outcome.status == 1
+    assert "configs/studies/NAME.yaml" in outcome.err
 
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)

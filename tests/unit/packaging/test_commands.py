@@ -19,6 +19,7 @@ from app.cli.robust_cli import RobustCLI
 from app.diagnose.diagnose_command import main as diagnose
 from app.doctor.doctor_command import run as doctor
 from app.resources.resources_command import main as resources
+from app.study.study_command import main as study
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -28,6 +29,7 @@ PLAIN = {
     "diagnose": diagnose,
     "doctor": doctor,
     "resources": resources,
+    "study": study,
 }
 """Commands with parsers of their own."""
 
