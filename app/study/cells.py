@@ -44,7 +44,9 @@ class Place:
 
 
 def cells(study: Study, place: Place) -> list[Cell]:
-    """Returns all runs of a study, in the order of rows, corpora and seeds.
+    """Returns all runs of a study: those with the first seed of every row, then the second, ...
+
+    So a study that is stopped has whole tables, of fewer seeds.
 
     Args:
         study: the study.
@@ -74,13 +76,18 @@ def laid_out(study: Study, place: Place) -> tuple[list[Cell], list[str]]:
     ]
     rows = {row.name: row for row in study.rows}
     corpora = {corpus.name: corpus for corpus in study.corpora}
-    found = []
-    for row in study.rows:
-        for corpus in row.corpora or ("",):
-            if not corpus or corpus in corpora:
-                of = corpora.get(corpus)
-                first = rows.get(row.after) if row.after else None
-                found += [_cell(_Kind(row, of, first), seed, place, problems) for seed in row.seeds]
+    kinds = [
+        _Kind(row, corpora.get(corpus), rows.get(row.after) if row.after else None)
+        for row in study.rows
+        for corpus in row.corpora or ("",)
+        if not corpus or corpus in corpora
+    ]
+    found = [
+        _cell(kind, kind.row.seeds[number], place, problems)
+        for number in range(max((len(kind.row.seeds) for kind in kinds), default=0))
+        for kind in kinds
+        if number < len(kind.row.seeds)
+    ]
     names = [cell.run for cell in found]
     problems += [
         f"got two runs {name!r}, expected names of rows and corpora that differ"
