@@ -23,6 +23,7 @@ GROUPS = [CheckpointSettings, EarlyStoppingSettings, PGDSettings, RecipeSettings
 
 
 def below(cls: type) -> Iterator[type]:
+    one: type
     for one in cls.__subclasses__():
         yield one
         yield from below(one)
