@@ -111,7 +111,8 @@ def main() -> None:
         both = (forward + backward) / (base["forward_ms"] + base["backward_ms"])
         mib = one["peak_mib"]
         cells = [form, f"{forward:.1f}", f"{backward:.1f}", both, f"{mib:.0f}"]
-        rows.append([*cells, mib / base["peak_mib"], f"{one['error']:.0e}"])
+        ratio = mib / base["peak_mib"] if base["peak_mib"] else ""  # too small to be seen
+        rows.append([*cells, ratio, f"{one['error']:.0e}"])
     times = ["forward ms", "backward ms", "both, ratio"]
     print(table(["form", *times, "peak MiB", "ratio", "largest error"], rows))
     save(given.out, {"settings": about, "forms": found})

@@ -1,9 +1,8 @@
 """Speed of attacks beside that of the victim alone.
 
-    python -m benchmarks.attack_cost --data_dir DIR --resources DIR [--victim small|base]
-        [--samples 100] [--recipes pwws,deepwordbug] [--repeats 2]
-        [--ckpt_path runs/NAME/checkpoints/best.ckpt]
-        [--in_flight 1,8,64]
+    python -m benchmarks.attack_cost [--data_dir DIR] [--resources DIR] [--victim tiny|small|base]
+        [--samples 100] [--recipes pwws,deepwordbug] [--repeats 2] [--device cuda]
+        [--ckpt_path runs/NAME/checkpoints/best.ckpt] [--in_flight 1,8,64] [--out FILE.json]
 
 For each recipe: the seconds of an attack, and, in the same process, those of plain forward passes
 over its unique queries, sorted by length, in batches of the same size (with the sentence encoder's
@@ -12,7 +11,8 @@ be an attack that costs nothing beside the victim. With `--in_flight a,b,c`, how
 grows with the number of samples in flight; beside it the peak of the process's memory.
 
 The victims: `small`, a Transformer of 4 layers and width 300; `base`, one of BERT-base's size (12
-layers, width 768). They are trained for `--steps` steps, which is enough for answers that differ.
+layers, width 768); `tiny` is for tests. They are trained for `--steps` steps on SST-2, or on the
+corpus Reviews without `--data_dir`, which is enough for answers that differ.
 """
 
 import time
@@ -36,13 +36,13 @@ from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
 from attacks.resources.catalogue import Resources
 from attacks.victims.kinds import ModuleVictim
-from benchmarks.command import command, line, table
+from benchmarks.command import command, line, save, settings, table
 from benchmarks.program_runs import quiet_trainer
 from benchmarks.timing import resident, timed
 from lit_modules.shared.optimisation import Optimisation
 from text import Text
 
-SIZES = {"small": (4, 300, 6), "base": (12, 768, 12)}
+SIZES = {"tiny": (1, 16, 2), "small": (4, 300, 6), "base": (12, 768, 12)}
 """Layers, width and heads."""
 COLUMNS = ("wall", "plain", "efficiency", "victim", "queries", "unique", "success")
 
@@ -74,7 +74,7 @@ class Recorder:
         return weights
 
 
-def victim_of(given: Namespace, corpus: datamodules.SST2) -> lit_modules.TaskModule:
+def victim_of(given: Namespace, corpus: datamodules.TextDataModule) -> lit_modules.TaskModule:
     """Returns the trained victim."""
     if given.ckpt_path is not None:
         return lit_modules.load(given.ckpt_path)
@@ -89,7 +89,10 @@ def victim_of(given: Namespace, corpus: datamodules.SST2) -> lit_modules.TaskMod
     corpus.setup("fit")
     corpus.tokenizer = module.build_tokenizer(corpus.train_texts())
     module.attach(corpus.tokenizer, corpus.class_names)
-    trainer = quiet_trainer(max_steps=given.steps, limit_val_batches=0)
+    accelerator = "gpu" if given.device == "cuda" else "cpu"
+    trainer = quiet_trainer(
+        max_steps=given.steps, limit_val_batches=0, accelerator=accelerator, devices=1
+    )
     trainer.fit(module, datamodule=corpus)
     return module.eval()
 
@@ -148,8 +151,7 @@ def measure(
 
 def main() -> None:
     """Measures and prints."""
-    parser = command(__doc__, repeats=2)
-    parser.add_argument("--data_dir", required=True, help="data directory, with sst2_sentences")
+    parser = command(__doc__, "data_dir", "out", "device", repeats=2)
     parser.add_argument("--resources", help="folder of word vectors, WordNet and taggers")
     parser.add_argument("--victim", choices=sorted(SIZES), default="small")
     parser.add_argument("--ckpt_path", type=Path, help="attack this checkpoint instead")
@@ -160,8 +162,10 @@ def main() -> None:
     parser.add_argument("--in_flight", default="64", help="one number, or several to compare")
     given = parser.parse_args()
 
-    corpus = datamodules.SST2(data_dir=given.data_dir)
-    module = victim_of(given, corpus)
+    corpus: datamodules.TextDataModule = datamodules.Reviews()
+    if given.data_dir is not None:
+        corpus = datamodules.SST2(data_dir=str(given.data_dir))
+    module = victim_of(given, corpus).to(given.device)
     corpus.setup("test")
     texts = labelled_texts(corpus.examples("test")[: given.samples])
     samples = [Sample(sample_id=i, text=text, label=label) for i, text, label in texts]
@@ -170,11 +174,17 @@ def main() -> None:
     weights = sum(parameter.numel() for parameter in module.parameters()) / 1e6
     print(f"{weights:.1f} M weights, {len(samples)} samples, {torch.get_num_threads()} threads\n")
     print(table(["recipe", "in flight", *COLUMNS, "peak MiB"], []))
+    rows = []
     for name in given.recipes.split(","):
         for flight in given.in_flight.split(","):
             found = measure(name, victim, samples, given, int(flight))
+            rows.append(
+                {"recipe": name, "in_flight": int(flight)} | dict(zip(COLUMNS, found, strict=True))
+            )
             figures = (f"{one:.0f}" if one >= 1000 else one for one in found)
             print(line([name, flight, *figures, f"{resident():.0f}"]), flush=True)
+    about = settings(given, "victim", "samples", "batch_size", "steps", "device")
+    save(given.out, {"settings": about, "weights": weights * 1e6, "recipes": rows})
 
 
 if __name__ == "__main__":

@@ -26,7 +26,12 @@ from benchmarks.timing import timed
 from layers.unitary import project_, unitary_factor, unitary_residual
 from layers.weight_names import unitary_weights
 
-SIZES = {"bert-base": (12, 768, 12), "bert-large": (24, 1024, 16), "bert-small": (4, 256, 4)}
+SIZES = {
+    "bert-base": (12, 768, 12),
+    "bert-large": (24, 1024, 16),
+    "bert-small": (4, 256, 4),
+    "tiny": (2, 16, 2),
+}
 """Layers, width and heads."""
 
 

@@ -1,6 +1,7 @@
 """Is a run that was killed and started again the one that was never killed? In every combination.
 
-    python -m tests.faults.matrix [--method OLSA] [--ranks 1]
+    python -m tests.faults.matrix [--method OLSA] [--ranks 1] [--workers 0] [--kill mid-epoch]
+        [--accelerator gpu]
 
 For each combination, a training is killed by SIGKILL before a certain batch, started again with the
 same command, and compared with one that was not killed: weights, optimiser, schedulers, random
@@ -9,12 +10,13 @@ the curves that TensorBoard shows.
 """
 
 import argparse
+import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.faults.injection import KillAtHook
 from tests.faults.program import Machine
@@ -90,17 +92,19 @@ class Matrix:
 
     Args:
         machine: where.
+        more: further settings of every run.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, more: Sequence[str] = ()) -> None:
         self.machine = machine
+        self.more = more
         self._whole: dict[str, Path] = {}
 
     def whole(self, cell: Cell) -> Path:
         """The run without interruption."""
         name = cell._replace(kill="whole").name
         if name not in self._whole:
-            outcome = self.machine.run(cell.command, f"--run={name}", ranks=cell.ranks)
+            outcome = self._run(cell, f"--run={name}")
             assert outcome.status == 0, outcome.err
             self._whole[name] = self.machine.where / "runs" / name
         return self._whole[name]
@@ -111,12 +115,15 @@ class Matrix:
         settings, batches = KILLS[cell.kill]
         run = f"--run={cell.name}"
         fault = KillAtHook("on_train_batch_start", batches)
-        killed = self.machine.run(cell.command, settings, run, ranks=cell.ranks, faults=[fault])
+        killed = self._run(cell, settings, run, faults=[fault])
         assert killed.status == -9, killed.err
-        outcome = self.machine.run(cell.command, run, ranks=cell.ranks)
+        outcome = self._run(cell, run)
         assert outcome.status == 0, outcome.err
         assert "goes on after step" in outcome.err
         return compare_runs(whole, self.machine.where / "runs" / cell.name)
+
+    def _run(self, cell: Cell, *settings: Any, **faults: Any) -> Any:
+        return self.machine.run(cell.command, self.more, *settings, ranks=cell.ranks, **faults)
 
 
 def main() -> int:
@@ -124,22 +131,34 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--method", choices=METHODS, help="only this one")
     parser.add_argument("--ranks", type=int, choices=[1, 2], help="only so many processes")
+    parser.add_argument("--workers", type=int, choices=[0, 2], help="only so many workers")
+    parser.add_argument("--kill", choices=list(KILLS), help="only this one")
+    parser.add_argument("--accelerator", choices=["cpu", "gpu"], default="cpu", help="of the runs")
     given = parser.parse_args()
+    kills = [given.kill] if given.kill else list(KILLS)
+    more = [f"--trainer.accelerator={given.accelerator}"]
+    if given.accelerator == "gpu":
+        # Some operations of CUDA add up in any order; those that can are told not to.
+        more.append("--trainer.deterministic=warn")
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     chosen = [
         cell
         for cell in cells()
-        if given.method in (None, cell.method) and given.ranks in (None, cell.ranks)
+        if given.method in (None, cell.method)
+        and given.ranks in (None, cell.ranks)
+        and given.workers in (None, cell.workers)
+        and cell.kill in kills
     ]
     failed = 0
     with tempfile.TemporaryDirectory() as where:
         machine = Machine(Path(where))
-        matrix = Matrix(machine)
-        print("| method | processes | workers | accumulation | schedule |", " | ".join(KILLS), "|")
-        print("|---" * (5 + len(KILLS)) + "|")
+        matrix = Matrix(machine, more)
+        print("| method | processes | workers | accumulation | schedule |", " | ".join(kills), "|")
+        print("|---" * (5 + len(kills)) + "|")
         for row in dict.fromkeys(cell._replace(kill="") for cell in chosen):
             words = [f"{row.method} | {row.ranks} | {row.workers} | {row.accumulate}"]
             words.append("warm-up, decay" if row.schedule else "none")
-            for kill in KILLS:
+            for kill in kills:
                 found = matrix.differences(row._replace(kill=kill))
                 failed += bool(found)
                 words.append(f"{len(found)} differ: {found[0]}" if found else "identical")

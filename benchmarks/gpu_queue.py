@@ -1,0 +1,406 @@
+"""Everything that waits for a GPU, as a list of commands of at most 8 minutes each.
+
+    python -m benchmarks.gpu_queue --out DIR [--data_dir DIR] [--resources DIR] [--only NAME ...]
+        [--budget SECONDS] [--list] [--check]
+
+The commands run one after the other. Each leaves DIR/<device>/<command>.json: its status, its
+figures, what it printed and the versions. A finished command is not run again; a failed one is
+recorded with its error, the queue goes on, and the next call tries it again. With `--budget` the
+queue stops before a command that may take longer than what is left. `--check` runs every command
+for two steps on tiny models, also on a CPU. No hub is needed: encoders of real size get random
+weights (`benchmarks/random_encoder.py`). Without `--data_dir` the texts are those of the corpus
+Reviews, else those of SST-2.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import torch
+
+from app.runs.version import versions
+from benchmarks.command import command, save, table
+from benchmarks.program_runs import results
+from benchmarks.random_encoder import save_encoder
+
+LIMIT = 480
+"""Seconds that a command may take."""
+PRINTED = 6000
+"""Characters that are kept of what a command prints."""
+MODELS = {"bert": "bert-base", "modernbert": "modernbert-base"}
+TINY = {"bert": "tiny", "modernbert": "tiny-modernbert"}
+ROOT = Path(__file__).parents[1]
+BRIEF = re.compile(r"ratio$|efficiency$|margin_met$|test/accuracy$|val/loss$|ward_ms$|^fit$")
+"""Names of the figures that stand in the table at the end."""
+
+
+class Entry(NamedTuple):
+    """A command of the queue.
+
+    Attributes:
+        name: name of the command, and of its file.
+        about: what it measures.
+        words: module and options; words in braces stand for folders and files, see `Queue.words`.
+        tiny: options that are added by `--check`.
+        seconds: longest time that it is expected to take.
+        gpus: number of GPUs that it needs.
+        needs: option of the queue without which it is left out.
+    """
+
+    name: str
+    about: str
+    words: str
+    tiny: str
+    seconds: int = 240
+    gpus: int = 1
+    needs: Literal["resources"] | None = None
+
+    @property
+    def of_program(self) -> bool:
+        """True for a command of the program, whose figures are in the run's `results.json`."""
+        return self.words.startswith("app ")
+
+
+_STEPS = "benchmarks.method_steps --device {device} --out {file} --encoder "
+_FEW = "--batch 2 --length 16 --steps 2"
+_ADDITIVE = "benchmarks.additive_attention --device {device} --out {file} --width 768 --heads 12"
+_PROJECTION = "benchmarks.unitary_cost --device {device} --out {file} --model"
+_ATTACK = "benchmarks.attack_cost --device {device} --out {file} --victim base --in_flight 1,64"
+_ATTACKED = "--victim tiny --samples 2 --steps 2 --repeats 1 --in_flight 2"
+_RESUME = "tests.faults.matrix --ranks 1 --workers 0 --accelerator {accelerator} --method"
+_FIT = "app fit --runs_dir {runs} --trainer.accelerator {accelerator} --trainer.devices 1"
+_TRAIN = _FIT.replace("fit", "train", 1)
+_FITTED = (
+    "--trainer.max_steps 2 --data.batch_size 2 --data.eval_batch_size 2 --model.max_length 16 "
+    "--trainer.limit_val_batches 1"
+)
+_TRAINED = f"{_FITTED} --trainer.limit_test_batches 1 --pgd.steps 1"
+_DDP = "--model FineTuning --model.backbone.pretrained {bert} {data} --trainer.strategy ddp"
+
+QUEUE = (
+    Entry("steps_bert", "a step of each method, BERT-base", f"{_STEPS}{{bert}} --batch 32", _FEW),
+    Entry(
+        "steps_bert_bf16",
+        "the same in bf16",
+        f"{_STEPS}{{bert}} --batch 32 --precision bf16-mixed",
+        _FEW,
+    ),
+    Entry(
+        "steps_modernbert",
+        "a step of each method, ModernBERT-base",
+        f"{_STEPS}{{modernbert}} --batch 32",
+        _FEW,
+    ),
+    Entry(
+        "steps_modernbert_bf16",
+        "the same in bf16",
+        f"{_STEPS}{{modernbert}} --batch 32 --precision bf16-mixed",
+        _FEW,
+    ),
+    Entry(
+        "adversaries",
+        "steps against adversaries by length, interleaved with plain ones",
+        "benchmarks.adversarial_cost --device {device} --out {file} --model bert-base "
+        "--lengths 128 512 --batch 16 --repeats 5",
+        "--model tiny --lengths 8 --batch 2 --repeats 1",
+    ),
+    Entry(
+        "projection",
+        "share of the QR projection in a step, BERT-base",
+        f"{_PROJECTION} bert-base --batch 32",
+        "--model tiny --batch 2 --length 8 --repeats 1 --every 1",
+    ),
+    Entry(
+        "projection_bf16",
+        "the same beside a step in bf16",
+        f"{_PROJECTION} bert-base --batch 32 --precision bf16",
+        "--model tiny --batch 2 --length 8 --repeats 1 --every 1",
+    ),
+    Entry(
+        "projection_large",
+        "the same, BERT-large",
+        f"{_PROJECTION} bert-large --batch 16",
+        "--model tiny --batch 2 --length 8 --repeats 1 --every 1",
+    ),
+    Entry(
+        "additive",
+        "additive attention scores, three forms, 128 tokens",
+        f"{_ADDITIVE} --batch 32",
+        "--batch 1 --length 8 --width 24 --repeats 1",
+    ),
+    Entry(
+        "additive_long",
+        "the same, 512 tokens",
+        f"{_ADDITIVE} --batch 4 --length 512",
+        "--batch 1 --length 8 --width 24 --repeats 1",
+    ),
+    Entry(
+        "attack",
+        "attack beside plain forward passes, size of BERT-base",
+        f"{_ATTACK} --recipes deepwordbug --samples 200",
+        _ATTACKED,
+    ),
+    Entry(
+        "attack_resources",
+        "the same with recipes that need resources",
+        f"{_ATTACK} --recipes pwws,textfooler --resources {{resources}} --repeats 1",
+        _ATTACKED,
+        seconds=480,
+        needs="resources",
+    ),
+    Entry(
+        "resume_transformer",
+        "killed and resumed runs against whole ones, bit by bit",
+        f"{_RESUME} TextClassifier",
+        "--kill mid-epoch --method OLSA",
+        seconds=480,
+    ),
+    Entry(
+        "resume_olsa",
+        "the same for OLSA",
+        f"{_RESUME} OLSA",
+        "--kill mid-epoch",
+        seconds=300,
+    ),
+    Entry(
+        "nccl_1",
+        "one process of a group by NCCL",
+        f"{_TRAIN} {_DDP} --data.batch_size 32 --trainer.max_steps 200 --trainer.max_epochs -1",
+        _TRAINED,
+    ),
+    Entry(
+        "nccl_2",
+        "two processes with the same batch together",
+        f"{_TRAIN} {_DDP} --data.batch_size 16 --trainer.max_steps 200 --trainer.max_epochs -1 "
+        "--trainer.devices 2",
+        _TRAINED,
+        gpus=2,
+    ),
+    Entry(
+        "olsa_bf16",
+        "fit of OLSA in bf16, for certificates in float64",
+        f"{_FIT} --model OLSA {{data}} --trainer.precision bf16-mixed --trainer.max_epochs 3",
+        f"{_FITTED} --model.width 16 --model.heads 2",
+    ),
+    Entry(
+        "unibert",
+        "UniBERT at BERT-base size, the head fast enough to meet the margin",
+        f"{_TRAIN} --config configs/unibert/sst2.yaml {{data}} --model.backbone.pretrained {{bert}}"
+        " --model.head_lr_factor 10 --trainer.max_steps 2000 --trainer.max_epochs -1",
+        f"{_TRAINED} --model.optimisation.warmup 0",
+        seconds=480,
+    ),
+    Entry(
+        "asa",
+        "ASA at BERT-base size",
+        f"{_TRAIN} --config configs/asa/sst2.yaml {{data}} --model.backbone.pretrained {{bert}}"
+        " --trainer.max_steps 1500 --trainer.max_epochs -1",
+        _TRAINED,
+        seconds=480,
+    ),
+    Entry(
+        "asa_none",
+        "the same training without masks",
+        f"{_TRAIN} --config configs/asa/sst2.yaml {{data}} --model.backbone.pretrained {{bert}}"
+        " --model.masking.kind none --trainer.max_steps 1500 --trainer.max_epochs -1",
+        _TRAINED,
+        seconds=480,
+    ),
+)
+"""The commands, in the order in which they run: what others build upon comes first."""
+
+
+class Queue:
+    """Runs commands and keeps what they find.
+
+    Args:
+        given: the command line.
+    """
+
+    def __init__(self, given: Namespace) -> None:
+        self.given = given
+        self.begun = time.monotonic()
+        self.device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+        name = re.sub(r"\W+", "_", self.device) + ("_check" if given.check else "")
+        self.folder: Path = given.out.absolute() / name
+
+    def file(self, entry: Entry) -> Path:
+        """Returns the file of a command's figures."""
+        return self.folder / f"{entry.name}.json"
+
+    def known(self, entry: Entry) -> dict[str, Any]:
+        """Returns what earlier calls have found; nothing if there is nothing."""
+        content: dict[str, Any] = {}
+        file = self.file(entry)
+        return json.loads(file.read_text()) if file.is_file() else content
+
+    def words(self, entry: Entry) -> list[str]:
+        """Returns the command; encoders that it names are written first."""
+        given = self.given
+        on_gpu = torch.cuda.is_available()
+        data = f"--data SST2 --data.data_dir {given.data_dir}" if given.data_dir else ""
+        stands_for: dict[str, object] = {
+            "device": "cuda" if on_gpu else "cpu",
+            "accelerator": "gpu" if on_gpu else "cpu",
+            "file": self.folder / "figures" / f"{entry.name}.json",
+            "runs": self.folder / "runs",
+            "data": data or "--data Reviews",
+            "resources": given.resources,
+        }
+        for name, model in (TINY if given.check else MODELS).items():
+            stands_for[name] = given.out.absolute() / "encoders" / model
+            if f"{{{name}}}" in entry.words:
+                save_encoder(given.out.absolute() / "encoders" / model, model)
+        text = f"{entry.words} {entry.tiny if given.check else ''}"
+        # Split first: a folder may have a space in its name.
+        words = [word for part in text.split() for word in self._filled(part, stands_for)]
+        if entry.of_program:
+            words += ["--run", entry.name, "--trainer.enable_progress_bar", "false"]
+        return [sys.executable, "-m", *words]
+
+    @staticmethod
+    def _filled(part: str, stands_for: dict[str, object]) -> list[str]:
+        filled = part.format_map(stands_for)
+        return filled.split() if part == "{data}" else [filled]
+
+    def left_out(self, entry: Entry) -> str:
+        """Returns the reason why a command cannot run here; nothing if it can."""
+        if entry.needs is not None and vars(self.given)[entry.needs] is None:
+            return f"needs --{entry.needs} DIR"
+        there = torch.cuda.device_count()
+        if entry.gpus > 1 and there < entry.gpus and (there or not self.given.check):
+            return f"needs {entry.gpus} GPUs, got {there}"
+        return ""
+
+    def time_left(self) -> float:
+        """Returns the seconds of the budget that are left."""
+        budget = self.given.budget
+        return float("inf") if budget is None else budget - (time.monotonic() - self.begun)
+
+    def run(self, entry: Entry) -> dict[str, Any]:
+        """Runs a command and keeps what it has found."""
+        words, begun = self.words(entry), time.monotonic()
+        print(f"{entry.name}: {' '.join(words[2:])}", file=sys.stderr, flush=True)
+        status, printed, error = self._call(words, min(LIMIT, self.time_left()))
+        content = {
+            "name": entry.name,
+            "about": entry.about,
+            "status": status,
+            "error": error,
+            "device": self.device,
+            "gpus": entry.gpus,
+            "command": words[1:],
+            "seconds": round(time.monotonic() - begun, 1),
+            "figures": self._figures(entry),
+            "printed": printed[-PRINTED:],
+            "versions": versions(),
+        }
+        self.folder.mkdir(parents=True, exist_ok=True)
+        save(self.file(entry), content)
+        return content
+
+    def _call(self, words: Sequence[str], limit: float) -> tuple[str, str, str]:
+        """Returns the status of a command, what it printed, and the error that ended it."""
+        process = subprocess.Popen(
+            words,
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            out, err = process.communicate(timeout=limit)
+        except BaseException as stopped:
+            # Its own group: a command may have started processes.
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
+            if not isinstance(stopped, subprocess.TimeoutExpired):
+                raise
+            return "failed", out, f"not finished within {limit:.0f} s"
+        said = [line for line in err.splitlines() if line.strip()]
+        if process.returncode:
+            return "failed", out, "\n".join(said[-20:]) or f"status {process.returncode}"
+        return "finished", out, ""
+
+    def _figures(self, entry: Entry) -> dict[str, Any]:
+        if entry.of_program:
+            return results(self.folder / "runs" / entry.name)
+        file = self.folder / "figures" / f"{entry.name}.json"
+        content: dict[str, Any] = json.loads(file.read_text()) if file.is_file() else {}
+        return content
+
+    def go(self, entries: Sequence[Entry]) -> None:
+        """Runs what is not finished, until the budget is spent."""
+        for entry in entries:
+            if self.known(entry).get("status") == "finished" or self.left_out(entry):
+                continue
+            if entry.seconds > self.time_left():
+                left = self.time_left()
+                print(f"{entry.name} may take {entry.seconds} s, {left:.0f} s are left: stopped")
+                return
+            self.run(entry)
+
+    def summary(self, entries: Sequence[Entry]) -> str:
+        """Returns a table of all commands, with their state."""
+        rows = []
+        for entry in entries:
+            known = self.known(entry)
+            reason = self.left_out(entry)
+            state = known.get("status") or (f"left out: {reason}" if reason else "not run")
+            error = known.get("error", "").splitlines()
+            said = error or [", ".join(brief(known.get("figures", {})))]
+            if said == [""]:  # no figures: the last line that it printed
+                said = known.get("printed", "").strip().splitlines() or [""]
+            rows.append([entry.name, state, known.get("seconds", ""), said[-1][:400]])
+        return table([f"command on {self.device}", "state", "seconds", "found"], rows)
+
+
+def brief(figures: Any, name: str = "") -> Iterator[str]:
+    """Yields the figures of a command that the table at the end shows."""
+    items: Any = figures.items() if isinstance(figures, dict) else ()
+    if isinstance(figures, list):
+        items = ((str(i), one) for i, one in enumerate(figures))
+    for key, value in items:
+        if isinstance(value, dict | list):
+            yield from brief(value, f"{name} {key}" if name else key)
+        elif isinstance(value, float) and BRIEF.search(key):
+            yield f"{name} {key} {value:.3g}".strip()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the queue and prints its table; 1 if a command has failed."""
+    parser = command(__doc__, "data_dir", "out")
+    parser.add_argument("--resources", type=Path, metavar="DIR", help="resources of attacks")
+    names = [entry.name for entry in QUEUE]
+    parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help="only these")
+    parser.add_argument("--budget", type=float, metavar="SECONDS", help="time for all commands")
+    parser.add_argument("--list", action="store_true", help="print the commands, run none")
+    parser.add_argument("--check", action="store_true", help="two steps each, on tiny models")
+    parser.set_defaults(out=Path("runs/gpu_queue"))
+    given = parser.parse_args(argv)
+    entries = [entry for entry in QUEUE if given.only is None or entry.name in given.only]
+    if given.list:
+        rows = [(one.name, one.about, one.seconds, f"`python -m {one.words}`") for one in entries]
+        print(table(["command", "measures", "seconds at most", "runs"], rows))
+        return 0
+    for name in ("data_dir", "resources"):
+        # Commands run in the root of the checkout.
+        path = getattr(given, name)
+        setattr(given, name, path if path is None else path.absolute())
+    queue = Queue(given)
+    queue.go(entries)
+    print(queue.summary(entries))
+    return int(any(queue.known(entry).get("status") == "failed" for entry in entries))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

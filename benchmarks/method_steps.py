@@ -1,0 +1,182 @@
+"""Cost of a training step of each method, beside plain training of the same encoder.
+
+    python -m benchmarks.method_steps --encoder FOLDER [--batch 16 --length 128] [--steps 20]
+        [--device cuda --precision bf16-mixed] [--methods FineTuning UniBERT ...] [--out FILE.json]
+
+Each method is trained by Lightning's Trainer on texts of the full length; a step lasts from the
+begin of a batch to that of the next, so projections and other callbacks count. The encoder is a
+folder, such as `python -m benchmarks.random_encoder` writes. Methods that classify are compared
+with FineTuning, those on running text with MaskedLM. A method that cannot take the encoder is
+listed with the reason.
+"""
+
+import os
+import tempfile
+import time
+from argparse import Namespace
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+
+import lit_modules
+from app.training.join import JoinCorpus
+from benchmarks.adversarial_steps import METHODS as ADVERSARIES
+from benchmarks.command import command, heading, save, settings, table
+from benchmarks.program_runs import quiet_trainer
+from benchmarks.timing import MIB
+from datamodules import Corpus, RunningText, TextFiles
+from datamodules.sources.reviews_grammar import generate
+from layers.frozen_backbone import FrozenEncoder
+from lit_modules.shared.encoder_source import Encoder
+from lit_modules.shared.optimisation import Optimisation
+from lit_modules.shared.text_module import TextModule
+
+START_UP = 3
+"""Steps at the beginning that are not counted."""
+PLAIN = {False: "FineTuning", True: "MaskedLM"}
+"""Plain training of texts with labels, and of running text."""
+
+
+def makers(given: Namespace) -> dict[str, Callable[[], TextModule]]:
+    """Returns what makes each method, by name; the plain one of each kind comes first."""
+    optimisation = Optimisation(optimizer=partial(torch.optim.AdamW, lr=1e-6))
+    common: dict[str, Any] = {"max_length": given.length, "optimisation": optimisation}
+    backbone = Encoder(pretrained=given.encoder)
+    frozen = FrozenEncoder(pretrained=given.encoder)
+
+    def against(adversary: str) -> TextModule:
+        classifier = lit_modules.FineTuning(backbone=backbone, **common)
+        return lit_modules.AdversarialTraining(
+            adversary=ADVERSARIES[adversary](), classifier=classifier
+        )
+
+    names = ("PGD-3", "FreeLB-2", "SMART-1, proximal", "virtual")
+    found: dict[str, Callable[[], TextModule]] = {
+        name: partial(getattr(lit_modules, name), backbone=backbone, **common)
+        for name in ("FineTuning", "UniBERT", "ASA")
+    }
+    found |= {f"AdversarialTraining, {name}": partial(against, name) for name in names}
+    found["OLSA"] = partial(lit_modules.OLSA, backbone=frozen, **common)
+    found |= {
+        name: partial(getattr(lit_modules, name), backbone=backbone, **common)
+        for name in ("MaskedLM", "ASAPretraining", "UnitaryDistillation")
+    }
+    return found
+
+
+class StepTimes(pl.Callback):
+    """Notes the time at the begin of each step."""
+
+    def __init__(self) -> None:
+        self.begins: list[float] = []
+
+    def on_train_batch_start(self, *args: Any) -> None:
+        """Notes the time."""
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        self.begins.append(time.perf_counter())
+
+    @property
+    def seconds(self) -> list[float]:
+        """Seconds of the steps after the start-up."""
+        begins = self.begins[START_UP:]
+        return [after - begin for begin, after in pairwise(begins)]
+
+
+def write_texts(given: Namespace, folder: Path) -> None:
+    """Writes texts of at least the full length, with labels and as running text."""
+    count = given.batch * (given.steps + START_UP + 2)
+    words = " ".join(text for text, _ in generate(0, 2000)).split()
+    texts = [
+        " ".join(words[(i * 97 + j) % len(words)] for j in range(given.length))
+        for i in range(count)
+    ]
+    rows = [f"{text}\t{i % 2}" for i, text in enumerate(texts)]
+    (folder / "rows.tsv").write_text("\n".join(["text\tlabel", *rows]) + "\n")
+    (folder / "running.txt").write_text("\n".join(texts) + "\n")
+
+
+def corpus_of(given: Namespace, folder: Path, *, running: bool) -> Corpus:
+    """Returns the corpus of a kind of method."""
+    if running:
+        return RunningText(
+            files="running.txt",
+            data_dir=str(folder),
+            length=given.length,
+            batch_size=given.batch,
+            cache_dir=str(folder / "cache"),
+        )
+    file = str(folder / "rows.tsv")
+    return TextFiles(train=file, validation=file, batch_size=given.batch)
+
+
+def measured(given: Namespace, make: Callable[[], TextModule], folder: Path) -> dict[str, Any]:
+    """Returns the seconds of a step, the memory of the GPU, and the kind of the corpus."""
+    pl.seed_everything(0)
+    module, times = make(), StepTimes()
+    running = not isinstance(module, lit_modules.TaskModule)
+    if given.device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    trainer = quiet_trainer(
+        accelerator="gpu" if given.device == "cuda" else "cpu",
+        devices=1,
+        precision=given.precision,
+        max_steps=given.steps + START_UP + 1,
+        limit_val_batches=0,
+        num_sanity_val_steps=0,
+        inference_mode=False,
+        callbacks=[JoinCorpus(), times],
+    )
+    with (
+        Path(os.devnull).open("w") as nowhere,
+        redirect_stdout(nowhere),
+        redirect_stderr(nowhere),
+    ):
+        trainer.fit(module, datamodule=corpus_of(given, folder, running=running))
+    peak = torch.cuda.max_memory_allocated() / MIB if given.device == "cuda" else None
+    return {"seconds": median(times.seconds), "peak_mib": peak, "running": running}
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = command(__doc__, "batch", "length", "threads", "device", "out", "encoder")
+    parser.add_argument("--steps", type=int, default=20, help="steps that are counted")
+    parser.add_argument("--precision", default="32-true", help="see Lightning's Trainer")
+    parser.add_argument("--methods", nargs="+", metavar="NAME", help="all by default")
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    made = makers(given)
+    if given.encoder is None or (unknown := {*(given.methods or made)} - {*made}):
+        parser.error("give --encoder FOLDER" if given.encoder is None else f"got {unknown}")
+    found: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory() as where:
+        write_texts(given, Path(where))
+        for name in given.methods or made:
+            try:
+                found[name] = measured(given, made[name], Path(where))
+            except ValueError as error:  # an encoder that the method cannot take
+                found[name] = {"reason": " ".join(str(error).split())}
+    about = settings(given, "encoder", "batch", "length", "steps", "precision", "threads")
+    rows = []
+    for name, one in found.items():
+        if "reason" in one:
+            rows.append([name, "", "", "", one["reason"]])
+            continue
+        base = found.get(PLAIN[one["running"]], {}).get("seconds")
+        one["ratio"] = None if base is None else one["seconds"] / base
+        peak = "" if one["peak_mib"] is None else f"{one['peak_mib']:.0f}"
+        rows.append([name, f"{1e3 * one['seconds']:.1f}", one["ratio"] or "", peak, ""])
+    head = ["method", "ms per step", "ratio to plain", "peak MiB of the GPU", "not possible"]
+    print(f"{heading(about)}\n\n{table(head, rows)}")
+    save(given.out, {"settings": about, "methods": found})
+
+
+if __name__ == "__main__":
+    main()
