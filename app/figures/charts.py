@@ -100,6 +100,8 @@ class Series:
         std: lengths of the bars up and down; as many, or None for no bars.
         reference: heights to compare with, as a thin line of the same colour; as many, or None for
             no such line.
+        low: lower ends of the bars, instead of `std`; as many.
+        high: upper ends of the bars, together with `low`.
     """
 
     name: str
@@ -107,6 +109,8 @@ class Series:
     mean: Sequence[float]
     std: Sequence[float] | None = None
     reference: Sequence[float] | None = None
+    low: Sequence[float] | None = None
+    high: Sequence[float] | None = None
 
 
 def error_bars(
@@ -147,9 +151,9 @@ def error_bars(
         step = _step(series)
         for i, one in enumerate(series):
             shift = step * (i - (len(series) - 1) / 2)
-            std = None if one.std is None else list(one.std)
+            reach = list(one.std) if one.std is not None else _reach(one.mean, one.low, one.high)
             places = [x + shift for x in one.x]
-            axes.errorbar(places, list(one.mean), yerr=std, **points(i, one.name))
+            axes.errorbar(places, list(one.mean), yerr=reach, **points(i, one.name))
             if one.reference is not None:
                 colour = COLOURS[i % len(COLOURS)]
                 axes.plot(list(one.x), list(one.reference), color=colour, linestyle=FINE, lw=1.2)
@@ -223,7 +227,7 @@ def grouped_bars(
         for i, one in enumerate(series):
             shift = width * (i - (len(series) - 1) / 2)
             places, style = [group + shift for group in range(len(groups))], boxes(i)
-            style |= {"yerr": _whiskers(one), "label": shown(one.name)}
+            style |= {"yerr": _reach(one.height, one.low, one.high), "label": shown(one.name)}
             axes.bar(places, list(one.height), width, **style)
             _write_above(axes, places, one)
         if line is not None:
@@ -356,7 +360,8 @@ def _check(series: Sequence[Series]) -> None:
         msg = "got no series to draw, expected at least one"
         raise ValueError(msg)
     for one in series:
-        given = [one.mean, *(other for other in (one.std, one.reference) if other is not None)]
+        others = (one.std, one.reference, one.low, one.high)
+        given = [one.mean, *(other for other in others if other is not None)]
         if not one.x or any(len(other) != len(one.x) for other in given):
             lengths = ", ".join(str(len(other)) for other in given)
             msg = (
@@ -394,13 +399,15 @@ def _write_above(axes: "Axes", places: Sequence[float], one: Bars) -> None:
             axes.annotate(mark, (place, end), textcoords="offset points", **text)
 
 
-def _whiskers(one: Bars) -> list[list[float]] | None:
-    """Lengths of the error bars below and above the height of each bar."""
-    if one.low is None or one.high is None:
+def _reach(
+    middle: Sequence[float], low: Sequence[float] | None, high: Sequence[float] | None
+) -> list[list[float]] | None:
+    """Lengths of error bars below and above the middle of each."""
+    if low is None or high is None:
         return None
     return [
-        [max(0.0, height - low) for height, low in zip(one.height, one.low, strict=True)],
-        [max(0.0, high - height) for height, high in zip(one.height, one.high, strict=True)],
+        [max(0.0, at - end) for at, end in zip(middle, low, strict=True)],
+        [max(0.0, end - at) for at, end in zip(middle, high, strict=True)],
     ]
 
 

@@ -115,6 +115,9 @@ def _figure(
     for one in content["figures"]:
         if (one["row"], one["corpus"], one["column"]) == key and one["mean"] is not None:
             ends = None if one["low"] is None else (one["low"], one["high"])
+            if ends is not None and column["title"].rstrip().endswith("%") and one["mean"] >= 0:
+                # That of two seeds may reach far beyond what a share can be.
+                ends = max(0.0, ends[0]), min(100.0, ends[1])
             return _Figure(one["mean"], ends, one["unreliable"])
     return _Figure(math.nan, None, doubt=False)
 
@@ -148,8 +151,8 @@ def _lines(
                 name=column["title"] + doubt,
                 x=range(len(rows)),
                 mean=[one.mean for one in every],
-                # Student's interval reaches as far down as up.
-                std=[0.0 if one.ends is None else one.high - one.mean for one in every],
+                low=[one.low for one in every],
+                high=[one.high for one in every],
             )
         )
     names = [row["title"] for row in rows]

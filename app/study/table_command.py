@@ -84,6 +84,8 @@ def _file(name: str, runs: Path) -> Path:
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
         path = runs / "studies" / path.stem / "study.json"
+    elif path.name == name and not path.is_file():
+        path = runs / "studies" / name / "study.json"
     if not path.is_file():
         msg = (
             f"got {name}, of which there is no {path}, expected the figures of a study: "
@@ -100,7 +102,7 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add = parser.add_argument
-    text = "STUDY.yaml (the study.json of its runs), or a study.json"
+    text = "STUDY.yaml or the name of a study (the study.json of its runs), or a study.json"
     add("studies", nargs="*", metavar="STUDY", help=text)
     text = "of what is printed (default: markdown)"
     add("--format", choices=get_args(tables.Format), default="markdown", help=text)

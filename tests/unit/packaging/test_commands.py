@@ -19,17 +19,21 @@ from app.cli.robust_cli import RobustCLI
 from app.diagnose.diagnose_command import main as diagnose
 from app.doctor.doctor_command import run as doctor
 from app.resources.resources_command import main as resources
+from app.study.compare_command import main as compare
 from app.study.study_command import main as study
+from app.study.table_command import table_main as study_table
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PLAIN = {
     "attack merge": attack_merge,
     "attention": attention,
+    "compare": compare,
     "diagnose": diagnose,
     "doctor": doctor,
     "resources": resources,
     "study": study,
+    "study table": study_table,
 }
 """Commands with parsers of their own."""
 
@@ -131,8 +135,8 @@ def test_every_command_of_the_pages_can_be_given(
             module.main()
         return
     name, *options = rest or ["--version"]
-    if rest[:2] == ["attack", "merge"]:
-        name, options = "attack merge", rest[2:]
+    if " ".join(rest[:2]) in PLAIN:
+        name, options = " ".join(rest[:2]), rest[2:]
     if name in PLAIN:
         read_and_stop(monkeypatch)
         with pytest.raises(Parsed):

@@ -51,6 +51,20 @@ def test_both_formats(tmp_path: Path, kind: str, columns: list[str]) -> None:
     assert [path.read_bytes() for path in written] == [png, svg]
 
 
+def test_intervals_of_shares_end_at_their_limits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = []
+    monkeypatch.setattr(
+        "app.study.pictures.grouped_bars", lambda names, series, *_, **__: drawn.extend(series)
+    )
+    found = content(picture("bars", "accuracy"), cells=[cell("a", 0, "10"), cell("a", 1, "11")])
+    assert found["figures"][0]["low"] < 0
+    assert draw(found, found["pictures"][0], tmp_path / "a.png")
+    (bars,) = drawn
+    assert (bars.low, bars.height, bars.high) == ([0.0], [75.0], [100.0])
+
+
 def test_nothing_to_draw(tmp_path: Path) -> None:
     found = content(picture("bars", "accuracy"), cells=[])
     assert draw_all(found, tmp_path) == []

@@ -183,3 +183,11 @@ def test_figures_of_the_paper() -> None:
     paper = Published(source="Table 2", figures={"a": {"sst2": {"accuracy": 92.1}}})
     found = content(study(published=paper), SIX)
     assert found["paper"] == {"source": "Table 2", "figures": {"a": {"sst2": {"accuracy": 92.1}}}}
+
+
+def test_every_key_is_on_the_page() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "tables.md").read_text()
+    found = content(study(), SIX)
+    names = {*found, *found["figures"][0], *found["comparisons"][0], *found["cells"][0]}
+    plain = {"row", "against", "corpus", "column", "run", "seed"}
+    assert [name for name in sorted(names - plain) if f"`{name}`" not in page] == []

@@ -32,6 +32,8 @@ def test_print(tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str, sa
     path = tmp_path / "runs" / "studies" / "tiny" / "study.json"
     assert table_main([str(path), "--format", form]) == 0
     assert capsys.readouterr().out == printed
+    assert table_main(["tiny", "--runs_dir", str(tmp_path / "runs"), "--format", form]) == 0
+    assert capsys.readouterr().out == printed
 
 
 def test_publish_write_and_check(
