@@ -10,11 +10,13 @@ from matplotlib.patches import Rectangle
 from app.figures.charts import (
     COLOURS,
     Bars,
+    Point,
     Series,
     error_bars,
     grouped_bars,
     pixels,
     save,
+    scatter,
 )
 
 LAYERS = [1, 2, 3]
@@ -148,3 +150,53 @@ def test_whiskers_reach_from_low_to_high() -> None:
 def test_no_bars_to_draw(groups: list[str], series: list[Bars], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         grouped_bars(groups, series)
+
+
+def test_points_with_intervals() -> None:
+    every = [
+        Point(name="_a$", x=1.0, y=2.0, x_ends=(0.5, 1.25), y_ends=(1.0, 4.0)),
+        Point(name="b", x=3.0, y=1.0),
+    ]
+    figure = scatter(every, x_label="accuracy", y_label="under attack")
+    (axes,) = figure.axes
+    ends = [one.get_segments() for one in axes.collections if isinstance(one, LineCollection)]
+    assert [[tuple(point) for point in segment[0]] for segment in ends] == [
+        [(0.5, 2.0), (1.25, 2.0)],
+        [(1.0, 1.0), (1.0, 4.0)],
+    ]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["\u200b_a$", "b"]
+    with pytest.raises(ValueError, match="got no points"):
+        scatter([])
+
+
+def test_named_places_and_uneven_bars() -> None:
+    line = Series(name="a", x=range(3), mean=[1, 2, 3], low=[0, 2, 1], high=[1, 2, 5])
+    (axes,) = error_bars([line], ticks=["one", "two", "three"]).axes
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["one", "two", "three"]
+    (bars,) = (one for one in axes.collections if isinstance(one, LineCollection))
+    assert [[point[1] for point in segment] for segment in bars.get_segments()] == [
+        *([0, 1], [2, 2], [1, 5])
+    ]
+    with pytest.raises(ValueError, match="as many of each"):
+        error_bars([replace(line, low=[0])])
+
+
+def test_marks_stand_above_bars() -> None:
+    bars = Bars(name="a", height=[1, 2], low=[1, 1], high=[3, 2], marks=["†", ""])
+    (axes,) = grouped_bars(["x", "y"], [bars]).axes
+    (mark,) = axes.texts
+    assert mark.get_text() == "†"
+    assert mark.xy == (0.0, 3)  # type: ignore[attr-defined] # an annotation
+    with pytest.raises(ValueError, match="expected one for each"):
+        grouped_bars(["x", "y"], [replace(bars, marks=["†"])])
+
+
+def test_an_svg(tmp_path: Path) -> None:
+    path = tmp_path / "a.svg"
+    error_bars([LINE], path, title="a < b", about="who & what")
+    content = path.read_text()
+    assert content.startswith("<?xml")
+    assert "who &amp; what" in content
+    error_bars([LINE], path, title="a < b", about="who & what")
+    assert path.read_text() == content
