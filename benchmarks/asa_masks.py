@@ -1,8 +1,16 @@
-"""Shares of a test split that a trained adversary masks, by layer, and how predictions move."""
+"""What the adversary of ASA masks, and how far its masks move predictions.
 
-import json
-from collections.abc import Iterator
+    python -m benchmarks.asa_masks --run runs/NAME ... [--data_dir DIR] [--samples 1000]
+
+The runs are of method ASA with an adversary. Printed is the share of the units that it masks on
+the test split, by layer (Figure 5 of the paper, which `--figure` draws); and the divergence of the
+loss by its masks beside that of as many masks by chance. An adversary that has learnt to choose
+has a ratio well above 1.
+"""
+
+from collections.abc import Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
 
@@ -10,9 +18,10 @@ import torch
 from torch import Tensor
 
 import lit_modules
-from app.runs import atomic
+from app.attention.masking_figure import Masking, masking_proportions
 from app.training.join import join
-from benchmarks.asa_runs import Folder, Run
+from benchmarks.command import command, save, table
+from benchmarks.program_runs import of_run
 from datamodules import TextDataModule
 from layers.attention.masking.learnt_masks import Masks, RuleMasks
 from layers.noise import row_seeds, sample_seeds
@@ -35,7 +44,6 @@ class Masked(NamedTuple):
         chance: the same with as many units of each layer masked by chance (Bernoulli); an
             adversary that has learnt to choose moves predictions further.
         samples: over which these are means.
-        limit: that was asked for.
     """
 
     drawn: list[float]
@@ -43,7 +51,6 @@ class Masked(NamedTuple):
     divergence: float
     chance: float
     samples: int
-    limit: int
 
 
 @torch.no_grad()
@@ -85,7 +92,6 @@ def masked(module: lit_modules.ASA, corpus: TextDataModule, *, limit: int) -> Ma
         divergence=own / units,
         chance=chance / units,
         samples=samples,
-        limit=limit,
     )
 
 
@@ -104,23 +110,40 @@ def _by_chance(masks: Masks, batch: Batch) -> Iterator[RuleMasks]:
         yield RuleMasks("bernoulli", shares, real=batch.mask, seeds=seeds)
 
 
-def of_run(folder: Folder, run: Run, corpus: TextDataModule | None, *, limit: int) -> Masked | None:
-    """Measures a run; the figures are kept beside it for the same number of samples.
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measures, prints, writes and draws."""
+    parser = command(__doc__, "out", "figure", "threads")
+    parser.add_argument("--run", nargs="+", type=Path, required=True, help="run directories")
+    parser.add_argument("--data_dir", help="where the corpora lie, if not where the runs had them")
+    parser.add_argument("--samples", type=int, default=1000, help="of the test split, about")
+    given = parser.parse_args(argv)
+    torch.set_num_threads(given.threads)
+    found: dict[str, Masked] = {}
+    for run in given.run:
+        model, corpus = of_run(run, given.data_dir)
+        if not isinstance(model, lit_modules.ASA) or model.masking.settings.kind != "adversarial":
+            parser.error(f"got {run}, expected runs of ASA with masking.kind adversarial")
+        join(model, corpus)
+        found[run.name] = masked(model, corpus, limit=given.samples)
+    depth = max(len(one.drawn) for one in found.values())
+    rows = []
+    for name, one in found.items():
+        for noise, shares in (("drawn", one.drawn), ("none", one.likely)):
+            layers = [f"{100 * share:.1f}" for share in shares]
+            cells = [name, noise, *layers, *[""] * (depth - len(layers))]
+            rows.append([*cells, f"{100 * mean(shares):.1f}", one.samples])
+    numbers = [str(i + 1) for i in range(depth)]
+    print(table(["run", "noise", *numbers, "mean, %", "samples"], rows))
+    moves = [
+        [name, f"{one.divergence:.4f}", f"{one.chance:.4f}", f"{one.divergence / one.chance:.2f}"]
+        for name, one in found.items()
+    ]
+    print(f"\n{table(['run', 'divergence', 'by chance', 'ratio'], moves)}")
+    save(given.out, {name: one._asdict() for name, one in found.items()})
+    if given.figure is not None:
+        drawn = [Masking(name=name, shares=[one.drawn]) for name, one in found.items()]
+        masking_proportions(drawn, given.figure)
 
-    Args:
-        folder: of the run.
-        run: of method asa.
-        corpus: its own, set up to be tested on; None where nothing can be measured.
-        limit: see `masked`.
-    """
-    path = folder.path / run.name / "masked.json"
-    content = json.loads(path.read_text()) if path.is_file() else {}
-    kept = Masked(**content) if content.keys() == set(Masked._fields) else None
-    if corpus is None or (kept is not None and kept.limit == limit):
-        return kept
-    module = lit_modules.load(folder.checkpoint(run))
-    assert isinstance(module, lit_modules.ASA)
-    join(module, corpus)
-    found = masked(module, corpus, limit=limit)
-    atomic.write_text(path, json.dumps(found._asdict()) + "\n")
-    return found
+
+if __name__ == "__main__":
+    main()

@@ -14,13 +14,10 @@ import sys
 from pathlib import Path
 
 import torch
-import yaml
 
-import datamodules
-import lit_modules
 from attacks import PGD
 from benchmarks.command import command, table
-from benchmarks.program_runs import built
+from benchmarks.program_runs import of_run
 from certify import Certifier
 from certify.lipschitz import encoder_bound
 
@@ -40,13 +37,7 @@ def main() -> int:
     parser.add_argument("--limit", type=int, help="attack only the first so many texts (all)")
     given = parser.parse_args()
 
-    model = lit_modules.load(given.run / "checkpoints" / "best.ckpt")
-    part = yaml.safe_load((given.run / "config.yaml").read_text())["data"]
-    more = {} if given.data_dir is None else {"data_dir": given.data_dir}
-    corpus: datamodules.TextDataModule = built(datamodules, part, **more)
-    corpus.prepare_data()
-    corpus.setup("test")
-    corpus.tokenizer = model.tokenizer
+    model, corpus = of_run(given.run, given.data_dir)
     del corpus.examples("test")[given.limit :]
     certifier = Certifier(model)
     if certifier.network is None:
