@@ -26,9 +26,9 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
+from app.runs.results import read
 from app.runs.version import versions
 from benchmarks.command import command, save, table
-from benchmarks.program_runs import results
 from benchmarks.random_encoder import save_encoder
 
 LIMIT = 480
@@ -333,7 +333,7 @@ class Queue:
 
     def _figures(self, entry: Entry) -> dict[str, Any]:
         if entry.of_program:
-            return results(self.folder / "runs" / entry.name)
+            return dict(read(self.folder / "runs" / entry.name / "results.json") or {})
         file = self.folder / "figures" / f"{entry.name}.json"
         content: dict[str, Any] = json.loads(file.read_text()) if file.is_file() else {}
         return content
