@@ -35,6 +35,9 @@ class _Parser(RobustCLI):
             raise _Built
         super().parse_arguments(parser, args)
 
+    def instantiate_trainer(self, **kwargs: Any) -> Any:
+        """Builds none: it would begin the run."""
+
     def read(self, argv: Sequence[str], *, build: bool) -> Parsed:
         """Returns the settings of a command line.
 
@@ -50,14 +53,14 @@ class _Parser(RobustCLI):
         try:
             with contextlib.redirect_stderr(said):
                 self.parse_arguments(self.built, None)
-                command = self.config["subcommand"]
+                self.subcommand = self.config["subcommand"]
                 if build:
-                    self.built.instantiate_classes(self.config)
+                    self.instantiate_classes()
         except SystemExit as error:
             # Errors of the parser end with a hint at --help.
             text = " ".join(said.getvalue().split()).removeprefix("error: ").split(" (`")[0]
             raise ValueError(text or str(error)) from error
-        found: Parsed = self.config[command].as_dict()
+        found: Parsed = self.config[self.subcommand].as_dict()
         return found
 
 

@@ -1,0 +1,154 @@
+"""`study run`, `study status` and `study merge` on a tiny study."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.integration.conftest import Steadfast, process, results
+
+BASE = {
+    "model": "TextClassifier",
+    "model.encoder": "mean",
+    "model.width": 8,
+    "data": "Reviews",
+    "data.limit_train": 64,
+    "trainer.max_epochs": 1,
+    "trainer.accelerator": "cpu",
+    "trainer.enable_model_summary": False,
+}
+TINY: dict[str, Any] = {
+    "title": "A tiny study",
+    "base": {"settings": BASE},
+    "rows": {"plain": {}, "wide": {"settings": {"model.width": 16}}},
+    "stages": ["fit", {"test": {"pgd.epsilon": 0}}],
+    "columns": {"accuracy": {"metric": "test/accuracy"}},
+    "against": "plain",
+}
+OUT = Path("runs/studies/tiny")
+
+
+def written(**changed: Any) -> None:
+    Path("tiny.yaml").write_text(yaml.safe_dump({**TINY, **changed}, sort_keys=False))
+
+
+def figures(path: Path = OUT / "study.json") -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text())
+    content.pop("seconds")
+    return content
+
+
+def test_a_study_is_run_and_then_there_is_nothing_left(here: Path, steadfast: Steadfast) -> None:
+    written()
+    status = steadfast("study", "status", "tiny.yaml")
+    assert "tiny-plain-s0  0 of 2 stages  open" in status.out
+    first = steadfast("study", "run", "tiny.yaml")
+    assert first.status == 0, first.err
+    assert "tiny-wide-s0: done (2 of 2" in first.err
+    assert {one["run"] for one in figures()["cells"]} == {"tiny-plain-s0", "tiny-wide-s0"}
+    assert "A tiny study" in (OUT / "tiny.md").read_text()
+    log = (OUT / "logs" / "tiny-plain-s0.test.log").read_text()
+    assert log.startswith("$ steadfast test --run=tiny-plain-s0")
+    written_before = figures()
+    again = steadfast("study", "run", "tiny.yaml")
+    assert again.status == 0
+    assert "tiny-plain-s0: fit" in first.err
+    assert ": fit" not in again.err
+    assert ": test" not in again.err
+    assert figures() == written_before
+    assert "2 of 2 runs are done" in steadfast("study", "status", "tiny.yaml").out
+    # An evaluation with other options is run again, and nothing else.
+    written(stages=["fit", {"test": {"pgd.epsilon": 0.1, "pgd.steps": 1}}])
+    other = steadfast("study", "run", "tiny.yaml", "--only", "plain")
+    assert "tiny-plain-s0: test (measured with pgd null, not" in other.err
+    assert "tiny-plain-s0: fit" not in other.err
+    assert results("tiny-plain-s0")["metrics"]["test/pgd_epsilon"] == pytest.approx(0.1)
+    # Another training is refused: a run is never overwritten.
+    changed = {**BASE, "trainer.max_epochs": 2, "model.width": 9}
+    written(base={"settings": changed})
+    refused = steadfast("study", "run", "tiny.yaml")
+    assert refused.status == 1
+    assert "tiny-plain-s0 was made with other settings (model.width 8 in the run, 9" in refused.err
+    assert "trainer.max_epochs 1 in the run, 2 in the study" in refused.err
+
+
+def test_a_failed_run_stops_only_what_needs_it(here: Path, steadfast: Steadfast) -> None:
+    rows = {
+        "bad": {"settings": {"data.limit_train": 2, "model.width": 8}},
+        "after": {"after": "bad", "start": {"model.init_from": "checkpoints/best.ckpt"}},
+        "good": {},
+    }
+    rows["bad"] = {"settings": {"trainer.accelerator": "tpu"}}
+    rows["after"]["settings"] = {"model": "AdversarialTraining", "model.adversary": "FreeLB"}
+    base = {key: one for key, one in BASE.items() if key != "model.encoder"}
+    written(rows=rows, base={"settings": base}, against=[])
+    found = steadfast("study", "run", "tiny.yaml")
+    assert found.status == 1
+    assert "tiny-good-s0: done" in found.err
+    assert "2 of 3 runs are not done:" in found.err
+    assert "tiny-bad-s0: fit: " in found.err
+    assert "TPU" in found.err
+    assert "tiny-after-s0: not run, because tiny-bad-s0 failed" in found.err
+    assert [one["run"] for one in figures()["cells"]] == ["tiny-good-s0"]
+
+
+def test_all_that_is_wrong_is_said_at_once(here: Path, steadfast: Steadfast) -> None:
+    written(
+        rows={
+            "a": {"settings": {"model.widht": 3}},
+            "b": {"config": ["gone.yaml"]},
+            "c": {"settings": {"model.width": -1}},
+            "d": {"after": "nobody"},
+        },
+        against=[],
+        needs={"encoder": "a folder"},
+    )
+    found = steadfast("study", "run", "tiny.yaml")
+    assert found.status == 1
+    for part in (
+        "got --model.widht, which TextClassifier does not have",
+        "got --config gone.yaml, which cannot be read",
+        "got width -1",
+        "rows.d.after: got 'nobody'",
+        "got no encoder, expected --set encoder=VALUE: a folder",
+    ):
+        assert part in found.err, part
+    assert not Path("runs").exists()
+
+
+def test_parts_of_a_study_make_the_same_tables(here: Path, steadfast: Steadfast) -> None:
+    written(seeds=[0, 1])
+    assert steadfast("study", "run", "tiny.yaml", "--jobs", "2").status == 0
+    whole = figures()
+    for part in range(1, 4):
+        outcome = steadfast("study", "run", "tiny.yaml", "--shard", f"{part}/3")
+        assert outcome.status == 0, outcome.err
+    (OUT / "study.json").unlink()
+    assert steadfast("study", "merge", "tiny.yaml").status == 0
+    assert figures() == whole
+    (OUT / "tiny.shard-2-of-3.json").unlink()
+    lacking = steadfast("study", "merge", "tiny.yaml")
+    assert lacking.status == 1
+    assert "got parts 1, 3, expected each of 1 to 3 once" in lacking.err
+
+
+def test_a_stopped_study_goes_on(here: Path, steadfast: Steadfast) -> None:
+    slow = {**BASE, "trainer.max_epochs": 500, "data.limit_train": 500}
+    written(base={"settings": slow}, rows={"plain": {}}, against=[])
+    program = process("study", "run", "tiny.yaml")
+    while not Path("runs/tiny-plain-s0/checkpoints/last.ckpt").exists():
+        assert program.poll() is None, program.communicate()
+        time.sleep(0.1)
+    os.kill(program.pid, signal.SIGTERM)
+    _, err = program.communicate()
+    assert program.returncode == 128 + signal.SIGTERM
+    assert "stopped by SIGTERM: the same command goes on" in err
+    log = (OUT / "logs" / "tiny-plain-s0.fit.log").read_text()
+    assert "stopped by SIGTERM: saved" in log
+    status = steadfast("study", "status", "tiny.yaml")
+    assert "tiny-plain-s0  0 of 2 stages  begun" in status.out

@@ -1,0 +1,58 @@
+import io
+from pathlib import Path
+
+import pytest
+
+from app.study.live import Progress
+from app.study.runner import Outcome
+from app.study.study import Cell, Row, Study
+
+STUDY = Study(
+    name="small",
+    title="Small",
+    about="",
+    rows=tuple(Row(name=name, title=name, seeds=(0, 1), stages=()) for name in ("a", "b")),
+    columns=(),
+    digest="",
+)
+CELLS = [
+    Cell(row=row, corpus="sst2", seed=seed, run=f"{row}{seed}", config=(), settings={}, stages=())
+    for row in ("a", "b")
+    for seed in (0, 1)
+]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def watched(stream: io.StringIO) -> str:
+    with Progress(STUDY, CELLS, Path("runs"), 2, stream) as progress:
+        for cell in CELLS[:3]:
+            progress.begins(cell)
+        progress.tell(CELLS[0], "fit")
+        progress.ends(CELLS[0], Outcome(state="done"))
+        progress.ends(CELLS[1], Outcome(state="failed", error="fit: got \x1b[31mred"))
+        progress.tell(CELLS[2], "attack")
+        progress.tick()
+    return stream.getvalue()
+
+
+def test_plain_lines_in_a_file() -> None:
+    assert watched(io.StringIO()).splitlines() == [
+        "a0: fit",
+        "a0: done (1 of 4)",
+        "a1: failed: fit: got \\x1b[31mred (2 of 4)",
+        "b0: attack",
+    ]
+
+
+def test_a_table_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = watched(Terminal())
+    assert "small: 2 of 4 runs" in shown
+    assert "✓" in shown
+    assert "✗" in shown
+    assert "sst2 s0: attack" in shown

@@ -1,0 +1,145 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from app.attack.attack_settings import AttackSettings
+from app.runs.run_directory import RunDirectory
+from app.study.reuse import OtherRunError, check_run, missing, rows
+from app.study.study import Command, Stage
+from attacks.digests import file_digest
+from attacks.engine import VERSION
+
+SETTINGS: dict[str, Any] = {
+    "seed_everything": 0,
+    "model": {"class_path": "lit_modules.OLSA", "init_args": {"width": 8}},
+    "data": {"class_path": "datamodules.Reviews", "init_args": {"limit_train": 50}},
+    "trainer": {"max_epochs": None, "accelerator": "cpu", "precision": None},
+    "checkpoint": {"monitor": "auto"},
+    "early_stopping": {"patience": None},
+}
+STORED: dict[str, Any] = {
+    **SETTINGS,
+    "trainer": {"max_epochs": 10, "accelerator": "auto", "precision": None},
+    "early_stopping": {"patience": 3},
+    "on_nonfinite_loss": "stop",
+}
+
+
+def changed(**parts: Any) -> dict[str, Any]:
+    return {
+        key: {**SETTINGS[key], **parts[key]} if key in parts else SETTINGS[key] for key in SETTINGS
+    }
+
+
+def make(path: Path, *, about: dict[str, Any] | None = None, fit: bool = True) -> RunDirectory:
+    run = RunDirectory(path)
+    run.checkpoints.mkdir(parents=True)
+    run.config_path.write_text(yaml.safe_dump(STORED))
+    run.best.write_bytes(b"weights")
+    stages = {**({"fit": 1.0} if fit else {}), **dict.fromkeys(about or {}, 1.0)}
+    content = {"metrics": {}, "seconds": stages, "about": about or {}}
+    run.results_path.write_text(json.dumps(content))
+    return run
+
+
+def stage(command: Command, **options: Any) -> Stage:
+    return Stage(command=command, options=options)
+
+
+# The run
+
+
+def test_the_same_run(tmp_path: Path) -> None:
+    check_run(RunDirectory(tmp_path / "none"), SETTINGS)
+    check_run(make(tmp_path / "r"), SETTINGS)
+    # Where and how fast it computes is no difference; what the method decided is none either.
+    check_run(RunDirectory(tmp_path / "r"), changed(trainer={"accelerator": "gpu"}))
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"model": {"init_args": {"width": 9}}}, "model.width 8 in the run, 9 in the study"),
+        ({"trainer": {"max_epochs": 11}}, "trainer.max_epochs 10 in the run, 11 in the study"),
+        ({"trainer": {"precision": "bf16-mixed"}}, 'trainer.precision null in the run, "bf16'),
+        ({"data": {"init_args": {"limit_train": 9}}}, "data.limit_train 50 in the run, 9 in"),
+        ({"checkpoint": {"monitor": "val/loss"}}, 'checkpoint.monitor "auto" in the run'),
+    ],
+)
+def test_another_run_is_refused(tmp_path: Path, other: dict[str, Any], said: str) -> None:
+    with pytest.raises(OtherRunError, match="was made with other settings") as caught:
+        check_run(make(tmp_path / "r"), changed(**other))
+    assert said in str(caught.value)
+
+
+def test_another_seed_is_another_run(tmp_path: Path) -> None:
+    with pytest.raises(OtherRunError, match="seed_everything 0 in the run, 1 in the study"):
+        check_run(make(tmp_path / "r"), {**SETTINGS, "seed_everything": 1})
+
+
+# Stages
+
+
+def test_a_test_is_used_again_if_nothing_has_changed(tmp_path: Path) -> None:
+    settings = {**SETTINGS, "pgd": {"epsilon": 0}}
+    found = rows(settings, "test")
+    assert found is not None
+    run = make(tmp_path / "r")
+    whole = {"checkpoint": file_digest(run.best), "pgd": None, "rows": {"test": found.labelled}}
+    for about, reason in (
+        ({}, "not measured"),
+        ({"test": whole}, None),
+        ({"test": {**whole, "checkpoint": "other"}}, 'checkpoint "other"'),
+        ({"test": {**whole, "rows": {"test": "other"}}}, "measured with rows"),
+        ({"test": {**whole, "pgd": {"epsilon": 1}}}, "measured with pgd"),
+        ({"test": {**whole, "limit_test_batches": 2}}, "measured with limit_test_batches 2"),
+    ):
+        run = make(tmp_path / str(reason), about=about)
+        said = missing(run, stage("test"), settings)
+        assert (said is None) if reason is None else (reason in str(said))
+
+
+def test_an_attack_is_used_again_if_nothing_has_changed(tmp_path: Path) -> None:
+    def settings(**given: Any) -> dict[str, Any]:
+        return {**SETTINGS, "attack": {"recipe": "pwws", "num_samples": 20, **given}}
+
+    found = rows(SETTINGS, "test")
+    assert found is not None
+    run = make(tmp_path / "r", about={"attack/pwws": {}})
+    content = json.loads(run.results_path.read_text())
+    content["metrics"] = {"attack/pwws/samples": 20}
+    run.results_path.write_text(json.dumps(content))
+    about = {
+        **AttackSettings(recipe="pwws").about(),
+        "candidates": None,
+        "checkpoint": file_digest(run.best),
+        "engine": VERSION,
+        "samples": found.every,
+    }
+    (run.path / "attacks").mkdir()
+    (run.path / "attacks" / "pwws.json").write_text(json.dumps({"about": about}))
+    attack = stage("attack", recipe="pwws")
+    assert missing(run, attack, settings()) is None
+    assert missing(run, attack, settings(num_samples=10)) is None
+    assert missing(run, attack, settings(num_samples=30)) == "20 of 30 samples are done"
+    assert "score" in str(missing(run, attack, settings(score="probability")))
+    assert missing(run, stage("attack", recipe="pwws", tag="x"), settings(tag="x")) == (
+        "pwws-x has not ended"
+    )
+
+
+def test_an_unfinished_training_goes_on(tmp_path: Path) -> None:
+    assert missing(make(tmp_path / "r", fit=False), stage("fit"), SETTINGS) == "not trained"
+
+
+def test_rows_of_a_limited_corpus_depend_on_the_seed() -> None:
+    digests = {
+        (split, seed): rows({**SETTINGS, "seed_everything": seed}, split)
+        for split in ("train", "test")
+        for seed in (0, 1)
+    }
+    assert digests["train", 0] != digests["train", 1]
+    assert digests["test", 0] == digests["test", 1]
