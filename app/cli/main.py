@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from app.cli.constructor_errors import of_constructor
 from app.cli.terminal import harmless
 from app.runs.version import line
 
@@ -184,6 +185,14 @@ def _command(argv: list[str]) -> Callable[[Sequence[str]], int]:
     return command
 
 
+def _study(argv: list[str]) -> int:
+    if argv[0] == "study":
+        from app.study.study_command import main as command
+    else:
+        from app.study.compare_command import main as command
+    return command(argv[1:])
+
+
 def _stopped(stopped: SystemExit, saved: str | None) -> int:
     from app.processes.distributed import first_process
 
@@ -209,14 +218,9 @@ def _status(error: SystemExit) -> int:
     return 1
 
 
-_UNION = "Does not validate against any of the Union subtypes"
-"""jsonargparse puts this and all settings around the error of a constructor, once per nesting."""
-
-
 def _message(error: Exception) -> str:
     """One line for errors that a user can correct; for others also the type of the error."""
-    while isinstance(error.__cause__, Exception) and str(error).startswith(_UNION):
-        error = error.__cause__
+    error = of_constructor(error)
     text = " ".join(str(error).split())
     if type(error).__name__ == "StudyError":
         # As it has been written: a line for each problem.

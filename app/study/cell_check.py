@@ -5,6 +5,7 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.cli.constructor_errors import of_constructor
 from app.cli.robust_cli import RobustCLI
 from app.study.cells import TRAINING, Place, command_line, options_of, training_words, words
 from app.study.study import Cell, Stage
@@ -87,7 +88,7 @@ def check(every: Sequence[Cell], place: Place) -> tuple[dict[Kind, tuple[Parsed,
             try:
                 stages.append(_read(parser, cell, stage, place))
             except (ValueError, OSError, TypeError) as error:
-                text = " ".join(str(error).split())
+                text = " ".join(str(of_constructor(error)).split())
                 problems.setdefault(text, []).append(f"{where}, {stage.command}")
         found[kind] = tuple(stages)
     lines = [f"{_joined(wheres)}: {text}" for text, wheres in problems.items()]

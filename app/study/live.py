@@ -28,7 +28,7 @@ class Progress:
         cells: those that are run.
         runs: directory of all runs.
         jobs: cells at a time.
-        stream: where it is shown.
+        stream: where it is shown; standard error if not given.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Progress:
         cells: Sequence[Cell],
         runs: Path,
         jobs: int,
-        stream: TextIO = sys.stderr,
+        stream: TextIO | None = None,
     ) -> None:
         self.study, self.cells, self.runs, self.jobs = study, cells, runs, jobs
         self.outcomes: dict[str, Outcome] = {}
@@ -45,8 +45,8 @@ class Progress:
         self._seconds: dict[str, float] = {}
         self._began: dict[str, float] = {}
         self._lock = threading.Lock()
-        self._stream = stream
-        self._live = _live(stream)
+        self._stream = stream or sys.stderr
+        self._live = _live(self._stream)
 
     def __enter__(self) -> "Progress":
         if self._live is not None:

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +38,9 @@ def main(argv: Sequence[str]) -> int:
         OSError: a file that cannot be read or written.
     """
     if argv[:1] == ["table"]:
-        return int(import_module("app.study.table_command").table_main(argv[1:]))
+        from app.study.table_command import table_main
+
+        return table_main(argv[1:])
     args = _parser().parse_args(argv)
     command = {"run": _run, "status": _status, "merge": _merge}[args.command]
     return command(args)
@@ -243,9 +244,9 @@ def _write(
 ) -> None:
     """Writes `study.json`, tables and pictures."""
     from app.study.study_json import content
+    from app.study.table_command import write_all
 
-    found = content(study, figures, versions)
-    import_module("app.study.table_command").write_all(study, found, out)
+    write_all(study, content(study, figures, versions), out)
     print(out)
 
 

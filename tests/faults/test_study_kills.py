@@ -18,10 +18,6 @@ STUDY = """
 title: A tiny study
 base:
   settings:
-    model: TextClassifier
-    model.width: 16
-    model.heads: 2
-    model.depth: 1
     data: Reviews
     data.limit_train: 300
     data.batch_size: 8
@@ -31,7 +27,9 @@ base:
     checkpoint_every_n_minutes: 0.005
 seeds: [0, 1]
 rows:
-  first: {title: first}
+  first:
+    title: first
+    settings: {model: TextClassifier, model.width: 16, model.heads: 2, model.depth: 1}
   then:
     title: then
     after: first

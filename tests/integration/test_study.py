@@ -51,7 +51,7 @@ def test_a_study_is_run_and_then_there_is_nothing_left(here: Path, steadfast: St
     assert first.status == 0, first.err
     assert "tiny-wide-s0: done (2 of 2" in first.err
     assert {one["run"] for one in figures()["cells"]} == {"tiny-plain-s0", "tiny-wide-s0"}
-    assert "A tiny study" in (OUT / "tiny.md").read_text()
+    assert "| wide " in (OUT / "tiny.md").read_text()
     log = (OUT / "logs" / "tiny-plain-s0.test.log").read_text()
     assert log.startswith("$ steadfast test --run=tiny-plain-s0")
     written_before = figures()
@@ -78,14 +78,20 @@ def test_a_study_is_run_and_then_there_is_nothing_left(here: Path, steadfast: St
 
 
 def test_a_failed_run_stops_only_what_needs_it(here: Path, steadfast: Steadfast) -> None:
-    rows = {
-        "bad": {"settings": {"data.limit_train": 2, "model.width": 8}},
-        "after": {"after": "bad", "start": {"model.init_from": "checkpoints/best.ckpt"}},
+    adversarial = {"model": "AdversarialTraining", "model.adversary": "FreeLB"}
+    rows: dict[str, Any] = {
+        "bad": {"settings": {"trainer.accelerator": "tpu"}},
+        "after": {
+            "after": "bad",
+            "start": {"model.init_from": "checkpoints/best.ckpt"},
+            "settings": adversarial,
+        },
         "good": {},
     }
-    rows["bad"] = {"settings": {"trainer.accelerator": "tpu"}}
-    rows["after"]["settings"] = {"model": "AdversarialTraining", "model.adversary": "FreeLB"}
-    base = {key: one for key, one in BASE.items() if key != "model.encoder"}
+    own = {key: BASE[key] for key in BASE if key.startswith("model")}
+    rows["bad"]["settings"] |= own
+    rows["good"] = {"settings": own}
+    base = {key: one for key, one in BASE.items() if key not in own}
     written(rows=rows, base={"settings": base}, against=[])
     found = steadfast("study", "run", "tiny.yaml")
     assert found.status == 1
