@@ -98,7 +98,7 @@ def test_a_failed_run_stops_only_what_needs_it(here: Path, steadfast: Steadfast)
     assert "tiny-good-s0: done" in found.err
     assert "2 of 3 runs are not done:" in found.err
     assert "tiny-bad-s0: fit: " in found.err
-    assert "TPU" in found.err
+    assert "torch_xla" in found.err
     assert "tiny-after-s0: not run, because tiny-bad-s0 failed" in found.err
     assert [one["run"] for one in figures()["cells"]] == ["tiny-good-s0"]
 
@@ -119,7 +119,7 @@ def test_all_that_is_wrong_is_said_at_once(here: Path, steadfast: Steadfast) -> 
     for part in (
         "got --model.widht, which TextClassifier does not have",
         "got --config gone.yaml, which cannot be read",
-        "got width -1",
+        "got width=-1, expected a whole number of at least 1",
         "rows.d.after: got 'nobody'",
         "got no encoder, expected --set encoder=VALUE: a folder",
     ):
