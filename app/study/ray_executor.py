@@ -4,12 +4,14 @@ import contextlib
 import logging
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from app.study.local_executor import cores
 from app.study.runner import Outcome, Share, Stop, Work, run_cell
@@ -26,6 +28,8 @@ _ENVIRONMENT = {
 _ROOT = str(Path(__file__).parents[2])
 _EVERY = 0.2
 """Seconds between two looks at a wish to stop."""
+_ANSWERS = 10.0
+"""Seconds in which a cluster must answer."""
 _SEEN = 30.0
 """Seconds after which a file that another machine has written must be seen here."""
 
@@ -175,9 +179,10 @@ def _begun(address: str | None) -> Any:
     if address is None:
         options |= {"num_cpus": cores(), "include_dashboard": False}
     try:
+        _check_answers(address)
         with _own_handlers():
             ray.init(**options)
-    except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())
         msg = (
             f"got no Ray cluster at {address or 'this machine'} ({reason:.200}), expected one that "
@@ -185,6 +190,22 @@ def _begun(address: str | None) -> Any:
         )
         raise StudyError(msg) from error
     return ray
+
+
+def _check_answers(address: str | None) -> None:
+    """Checks that somebody listens there; Ray itself would try for minutes.
+
+    Raises:
+        OSError: nobody does.
+        ValueError: the address is none.
+    """
+    if address in (None, "auto", "local"):
+        return
+    found = urlsplit(address if "://" in str(address) else f"//{address}")
+    if found.hostname is None or found.port is None:
+        msg = "expected auto, HOST:PORT or ray://HOST:PORT"
+        raise ValueError(msg)
+    socket.create_connection((found.hostname, found.port), timeout=_ANSWERS).close()
 
 
 @contextlib.contextmanager

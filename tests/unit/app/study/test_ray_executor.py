@@ -1,5 +1,6 @@
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -42,9 +43,22 @@ def test_dead_nodes_do_not_count() -> None:
     assert share_of([*nodes(4), *dead], 1) == (4, 0)
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "somewhere", "a:b"])
+def test_where_nobody_answers_is_said_at_once(
+    monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", ModuleType("ray"))
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "1")
+    monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "1")
+    work = Work(place=Place(study="a", runs_dir=Path("runs")), settings={})
+    with pytest.raises(StudyError, match=f"got no Ray cluster at {address} .*ray start --head"):
+        RayExecutor(work, 1, stop=Stop(), address=address)
+
+
 def test_without_ray_one_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "1")
+    monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "1")
     work = Work(place=Place(study="a", runs_dir=Path("runs")), settings={})
     with pytest.raises(StudyError, match=r"pip install 'steadfast\[ray\]'"):
         RayExecutor(work, 1, stop=Stop())
