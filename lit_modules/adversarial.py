@@ -214,8 +214,8 @@ class AdversarialTraining(TaskModule, method=True):
         self.classifier.restore_text(checkpoint)
         super().restore_text(checkpoint)
         content = checkpoint_content(checkpoint)
-        self.adversary.restore(content.get("adversary", {}))
-        self._averaged = int(content.get("averaged_steps", 0))
+        self.adversary.restore(content["adversary"])
+        self._averaged = int(content["averaged_steps"])
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         self.classifier.on_save_checkpoint(checkpoint)

@@ -41,13 +41,13 @@ class AttackSettings(RecipeSettings, Limits):
     """Settings of the command `attack`.
 
     Attributes:
-        num_samples: how many samples of the split; all if not given. More of them later go on from
+        num_samples: number of samples of the split; all if not given. More of them later go on from
             those that are done.
-        choice: which ones: drawn once and for all (the same for every model and attack, and the
-            first 100 of 1000 are the 100), or the `first` ones of the file.
-        split: which samples.
+        choice: choice of the samples: drawn once and for all (the same for every model and attack,
+            and the first 100 of 1000 are the 100), or the `first` ones of the file.
+        split: split that the samples are from.
         goal: `untargeted`, any class but the gold one; or the name or index of the class to reach.
-        seed: of random replacements; each sample has its own, made of this and its id.
+        seed: seed of random replacements; each sample has its own, made of this and its id.
         tag: file the outcome as RECIPE-TAG, beside that of the same recipe with other settings.
         show: print so many adversarial pairs at the end.
         html: write all pairs side by side to RUN/attacks/RECIPE.html.

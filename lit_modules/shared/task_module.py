@@ -134,7 +134,7 @@ class TaskModule(TextModule):
             self.require_tokenizer(),
             content["class_names"],
             pairs=content["pairs"],
-            task=content.get("task", "classification"),
+            task=content["task"],
         )
 
     def require_text(self) -> tuple[Tokenizer, list[str]]:

@@ -7,6 +7,7 @@ from dataclasses import is_dataclass
 import pytest
 from docstring_parser import parse
 
+from app.attack.attack_settings import AttackSettings
 from app.training.checkpoint_callbacks import CheckpointSettings
 from app.training.early_stopping import EarlyStoppingSettings
 from attacks.embeddings.pgd import PGDSettings
@@ -19,7 +20,7 @@ from lit_modules.shared.settings import parameters
 FRAGMENTS = (
     "of in at from for that with by on after before where whether how which what see".split()
 )
-GROUPS = [CheckpointSettings, EarlyStoppingSettings, PGDSettings, RecipeSettings]
+GROUPS = [AttackSettings, CheckpointSettings, EarlyStoppingSettings, PGDSettings, RecipeSettings]
 
 
 def below(cls: type) -> Iterator[type]:
