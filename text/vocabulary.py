@@ -100,10 +100,6 @@ class Vocabulary:
             raise IndexError(msg)
         return self._tokens[index]
 
-    def lookup_tokens(self, indices: Iterable[int]) -> list[str]:
-        """The tokens with these ids."""
-        return [self.lookup_token(index) for index in indices]
-
     def count(self, token: str) -> int:
         """Return the count of a token when the vocabulary was built; 0 for an unknown one."""
         index = self._index.get(token)
@@ -112,10 +108,6 @@ class Vocabulary:
     def get_itos(self) -> list[str]:
         """All tokens in the order of their ids (a copy)."""
         return list(self._tokens)
-
-    def get_stoi(self) -> dict[str, int]:
-        """Token to id (a copy)."""
-        return dict(self._index)
 
     def state(self) -> dict[str, Any]:
         """Everything needed to rebuild it, as JSON scalars and lists."""

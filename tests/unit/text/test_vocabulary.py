@@ -16,8 +16,6 @@ def test_order_is_specials_then_count_then_alphabet() -> None:
     assert vocabulary["d"] == 6
     assert "zzz" not in vocabulary
     assert (vocabulary.count("c"), vocabulary.count("zzz"), vocabulary.count("<pad>")) == (2, 0, 0)
-    assert vocabulary.lookup_tokens([0, 3]) == ["<pad>", "c"]
-    assert vocabulary.get_stoi()["c"] == 3
 
 
 def test_limits() -> None:
