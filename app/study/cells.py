@@ -115,8 +115,8 @@ def _cell(kind: _Kind, seed: int, place: Place, problems: list[str]) -> Cell:
     name = "" if corpus is None else corpus.name
     after = None if first is None else _run_before(first, name, seed, place)
     settings = {**(corpus.settings if corpus else {}), **row.settings}
-    if after is not None:
-        settings |= {key: str(place.runs_dir / after / path) for key, path in row.start.items()}
+    start = {} if after is None else {key: f"{after}/{path}" for key, path in row.start.items()}
+    settings |= {key: str(place.runs_dir / path) for key, path in start.items()}
     return Cell(
         row=row.name,
         corpus=name,
@@ -128,6 +128,7 @@ def _cell(kind: _Kind, seed: int, place: Place, problems: list[str]) -> Cell:
             Stage(command=stage.command, options=fill(stage.options)) for stage in row.stages
         ),
         after=after,
+        start=start,
     )
 
 

@@ -4,7 +4,9 @@ import json
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from pydoc import locate
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from app.runs.resume import HARMLESS_IN_FIT
@@ -34,12 +36,16 @@ class OtherRunError(ValueError):
     """A run of that name was made with other settings."""
 
 
-def check_run(run: RunDirectory, settings: Parsed) -> None:
+def check_run(
+    run: RunDirectory, settings: Parsed, start: Mapping[str, str] = MappingProxyType({})
+) -> None:
     """Refuses a run that was made with other settings.
 
     Args:
         run: may not be there yet.
         settings: those of the fit.
+        start: settings that name a file of another run, with its path below the directory of runs,
+            which may have been named in another way.
 
     Raises:
         OtherRunError: they differ; the message names the differences.
@@ -57,6 +63,7 @@ def check_run(run: RunDirectory, settings: Parsed) -> None:
         for name in sorted(now.keys() | before.keys())
         if name not in HARMLESS
         and before.get(name) != now.get(name)
+        and not _ends_with(before.get(name), start.get(name.replace(".init_args", "")))
         and not (name in _DECIDED_LATER and now.get(name) is None)
     ]
     if different:
@@ -65,6 +72,10 @@ def check_run(run: RunDirectory, settings: Parsed) -> None:
             "or give the study's file another name"
         )
         raise OtherRunError(msg)
+
+
+def _ends_with(path: object, end: str | None) -> bool:
+    return end is not None and Path(str(path)).parts[-len(Path(end).parts) :] == Path(end).parts
 
 
 def missing(run: RunDirectory, stage: Stage, settings: Parsed) -> str | None:

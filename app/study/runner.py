@@ -17,6 +17,7 @@ from app.runs.run_directory import RunDirectory
 from app.study.cell_check import Kind, Parsed, kind_of
 from app.study.cells import TRAINING, Place, command_line
 from app.study.reuse import check_run, missing
+from app.study.start import check_start
 from app.study.study import Cell, Stage
 
 State = Literal["done", "failed", "not run", "stopped"]
@@ -134,7 +135,7 @@ def state_of(cell: Cell, work: Work) -> tuple[str, int]:
     run = RunDirectory(Path(work.where, work.place.runs_dir, cell.run))
     for number, (stage, settings) in enumerate(_stages(cell, work)):
         try:
-            check_run(run, settings)
+            _check(cell, run, settings, work)
             if (reason := missing(run, stage, settings)) is not None:
                 begun = "begun" if run.begun and number == 0 else ""
                 return begun or (f"next: {stage.command} ({reason})" if number else "open"), number
@@ -160,7 +161,7 @@ def run_cell(cell: Cell, work: Work, share: Share, *, stop: Stop, tell: Tell) ->
             return Outcome(state="stopped")
         for number, (stage, settings) in enumerate(_stages(cell, work)):
             try:
-                check_run(run, settings)
+                _check(cell, run, settings, work)
                 reason = missing(run, stage, settings)
             except (ValueError, OSError) as error:
                 return Outcome(state="failed", error=" ".join(str(error).split()))
@@ -179,6 +180,12 @@ def run_cell(cell: Cell, work: Work, share: Share, *, stop: Stop, tell: Tell) ->
                 said = f"{stage.command}: has ended, and yet: {reason}"
                 return Outcome(state="failed", error=said, log=str(log))
     return Outcome(state="done")
+
+
+def _check(cell: Cell, run: RunDirectory, settings: Parsed, work: Work) -> None:
+    """Refuses a run of other settings, or one that began with other weights."""
+    check_run(run, settings, cell.start)
+    check_start(cell, work.place, Path(work.where), begun=run.begun)
 
 
 def _stages(cell: Cell, work: Work) -> Iterator[tuple[Stage, dict[str, Any]]]:

@@ -177,6 +177,7 @@ class Cell:
         settings: over them; the files of `Row.start` are paths here.
         stages: its commands.
         after: run that must have ended first; None if it needs none.
+        start: settings that name a file of that run, with its path below the directory of runs.
     """
 
     row: str
@@ -187,6 +188,7 @@ class Cell:
     settings: Settings
     stages: tuple[Stage, ...]
     after: str | None = None
+    start: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

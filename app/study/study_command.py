@@ -42,7 +42,8 @@ def main(argv: Sequence[str]) -> int:
 
         return table_main(argv[1:])
     args = _parser().parse_args(argv)
-    command = {"run": _run, "status": _status, "merge": _merge}[args.command]
+    commands = {"run": _run, "status": _status, "collect": _collect, "merge": _merge}
+    command = commands[args.command]
     return command(args)
 
 
@@ -69,6 +70,8 @@ def _parser() -> argparse.ArgumentParser:
     for one in (run, status):
         text = "only the runs of these rows, and those that they need"
         one.add_argument("--only", nargs="+", default=[], metavar="ROW", help=text)
+    text = "make the tables of what is finished, without running anything"
+    _command(commands, "collect", text)
     merge = _command(commands, "merge", "make the tables of a study that was run in parts")
     text = "the files of the parts (default: those in RUNS_DIR/studies/STUDY)"
     merge.add_argument("parts", nargs="*", type=Path, metavar="PART", help=text)
@@ -178,7 +181,8 @@ def _run(args: argparse.Namespace) -> int:
     if heard:
         _say(f"stopped by {signal.Signals(heard[0]).name}: the same command goes on")
         return 128 + heard[0]
-    figures = _figures(study, cells if shard is None else wanted, work, outcomes)
+    figures, refused = _figures(study, cells if shard is None else wanted, work, outcomes)
+    outcomes |= refused
     if shard is None:
         _write(study, figures, versions(), work.place.out)
     else:
@@ -220,23 +224,42 @@ def _heard(stop: "Stop") -> Iterator[list[int]]:
             signal.signal(which, handler)
 
 
+def _collect(args: argparse.Namespace) -> int:
+    study, cells, work = _checked(args)
+    from app.runs.version import versions
+
+    figures, refused = _figures(study, cells, work, {})
+    work.place.out.mkdir(parents=True, exist_ok=True)
+    _write(study, figures, versions(), work.place.out)
+    print(f"{study.name}: figures of {len(figures)} of {len(cells)} runs")
+    return _report([cell for cell in cells if cell.run in refused], refused)
+
+
 def _figures(
     study: Study, cells: Sequence[Cell], work: "Work", outcomes: "Mapping[str, Outcome]"
-) -> list[CellFigures]:
-    """The figures of all finished cells, also of those that former starts have finished."""
+) -> "tuple[list[CellFigures], dict[str, Outcome]]":
+    """The figures of all finished cells, also of those that former starts have finished.
+
+    Returns:
+        The figures; and by run what is wrong with a run whose figures cannot be used.
+    """
     from app.runs.run_directory import RunDirectory
     from app.runs.weights import tensors_digest
     from app.study.collect import collect
-    from app.study.runner import state_of
+    from app.study.runner import Outcome, state_of
 
-    found = []
+    found, refused = [], {}
     for cell in cells:
         state = outcomes[cell.run].state if cell.run in outcomes else state_of(cell, work)[0]
         if state == "done":
             chosen = RunDirectory(work.place.runs_dir / cell.run).chosen
-            weights = tensors_digest(chosen)
-            found.append(replace(collect(study, cell, work.place), weights=weights))
-    return found
+            try:
+                figures = collect(study, cell, work.place)
+            except (ValueError, OSError) as error:
+                refused[cell.run] = Outcome(state="failed", error=" ".join(str(error).split()))
+                continue
+            found.append(replace(figures, weights=tensors_digest(chosen)))
+    return found, refused
 
 
 def _write(

@@ -96,10 +96,24 @@ def test_a_failed_run_stops_only_what_needs_it(here: Path, steadfast: Steadfast)
     found = steadfast("study", "run", "tiny.yaml")
     assert found.status == 1
     assert "tiny-good-s0: done" in found.err
+    results_before = results("tiny-good-s0")
     assert "2 of 3 runs are not done:" in found.err
     assert "tiny-bad-s0: fit: " in found.err
     assert "torch_xla" in found.err
     assert "tiny-after-s0: not run, because tiny-bad-s0 failed" in found.err
+    assert [one["run"] for one in figures()["cells"]] == ["tiny-good-s0"]
+    # Figures that belong to other weights: the run is named, the others have their tables.
+    (OUT / "study.json").unlink()
+    path = Path("runs/tiny-good-s0/results.json")
+    content = json.loads(path.read_text())
+    content["about"]["test"]["checkpoint"] = "0" * 64
+    path.write_text(json.dumps(content))
+    collected = steadfast("study", "collect", "tiny.yaml")
+    assert "tiny: figures of 0 of 3 runs" in collected.out
+    path.write_text(json.dumps(results_before))
+    collected = steadfast("study", "collect", "tiny.yaml")
+    assert collected.status == 0, collected.err
+    assert "tiny: figures of 1 of 3 runs" in collected.out
     assert [one["run"] for one in figures()["cells"]] == ["tiny-good-s0"]
 
 

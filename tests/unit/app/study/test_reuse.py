@@ -7,8 +7,10 @@ import yaml
 
 from app.attack.attack_settings import AttackSettings
 from app.runs.run_directory import RunDirectory
+from app.study.cells import Place
 from app.study.reuse import OtherRunError, check_run, missing, rows
-from app.study.study import Command, Stage
+from app.study.start import check_start
+from app.study.study import Cell, Command, Stage
 from attacks.digests import file_digest
 from attacks.engine import VERSION
 
@@ -143,3 +145,57 @@ def test_rows_of_a_limited_corpus_depend_on_the_seed() -> None:
     }
     assert digests["train", 0] != digests["train", 1]
     assert digests["test", 0] == digests["test", 1]
+
+
+# The run that a run begins with
+
+
+def tied(where: Path) -> tuple[Cell, Place]:
+    place = Place(study="small", runs_dir=Path("runs"))
+    path = "small-first-s0/backbone"
+    cell = Cell(
+        row="second",
+        corpus="",
+        seed=0,
+        run="small-second-s0",
+        config=(),
+        settings={"model.backbone.pretrained": f"runs/{path}"},
+        stages=(),
+        after="small-first-s0",
+        start={"model.backbone.pretrained": path},
+    )
+    folder = where / "runs" / path
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(b"first")
+    return cell, place
+
+
+def test_a_run_that_began_with_other_weights_is_refused(tmp_path: Path) -> None:
+    cell, place = tied(tmp_path)
+    weights = tmp_path / "runs/small-first-s0/backbone/model.safetensors"
+    check_start(cell, place, tmp_path, begun=False)
+    check_start(cell, place, tmp_path, begun=True)
+    weights.write_bytes(b"second")
+    with pytest.raises(OtherRunError, match=r"^run small-second-s0 began with other weights than"):
+        check_start(cell, place, tmp_path, begun=True)
+    # A run that is made anew begins with what is there now.
+    check_start(cell, place, tmp_path, begun=False)
+    check_start(cell, place, tmp_path, begun=True)
+
+
+def test_the_directory_of_runs_may_have_another_name(tmp_path: Path) -> None:
+    def settings(path: str) -> dict[str, Any]:
+        return changed(model={"init_args": {"backbone": {"pretrained": path}}})
+
+    run = make(tmp_path / "r")
+    run.config_path.write_text(yaml.safe_dump({**STORED, **settings("runs/first/backbone")}))
+    start = {"model.backbone.pretrained": "first/backbone"}
+    check_run(run, settings("/home/me/runs/first/backbone"), start)
+    with pytest.raises(OtherRunError, match="made with other settings"):
+        check_run(
+            run,
+            settings("/home/me/runs/second/backbone"),
+            {"model.backbone.pretrained": "second/backbone"},
+        )
+    with pytest.raises(OtherRunError, match="made with other settings"):
+        check_run(run, settings("/home/me/runs/first/backbone"))
