@@ -227,18 +227,25 @@ def _of_run(cell: Cell, place: Place) -> list[str]:
 # Parts of a study
 
 
-def only(every: Sequence[Cell], rows: Iterable[str]) -> list[Cell]:
-    """Returns the cells of some rows, and those that must have ended before.
+def only(every: Sequence[Cell], names: Iterable[str]) -> list[Cell]:
+    """Returns the cells of some rows on some corpora, and those that must have ended before.
+
+    Args:
+        every: all cells.
+        names: of rows and corpora; all rows where none is named, all corpora where none is.
 
     Raises:
-        StudyError: there is no such row.
+        StudyError: there is no such row or corpus.
     """
-    wanted, known = set(rows), {cell.row for cell in every}
-    if unknown := sorted(wanted - known):
-        msg = f"got --only {', '.join(unknown)}, expected some of {', '.join(sorted(known))}"
+    wanted = set(names)
+    rows, corpora = {cell.row for cell in every}, {cell.corpus for cell in every} - {""}
+    if unknown := sorted(wanted - rows - corpora):
+        known = ", ".join([*sorted(rows), *sorted(corpora)])
+        msg = f"got --only {', '.join(unknown)}, expected some of {known}"
         raise StudyError(msg)
+    rows, corpora = wanted & rows or rows, wanted & corpora or corpora | {""}
     before = {cell.run: cell.after for cell in every}
-    kept = {cell.run for cell in every if cell.row in wanted}
+    kept = {cell.run for cell in every if cell.row in rows and cell.corpus in corpora}
     for run in list(kept):
         now = before[run]
         while now is not None:

@@ -68,8 +68,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--check", action="store_true", help="only check the file, and list the runs")
     status = _command(commands, "status", "say how far each run is")
     for one in (run, status):
-        text = "only the runs of these rows, and those that they need"
-        one.add_argument("--only", nargs="+", default=[], metavar="ROW", help=text)
+        text = "only the runs of these rows, on these corpora, and those that they need"
+        one.add_argument("--only", nargs="+", default=[], metavar="NAME", help=text)
     text = "make the tables of what is finished, without running anything"
     _command(commands, "collect", text)
     merge = _command(commands, "merge", "make the tables of a study that was run in parts")

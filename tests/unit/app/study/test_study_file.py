@@ -197,7 +197,14 @@ def test_a_row_after_another_starts_from_its_files(tmp_path: Path) -> None:
     assert [len(chain) for chain in chains(list(found.values()))] == [9]
     chosen = only(list(found.values()), ["first"])
     assert {cell.row for cell in chosen} == {"once", "first"}
-    with pytest.raises(StudyError, match="got --only gone, expected some of first, once, then"):
+    of_y = only(list(found.values()), ["y"])
+    assert {cell.corpus for cell in of_y} == {"", "y"}
+    assert {cell.row for cell in of_y} == {"once", "first", "then"}
+    both = only(list(found.values()), ["y", "first"])
+    assert [cell.run for cell in both] == ["small-once-s7", "small-first-y-s0", "small-first-y-s1"]
+    with pytest.raises(
+        StudyError, match="got --only gone, expected some of first, once, then, x, y"
+    ):
         only(chosen + list(found.values()), ["gone"])
 
 
