@@ -110,13 +110,23 @@ def _at_once(argv: list[str]) -> int | None:
     if argv[:1] in (["diagnose"], ["attention"]) or argv[:2] == ["attack", "merge"]:
         return _load(debug="--debug" in argv) or _plain(argv)
     if argv[:1] in (["study"], ["compare"]):
-        # Its help needs nothing that takes seconds to load.
-        return (not _helped(argv) and _load(debug="--debug" in argv)) or _plain(argv)
+        # Help and a wrong command line need nothing that takes seconds to load.
+        status = _refused(argv)
+        return status if status is not None else _load(debug="--debug" in argv) or _plain(argv)
     return None
 
 
-def _helped(argv: list[str]) -> bool:
-    return not {"-h", "--help"}.isdisjoint(argv)
+def _refused(argv: list[str]) -> int | None:
+    """The exit status of help or a wrong command line, which has been said; None for others."""
+    if argv[0] == "compare":
+        from app.study.compare_command import parser
+    else:
+        from app.study.study_command import parser
+    try:
+        parser().parse_args(argv[1:])
+    except SystemExit as error:
+        return _status(error)
+    return None
 
 
 def _load(*, debug: bool) -> int:
@@ -172,8 +182,7 @@ def _command(argv: list[str]) -> Callable[[Sequence[str]], int]:
     elif argv[:2] == ["study", "table"]:
         from app.study.table_command import table_main as command
     elif argv[0] in ("study", "compare"):
-        if not _helped(argv):
-            _quieten()
+        _quieten()
         if argv[0] == "compare":
             from app.study.compare_command import main as command
         else:
@@ -183,14 +192,6 @@ def _command(argv: list[str]) -> Callable[[Sequence[str]], int]:
 
         _quieten()
     return command
-
-
-def _study(argv: list[str]) -> int:
-    if argv[0] == "study":
-        from app.study.study_command import main as command
-    else:
-        from app.study.compare_command import main as command
-    return command(argv[1:])
 
 
 def _stopped(stopped: SystemExit, saved: str | None) -> int:

@@ -2,8 +2,9 @@
 
 import argparse
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from app.cli.run_options import run_parser
 from app.diagnose.diagnosis_report import table, write
@@ -30,7 +31,7 @@ def main(argv: Sequence[str]) -> int:
         ValueError: nothing to measure, or settings that make no sense.
         OSError: no such run, or a file that cannot be written.
     """
-    args = _parser().parse_args(argv)
+    args = parser().parse_args(argv)
     if args.samples < 1 or args.batch_size < 1:
         msg = (
             f"got --samples {args.samples} and --batch_size {args.batch_size}, expected at least 1"
@@ -64,13 +65,23 @@ def main(argv: Sequence[str]) -> int:
         )
         for other, theirs in zip(others, texts, strict=True)
     ]
-    write(files, args.recipe, [first, *rest])
+    write(files, args.recipe, [first, *rest], options(vars(args)))
     print(table([first, *rest]))
     print(f"\n{files.path / 'diagnostics.json'}, {files.path / 'layer_similarity.png'}")
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def options(args: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the options that a result depends on, as `diagnostics.json` has them.
+
+    Args:
+        args: all options of the command.
+    """
+    return {name: args[name] for name in ("samples", "pooling", "against", "same_texts")}
+
+
+def parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command line."""
     parser = run_parser(
         "diagnose",
         "Measure how far the logits of a model lie from the decision boundary, and how far an "

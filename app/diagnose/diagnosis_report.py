@@ -1,7 +1,7 @@
 """Writes the results of `diagnose`: files, TensorBoard and a table."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,9 @@ from app.runs.run_directory import RunDirectory
 from app.runs.version import versions
 
 
-def write(run: RunDirectory, recipe: str, found: Sequence[Diagnosis]) -> None:
+def write(
+    run: RunDirectory, recipe: str, found: Sequence[Diagnosis], options: Mapping[str, Any]
+) -> None:
     """Write the results into a run: JSON, PNG and TensorBoard.
 
     What was measured under other attacks stays in the JSON file.
@@ -23,6 +25,7 @@ def write(run: RunDirectory, recipe: str, found: Sequence[Diagnosis]) -> None:
         run: where.
         recipe: the attack.
         found: the run's own, and then those it is compared with.
+        options: of the command, as far as a result depends on them.
 
     Raises:
         OSError: a file cannot be written.
@@ -35,7 +38,11 @@ def write(run: RunDirectory, recipe: str, found: Sequence[Diagnosis]) -> None:
         "run": run.name,
         "attacks": {
             **_before(path),
-            recipe: {**first.line(), "against": [one.line() for one in rest]},
+            recipe: {
+                **first.line(),
+                "against": [one.line() for one in rest],
+                "options": dict(options),
+            },
         },
         "versions": versions(),
     }

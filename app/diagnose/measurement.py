@@ -23,6 +23,7 @@ from app.diagnose.statistics import (
 )
 from app.runs.run_directory import RunDirectory
 from app.runs.weights import Weights, weights_of
+from attacks.digests import file_digest
 from attacks.goals import Score
 from attacks.outcome import AttackRecord, from_line
 from attacks.recipes import RECIPES
@@ -48,6 +49,7 @@ class Records:
         recipe: name that the attack is filed under.
         records: those that are measured.
         about: settings of the attack, its weights and its split.
+        digest: SHA-256 of the file of all its records.
         summary: figures of these records.
     """
 
@@ -55,6 +57,7 @@ class Records:
     recipe: str
     records: list[AttackRecord]
     about: dict[str, Any]
+    digest: str
     summary: Summary
 
     @property
@@ -102,6 +105,7 @@ class Diagnosis:
             "checkpoint": self.weights.file,
             "weights": self.weights.about(),
             "texts_of": self.texts.run.name,
+            "texts": self.texts.digest,
             "records": len(self.texts.records),
             "words_changed": self.texts.words_changed,
             "pooling": self.pooling,
@@ -168,6 +172,7 @@ def read(run: RunDirectory, recipe: str, *, samples: int) -> Records:
         recipe=recipe,
         records=every,
         about=about,
+        digest=file_digest(files.outcome),
         summary=summarise(every, score=score),
     )
 

@@ -102,7 +102,7 @@ def kind_of(cell: Cell) -> Kind:
 
 def _read(parser: _Parser, cell: Cell, stage: Stage, place: Place) -> Parsed:
     if stage.command == "diagnose":
-        from app.diagnose.diagnose_command import _parser as diagnosis
+        from app.diagnose.diagnose_command import parser as diagnosis
 
         said = io.StringIO()
         try:

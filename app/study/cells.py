@@ -168,7 +168,7 @@ def _filled(value: Any, given: Mapping[str, str], where: str, problems: list[str
 def command_line(cell: Cell, stage: Stage, place: Place) -> list[str]:
     """Returns the words of a stage's command, after the name of the program."""
     if stage.command == "diagnose":
-        return ["diagnose", *_of_run(cell, place), *words(stage.options)]
+        return ["diagnose", *_of_run(cell, place), *_plain_words(stage.options)]
     quiet = ["--trainer.enable_progress_bar=false"]
     if stage.command in TRAINING:
         return [
@@ -214,6 +214,19 @@ def data_words(place: Place) -> list[str]:
 def words(settings: Settings) -> list[str]:
     """Returns settings as words of a command line."""
     return [f"--{key}={_written(value)}" for key, value in settings.items()]
+
+
+def _plain_words(options: Settings) -> list[str]:
+    """Options of a command that is not Lightning's: flags have no value, lists several words."""
+    found = []
+    for key, value in options.items():
+        if isinstance(value, list):
+            found += [f"--{key}", *map(_written, value)]
+        elif value is True:
+            found.append(f"--{key}")
+        elif value not in (False, None):
+            found.append(f"--{key}={_written(value)}")
+    return found
 
 
 def _written(value: Any) -> str:

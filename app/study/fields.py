@@ -38,7 +38,7 @@ class Fields:
         for key in self.values:
             if key not in known:
                 self.problems.append(
-                    f"{self._at(str(key))}: got an unknown key, expected one of "
+                    f"{self.at(str(key))}: got an unknown key, expected one of "
                     f"{', '.join(sorted(known))}"
                 )
 
@@ -47,7 +47,7 @@ class Fields:
 
     def problem(self, key: str, got: Any, expected: str) -> None:
         """Adds a line about a value."""
-        self.problems.append(f"{self._at(key)}: got {got!r}, expected {expected}")
+        self.problems.append(f"{self.at(key)}: got {got!r}, expected {expected}")
 
     def get(self, key: str, kind: Kind, default: Any) -> Any:
         """Returns a value of a kind; the default where there is none, or a wrong one."""
@@ -62,7 +62,7 @@ class Fields:
     def required(self, key: str, kind: Kind, default: Any) -> Any:
         """The same, of a value that has to be there."""
         if self.values.get(key) is None:
-            self.problems.append(f"{self._at(key)}: got nothing, expected {_WANTED[kind]}")
+            self.problems.append(f"{self.at(key)}: got nothing, expected {_WANTED[kind]}")
         return self.get(key, kind, default)
 
     def choice(self, key: str, choices: tuple[Any, ...], default: Any) -> Any:
@@ -78,9 +78,10 @@ class Fields:
         for name, value in self.get(key, "mapping", {}).items():
             if not NAME.fullmatch(str(name)):
                 self.problem(key, name, "a name of letters, digits and . _ @ + = -")
-            yield str(name), Fields(value, self._at(f"{key}.{name}"), known, self.problems)
+            yield str(name), Fields(value, self.at(f"{key}.{name}"), known, self.problems)
 
-    def _at(self, key: str) -> str:
+    def at(self, key: str) -> str:
+        """Returns the place of a key, for messages."""
         return ".".join(part for part in (self.where, key) if part) or "the file"
 
 

@@ -182,12 +182,34 @@ def _missing_attack(run: RunDirectory, name: str, settings: Parsed) -> str | Non
 
 
 def _missing_diagnosis(run: RunDirectory, settings: Parsed) -> str | None:
+    from app.diagnose.diagnose_command import options
+
+    recipe = settings["recipe"]
     try:
         content = json.loads((run.path / "diagnostics.json").read_text())
-    except (OSError, ValueError):
+        found = content["attacks"][recipe]
+        measured = [found, *found["against"]]
+        about: dict[str, Any] = dict(found["options"])
+        for one in measured:
+            about |= _of_model(one["run"], one["weights"]["checkpoint"], one["texts"])
+    except (OSError, ValueError, KeyError, TypeError):
         return "not measured"
-    found = (content.get("attacks") or {}).get(settings["recipe"])
-    return None if found is not None else "not measured"
+    expected = options(settings)
+    runs = [run, *(RunDirectory(run.path.parent / name) for name in settings["against"])]
+    for one in runs:
+        of = run if settings["same_texts"] else one
+        texts = of.path / "attacks" / f"{recipe}.jsonl"
+        expected |= _of_model(one.name, *(_digest(path) for path in (one.chosen, texts)))
+    return _differs(about, expected)
+
+
+def _of_model(run: str, weights: str | None, texts: str | None) -> dict[str, str | None]:
+    """What identifies the measurements of one model."""
+    return {f"weights of {run}": weights, f"texts of {run}": texts}
+
+
+def _digest(path: Path) -> str | None:
+    return file_digest(path) if path.is_file() else None
 
 
 def _differs(about: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:

@@ -41,25 +41,27 @@ def main(argv: Sequence[str]) -> int:
         from app.study.table_command import table_main
 
         return table_main(argv[1:])
-    args = _parser().parse_args(argv)
+    args = parser().parse_args(argv)
     commands = {"run": _run, "status": _status, "collect": _collect, "merge": _merge}
     command = commands[args.command]
     return command(args)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command line."""
+    made = argparse.ArgumentParser(
         prog="steadfast study",
         description="Run all runs of a study (methods x corpora x seeds), each through its stages, "
         "and make tables with intervals and tests of them. docs/studies.md explains the file.",
         allow_abbrev=False,
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
     run = _command(commands, "run", "run what is left of a study; the same command goes on")
     add = run.add_argument
     text = "runs at a time, each with its share of the cores, or one GPU each (default: 1)"
     add("--jobs", type=int, default=1, metavar="N", help=text)
-    text = "where runs are computed: processes of this machine, or tasks of a Ray cluster"
+    text = "where runs are computed: processes of this machine, or tasks of a Ray cluster "
+    text += "(default: local)"
     add("--executor", choices=("local", "ray"), default="local", help=text)
     text = "the Ray cluster: auto, HOST:PORT, ray://HOST:PORT (default: one on this machine)"
     add("--ray_address", metavar="ADDRESS", help=text)
@@ -71,26 +73,29 @@ def _parser() -> argparse.ArgumentParser:
         text = "only the runs of these rows, on these corpora, and those that they need"
         one.add_argument("--only", nargs="+", default=[], metavar="NAME", help=text)
     text = "make the tables of what is finished, without running anything"
-    _command(commands, "collect", text)
+    collect = _command(commands, "collect", text)
+    for one in (run, status, collect):
+        text = "folder of the corpora and of the resources of attacks; ${data_dir} in the file"
+        one.add_argument("--data_dir", type=Path, metavar="DIR", help=text)
+        text = "a value that the study needs, for ${NAME} in its file; may be given several times"
+        one.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help=text)
     merge = _command(commands, "merge", "make the tables of a study that was run in parts")
     text = "the files of the parts (default: those in RUNS_DIR/studies/STUDY)"
     merge.add_argument("parts", nargs="*", type=Path, metavar="PART", help=text)
     text = "print or write the tables of a study.json; --help says more"
     commands.add_parser("table", help=text, add_help=False)
-    return parser
+    return made
 
 
 def _command(
     commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str
 ) -> argparse.ArgumentParser:
-    parser = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+    whole = f"{text[0].upper()}{text[1:]}."
+    parser = commands.add_parser(name, help=text, description=whole, allow_abbrev=False)
     add = parser.add_argument
+    runs = "directory of all runs (default: runs)"
     add("file", type=Path, metavar="STUDY.yaml", help="the study: configs/studies/example.yaml")
-    add("--runs_dir", type=Path, default=Path("runs"), metavar="DIR", help="directory of all runs")
-    text = "folder of the corpora and of the resources of attacks"
-    add("--data_dir", type=Path, metavar="DIR", help=text)
-    text = "a value that the study needs, for ${NAME} in its file"
-    add("--set", action="append", default=[], metavar="NAME=VALUE", help=text)
+    add("--runs_dir", type=Path, default=Path("runs"), metavar="DIR", help=runs)
     add("--debug", action="store_true", help="show where an error came from (STEADFAST_DEBUG=1)")
     return parser
 
@@ -288,7 +293,7 @@ def _report(cells: Sequence[Cell], outcomes: "Mapping[str, Outcome]") -> int:
 
 def _merge(args: argparse.Namespace) -> int:
     study = read_study(args.file)
-    out = _place(args).out
+    out = Place(study=study.name, runs_dir=args.runs_dir).out
     paths = args.parts or sorted(out.glob(f"{study.name}.shard-*-of-*.json"))
     figures, versions = parts.merged(study, paths)
     out.mkdir(parents=True, exist_ok=True)

@@ -218,7 +218,7 @@ def _stages(fields: Fields) -> tuple[Stage, ...]:
     if not isinstance(given, list) or not given:
         fields.problem("stages", given, f"a list of {', '.join(known)}")
         return ()
-    stages = []
+    stages: list[Stage] = []
     for one in given:
         single = {one: None} if isinstance(one, str) else one
         if not isinstance(single, Mapping) or len(single) != 1 or next(iter(single)) not in known:
@@ -229,8 +229,19 @@ def _stages(fields: Fields) -> tuple[Stage, ...]:
         if options is not None and not isinstance(options, Mapping):
             fields.problem("stages", one, "options by their names: num_samples: 300")
             continue
-        stages.append(Stage(command=command, options=dict(options or {})))
+        stage = Stage(command=command, options=dict(options or {}))
+        if command == "diagnose" and (recipe := _diagnosed(stage)) not in attacks_of(stages):
+            fields.problems.append(
+                f"{fields.at('stages')}: got diagnose of {recipe!r}, "
+                f"{_one_of(attacks_of(stages))}, as the attacks before it are named"
+            )
+        stages.append(stage)
     return tuple(stages)
+
+
+def _diagnosed(stage: Stage) -> str:
+    """The name of the attack that a diagnosis is about."""
+    return str(stage.options.get("recipe", "textfooler"))
 
 
 def _columns(fields: Fields) -> Iterator[Column]:
@@ -379,12 +390,17 @@ def _unknown_metric(study: Study, metric: str) -> str | None:
         "certify": {"certify", "train"},
         "certify_paper": {"certify"},
         "attack": {"attack"},
+        "diagnose": {"diagnose"},
     }
     if family not in made_by or not rest:
         return f"got {metric!r}, expected a metric of results.json: test/accuracy (docs/cli.md)"
     if not commands & made_by[family]:
         wanted = " or ".join(sorted(made_by[family]))
         return f"got {metric!r}, which no stage measures, expected {wanted} among the stages"
+    if family == "diagnose":
+        diagnosed = {_diagnosed(stage) for stage in stages if stage.command == "diagnose"}
+        name = rest.partition("/")[0]
+        return None if name in diagnosed else f"got diagnosis {name!r}, {_one_of(diagnosed)}"
     if family != "attack" or rest.startswith("mean_"):
         return None
     named = attacks_of(stages)

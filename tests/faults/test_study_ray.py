@@ -17,7 +17,7 @@ from tests.faults.program import ROOT
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'steadfast[ray]'")
 
 STUDY = {
-    "title": "Three runs",
+    "title": "Two runs",
     "base": {
         "settings": {
             "model": "TextClassifier",
@@ -31,7 +31,7 @@ STUDY = {
             "trainer.enable_model_summary": False,
         }
     },
-    "rows": {"narrow": {"seeds": [0, 1]}, "wide": {"settings": {"model.width": 16}}},
+    "rows": {"narrow": {}, "wide": {"settings": {"model.width": 16}}},
     "stages": ["fit"],
     "columns": {"loss": {"metric": "val/loss", "better": "lower"}},
 }
@@ -93,7 +93,7 @@ def test_a_node_is_killed_in_the_middle(tmp_path: Path, nodes: "subprocess.Popen
     assert program.returncode == 0, said
     assert figures(stormy) == figures(quiet)
 
-    # One cell was begun again by the other node, and has gone on; the others never stopped.
+    # One cell was begun again by the other node, and has gone on; the other one never stopped.
     logs = [path.read_text() for path in stormy.glob("runs/studies/tiny/logs/*.log")]
-    assert sorted(log.count("$ steadfast fit") for log in logs) == [1, 1, 2]
+    assert sorted(log.count("$ steadfast fit") for log in logs) == [1, 2]
     assert [log.count("goes on after step") for log in sorted(logs, key=len)][-1] == 1

@@ -10,6 +10,10 @@ import torch
 import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from app.diagnose.diagnose_command import parser
+from app.runs.run_directory import RunDirectory
+from app.study.reuse import missing
+from app.study.study import Stage
 from attacks.digests import file_digest
 from lit_modules import OLSA
 from tests.integration.conftest import REVIEWS, TINY, Steadfast, lines
@@ -107,6 +111,29 @@ def test_another_attack_is_filed_beside_the_first(attacked: Path, steadfast: Ste
     content = read(attacked)["attacks"]
     assert content.keys() == {"letters", "b"}
     assert content["b"]["pooling"] == "first"
+
+
+def test_a_study_knows_a_diagnosis_by_weights_texts_and_options(
+    attacked: Path, steadfast: Steadfast
+) -> None:
+    run, stage = RunDirectory(attacked), Stage(command="diagnose")
+
+    def left(*words: str) -> str | None:
+        return missing(run, stage, vars(parser().parse_args([*RUN, *words])))
+
+    assert left() == "not measured"
+    shutil.copytree(attacked, "runs/other")
+    assert steadfast("diagnose", RUN, "--against", "other").status == 0
+    assert left("--against", "other") is None
+    assert left("--against", "other", "--batch_size=3") is None
+    assert left() == 'measured with against ["other"], not []'
+    assert "samples 1000, not 20" in str(left("--against", "other", "--samples=20"))
+    # One sample fewer, and then other weights.
+    texts = Path("runs/other/attacks/letters.jsonl")
+    texts.write_text("".join(texts.read_text().splitlines(keepends=True)[1:]))
+    assert str(left("--against", "other")).startswith("measured with texts of other")
+    shutil.copy(attacked / "checkpoints/last.ckpt", attacked / "checkpoints/best.ckpt")
+    assert str(left("--against", "other")).startswith("measured with weights of done")
 
 
 def test_runs_in_one_figure(attacked: Path, steadfast: Steadfast) -> None:

@@ -136,16 +136,26 @@ def test_a_file_that_is_no_study(tmp_path: Path, text: str) -> None:
         ("attack/pwws-soft/accuracy", ""),
         ("attack/mean_accuracy", ""),
         ("test/f1", ""),
+        ("diagnose/pwws-soft/distances/mean", ""),
+        ("diagnose/bae/distances/mean", "got diagnosis 'bae', expected one of pwws-soft"),
         ("attack/bae/accuracy", "got attack 'bae', expected one of pwws-soft"),
         ("attack/pwws-soft/speed", "got 'speed', expected one of accuracy"),
         ("certify/radius", "expected certify or train among the stages"),
     ],
 )
 def test_metrics_that_the_stages_measure(tmp_path: Path, metric: str, problem: str) -> None:
-    stages = ["fit", "test", {"attack": {"recipe": "pwws", "tag": "soft"}}]
+    attack = {"attack": {"recipe": "pwws", "tag": "soft"}}
+    stages = ["fit", "test", attack, {"diagnose": {"recipe": "pwws-soft"}}]
     found = problems(tmp_path, stages=stages, columns={"c": {"metric": metric}})
     assert len(found) == bool(problem)
     assert problem in "".join(found)
+
+
+def test_a_diagnosis_is_of_an_attack_before_it(tmp_path: Path) -> None:
+    attack, diagnosis = {"attack": {"recipe": "pwws"}}, {"diagnose": {"recipe": "pwws"}}
+    assert problems(tmp_path, stages=["fit", "test", attack, diagnosis]) == []
+    [said] = problems(tmp_path, stages=["fit", "test", diagnosis, attack])
+    assert said.startswith("stages: got diagnose of 'pwws', expected one of nothing")
 
 
 def test_names_of_attacks_are_those_of_the_program() -> None:
@@ -230,7 +240,7 @@ def test_command_lines(tmp_path: Path) -> None:
         "fit",
         {"test": {"pgd.epsilon": 0}},
         {"attack": {"recipe": "pwws", "columns": ["text"], "trainer.precision": 64}},
-        {"diagnose": {"recipe": "pwws"}},
+        {"diagnose": {"recipe": "pwws", "against": ["a", "b"], "same_texts": True}},
     ]
     settings = {"model": "OLSA", "trainer.accelerator": "cpu", "a": None, "b": True, "c": [1, "x"]}
     path = written(tmp_path, stages=stages, base={"config": ["c.yaml"], "settings": settings})
@@ -248,5 +258,5 @@ def test_command_lines(tmp_path: Path) -> None:
             *("attack", *run, "--trainer.accelerator=cpu", data, quiet, "--attack.resources=d"),
             *("--attack.recipe=pwws", '--attack.columns=["text"]', "--trainer.precision=64"),
         ],
-        ["diagnose", *run, "--recipe=pwws"],
+        ["diagnose", *run, "--recipe=pwws", "--against", "a", "b", "--same_texts"],
     ]
