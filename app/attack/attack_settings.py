@@ -164,6 +164,19 @@ def plan(settings: AttackSettings, *, device: "torch.device | None" = None) -> l
     return list({one.name: one for one in planned}.values())
 
 
+def check_attacks(settings: AttackSettings) -> None:
+    """Checks the names of the attacks and which settings they have, without resources.
+
+    Args:
+        settings: of the command.
+
+    Raises:
+        ValueError: an unknown recipe, a file that is no attack, or a setting that none of them has.
+    """
+    file_names(settings.recipe, settings.tag)
+    _check_options(settings, {name: _has(name) for name in _names(settings.recipe)})
+
+
 def _check_options(settings: AttackSettings, has: Mapping[str, Sequence[str]]) -> None:
     """Checks that each option belongs to one of the attacks."""
     from attacks import recipes

@@ -3,12 +3,15 @@
 import contextlib
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
+from app.attack.attack_settings import AttackSettings, check_attacks
 from app.cli.constructor_errors import of_constructor
 from app.cli.robust_cli import RobustCLI
 from app.study.cells import TRAINING, Place, command_line, options_of, training_words, words
 from app.study.study import Cell, Stage
+from attacks import PGD, PGDSettings
 
 Parsed = Mapping[str, Any]
 """All settings of one command, as plain values."""
@@ -82,12 +85,15 @@ def check(every: Sequence[Cell], place: Place) -> tuple[dict[Kind, tuple[Parsed,
         kind = kind_of(cell)
         if kind in found:
             continue
-        stages = []
+        stages, failed = [], False
         for stage in cell.stages:
             where = f"rows.{cell.row}" + (f" on {cell.corpus}" if cell.corpus else "")
             try:
                 stages.append(_read(parser, cell, stage, place))
             except (ValueError, OSError, TypeError) as error:
+                if failed and "train it first" in str(error):
+                    continue
+                failed = True
                 text = " ".join(str(of_constructor(error)).split())
                 problems.setdefault(text, []).append(f"{where}, {stage.command}")
         found[kind] = tuple(stages)
@@ -114,7 +120,13 @@ def _read(parser: _Parser, cell: Cell, stage: Stage, place: Place) -> Parsed:
     line = [stage.command, *training_words(cell, place), *words(options_of(stage, place))]
     # What another run has written is not there yet, either.
     build = cell.after is None and stage.command in TRAINING
-    return parser.read([*line, f"--run={cell.run}", f"--runs_dir={place.runs_dir}"], build=build)
+    line += [f"--run={cell.run}", f"--runs_dir={place.runs_dir}"]
+    settings = parser.read(line, build=build)
+    if stage.command == "attack":
+        check_attacks(AttackSettings(**settings["attack"]))
+    elif stage.command in ("train", "test"):
+        PGD(**asdict(PGDSettings(**settings["pgd"])))
+    return settings
 
 
 def _joined(wheres: Sequence[str]) -> str:

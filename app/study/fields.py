@@ -4,7 +4,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-Kind = Literal["text", "texts", "numbers", "number", "flag", "mapping", "settings", "files"]
+Kind = Literal[
+    "text", "texts", "numbers", "number", "count", "flag", "mapping", "settings", "files"
+]
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+=-]*")
 """Names of rows, corpora and columns: they stand in names of runs and files."""
 _WANTED: dict[Kind, str] = {
@@ -13,6 +15,7 @@ _WANTED: dict[Kind, str] = {
     "files": "a list of settings files",
     "numbers": "a list of whole numbers from 0 on",
     "number": "a number",
+    "count": "a whole number from 0 on",
     "flag": "true or false",
     "mapping": "a mapping of names",
     "settings": "settings by their names on the command line, as model.objective.gamma: 2",
@@ -93,6 +96,8 @@ def _fits(value: Any, kind: Kind) -> bool:
         return whole and bool(value) and len(set(value)) == len(value)
     if kind in ("mapping", "settings"):
         return isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
+    if kind == "count":
+        return type(value) is int and value >= 0
     if kind == "number":
         return isinstance(value, int | float) and not isinstance(value, bool)
     return isinstance(value, bool if kind == "flag" else str)

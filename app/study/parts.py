@@ -58,7 +58,6 @@ def merged(study: Study, paths: Sequence[Path]) -> tuple[list[CellFigures], dict
     Raises:
         StudyError: parts are missing, given twice, or not of this study; all problems in one
             message.
-        OSError: a file cannot be read.
     """
     parts = {path: _read(path) for path in paths}
     problems = []
@@ -91,10 +90,11 @@ def merged(study: Study, paths: Sequence[Path]) -> tuple[list[CellFigures], dict
 def _read(path: Path) -> dict[str, Any]:
     try:
         content: Any = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         content = error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        msg = f"got {path}, expected a part that `study run --shard I/N` has written"
+        why = f" ({content.strerror})" if isinstance(content, OSError) else ""
+        msg = f"got {path}{why}, expected a part that `study run --shard I/N` has written"
         raise StudyError(msg)
     return content
 

@@ -15,6 +15,7 @@ from app.cli.terminal import harmless
 from app.runs.shard import Shard
 from app.study import parts
 from app.study.cells import Place, laid_out, only
+from app.study.fields import NAME
 from app.study.study import Cell, CellFigures, Study, StudyError
 from app.study.study_file import examine, read_study
 
@@ -108,6 +109,11 @@ def _place(args: argparse.Namespace) -> Place:
             msg = f"got --set {given}, expected --set NAME=VALUE"
             raise StudyError(msg)
         values[name] = value
+    for option, path in (("runs_dir", args.runs_dir), ("data_dir", args.data_dir)):
+        lacking = option == "data_dir" and path is not None and not path.exists()
+        if lacking or (path is not None and path.exists() and not path.is_dir()):
+            msg = f"got --{option} {path}, which is no folder, expected one"
+            raise StudyError(msg)
     return Place(
         study=args.file.stem, runs_dir=args.runs_dir, data_dir=args.data_dir, values=values
     )
@@ -127,7 +133,8 @@ def _checked(args: argparse.Namespace) -> "tuple[Study, list[Cell], Work]":
     from app.study.runner import Work
 
     logging.getLogger("datamodules").setLevel(logging.ERROR)
-    settings, found = check(cells, place)
+    # Of a file with a wrong name, so are all names of runs.
+    settings, found = check(cells, place) if NAME.fullmatch(study.name) else ({}, [])
     problems += found
     if problems:
         count = f"{len(problems)} problems" if len(problems) > 1 else "one problem"
@@ -275,6 +282,13 @@ def _write(
     from app.study.table_command import write_all
 
     write_all(study, content(study, figures, versions), out)
+    for column in study.columns:
+        on = [one for one in figures if column.corpus in (None, one.corpus)]
+        if on and not any(column.name in one.values for one in on):
+            _say(
+                f"column {column.name}: no run has a figure {column.metric}, expected a metric of "
+                "their results.json; correct the column, and give the same command again"
+            )
     print(out)
 
 
@@ -295,6 +309,9 @@ def _merge(args: argparse.Namespace) -> int:
     study = read_study(args.file)
     out = Place(study=study.name, runs_dir=args.runs_dir).out
     paths = args.parts or sorted(out.glob(f"{study.name}.shard-*-of-*.json"))
+    if not paths:
+        msg = f"got no parts in {out}, expected files that `study run --shard I/N` has written"
+        raise StudyError(msg)
     figures, versions = parts.merged(study, paths)
     out.mkdir(parents=True, exist_ok=True)
     _write(study, figures, versions, out)

@@ -1,8 +1,10 @@
 """Reads the YAML file of a study; docs/studies.md explains it."""
 
+import difflib
 import hashlib
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +46,21 @@ DATA_DIR = "data_dir"
 """The value that `--data_dir` gives, as `--set` gives the others."""
 
 
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that stands twice, of which YAML would take the second."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        """See `yaml.SafeLoader`."""
+        first: dict[str, Any] = {}
+        for key, _ in node.value:
+            if key.value in first and key.tag != "tag:yaml.org,2002:merge":
+                lines = first[key.value].start_mark.line + 1, key.start_mark.line + 1
+                said = f"{key.value!r} in lines {lines[0]} and {lines[1]}"
+                raise yaml.constructor.ConstructorError(None, None, f"twice the key {said}")
+            first[key.value] = key
+        return super().construct_mapping(node, deep)
+
+
 def read_study(path: Path) -> Study:
     """Returns the study of a file.
 
@@ -52,7 +69,6 @@ def read_study(path: Path) -> Study:
 
     Raises:
         StudyError: it is no such file; the message lists all that is wrong.
-        OSError: it cannot be read.
     """
     study, problems = examine(path)
     if problems:
@@ -64,12 +80,18 @@ def examine(path: Path) -> tuple[Study, list[str]]:
     """Returns what can be read of a study's file, and all that is wrong with it, a line each.
 
     Raises:
-        StudyError: it is no YAML, or no mapping.
-        OSError: it cannot be read.
+        StudyError: it cannot be read, is no YAML, or no mapping.
     """
-    raw = path.read_bytes()
     try:
-        content: Any = yaml.safe_load(raw)
+        raw = path.read_bytes()
+    except OSError as error:
+        msg = (
+            f"got {path}, which cannot be read ({error.strerror}), expected the YAML file of a "
+            "study: configs/studies/example.yaml"
+        )
+        raise StudyError(msg) from error
+    try:
+        content: Any = yaml.load(raw, Loader=_Loader)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         msg = f"got {path}, which is no YAML ({' '.join(str(error).split())}), expected a study"
         raise StudyError(msg) from error
@@ -236,7 +258,30 @@ def _stages(fields: Fields) -> tuple[Stage, ...]:
                 f"{_one_of(attacks_of(stages))}, as the attacks before it are named"
             )
         stages.append(stage)
+    twice = [name for name, count in Counter(_outcomes(stages)).items() if count > 1]
+    if twice:
+        fields.problems.append(
+            f"{fields.at('stages')}: got {', '.join(twice)} twice, expected stages whose outcomes "
+            "stand beside each other: attacks of one recipe need a `tag`"
+        )
+    if (
+        stages
+        and stages[0].command not in ("fit", "train")
+        and "ckpt_path" not in stages[0].options
+    ):
+        fields.problem("stages", stages[0].command, "fit or train as the first stage")
     return tuple(stages)
+
+
+def _outcomes(stages: Sequence[Stage]) -> Iterator[str]:
+    """The names of what some stages measure."""
+    for stage in stages:
+        if stage.command == "attack":
+            yield from (f"attack {name}" for name in attacks_of([stage]))
+        elif stage.command == "diagnose":
+            yield f"diagnose {_diagnosed(stage)}"
+        else:
+            yield "certify paper" if stage.options.get("bound") == "paper" else stage.command
 
 
 def _diagnosed(stage: Stage) -> str:
@@ -252,7 +297,7 @@ def _columns(fields: Fields) -> Iterator[Column]:
             title=one.get("title", "text", name),
             metric=one.required("metric", "text", ""),
             scale=float(one.get("scale", "number", 1.0)),
-            digits=int(one.get("digits", "number", 3)),
+            digits=one.get("digits", "count", 3),
             better=one.choice("better", ("higher", "lower", None), "higher"),
             corpus=one.get("corpus", "text", None),
         )
@@ -401,9 +446,17 @@ def _unknown_metric(study: Study, metric: str) -> str | None:
         diagnosed = {_diagnosed(stage) for stage in stages if stage.command == "diagnose"}
         name = rest.partition("/")[0]
         return None if name in diagnosed else f"got diagnosis {name!r}, {_one_of(diagnosed)}"
+    return _unknown_figure(family, rest, attacks_of(stages))
+
+
+def _unknown_figure(family: str, rest: str, named: Sequence[str]) -> str | None:
+    """The reason that a test or an attack has no such figure; None if it may have it."""
+    if family in ("test", "val") and rest not in _FIGURES:
+        # Methods have figures of their own.
+        near = difflib.get_close_matches(rest, _FIGURES, 1, cutoff=0.85)
+        return f"got '{family}/{rest}', expected perhaps {family}/{near[0]}" if near else None
     if family != "attack" or rest.startswith("mean_"):
         return None
-    named = attacks_of(stages)
     name, _, figure = rest.rpartition("/")
     if name not in named:
         return f"got attack {name!r}, {_one_of(named)}, as the stages name them"
@@ -415,6 +468,11 @@ ATTACK_METRICS = {
     *("words_changed", "similarity", "exhausted", "saturated", "unreliable", "target"),
 }
 """The metrics of one attack in `results.json`."""
+_FIGURES = (
+    *("accuracy", "f1", "spearman", "pearson", "loss", "objective", "perplexity"),
+    *("pgd_accuracy", "radius", "margin_met"),
+)
+"""Usual figures of a test and a validation."""
 _SIX = ("textfooler", "textbugger", "bae", "deepwordbug", "pwws", "a2t")
 
 
@@ -445,4 +503,4 @@ def _check_places(content: Mapping[str, Any], study: Study, problems: list[str])
 
 
 def _one_of(known: Any) -> str:
-    return f"expected one of {', '.join(sorted(known)) or 'nothing: there are none'}"
+    return f"expected one of {', '.join(sorted(known)) or 'none, as there are none'}"

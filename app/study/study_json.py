@@ -120,7 +120,7 @@ def read(path: Path) -> Content:
     try:
         found: Any = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        msg = f"got {path}, which is no JSON ({error}), expected a study.json: delete it"
+        msg = f"got {path}, which is no JSON ({error}), expected a study.json: run the study again"
         raise StudyError(msg) from error
     number = found.get("format") if isinstance(found, dict) else None
     if number != FORMAT:

@@ -144,6 +144,8 @@ def test_all_that_is_wrong_is_said_at_once(here: Path, steadfast: Steadfast) -> 
             "a": {"settings": {"model.widht": 3}},
             "b": {"config": ["gone.yaml"]},
             "c": {"settings": {"model.width": -1}},
+            "e": {"stages": ["fit", {"attack": {"recipe": "pwwws"}}]},
+            "f": {"stages": ["fit", {"attack": {"num_samples": 0}}]},
             "d": {"after": "nobody"},
         },
         against=[],
@@ -156,10 +158,20 @@ def test_all_that_is_wrong_is_said_at_once(here: Path, steadfast: Steadfast) -> 
         "got --config gone.yaml, which cannot be read",
         "got width=-1, expected a whole number of at least 1",
         "rows.d.after: got 'nobody'",
+        "rows.e, attack: got attack 'pwwws', expected all, one of ",
+        "rows.f, attack: got num_samples=0, expected",
         "got no encoder, expected --set encoder=VALUE: a folder",
     ):
         assert part in found.err, part
     assert not Path("runs").exists()
+    for words, problem in (
+        (["tiny.yaml", "--data_dir=gone"], "got --data_dir gone, which is no folder"),
+        (["tiny.yaml", "--runs_dir=tiny.yaml"], "got --runs_dir tiny.yaml, which is no folder"),
+        (["gone.yaml"], "got gone.yaml, which cannot be read (No such file or directory)"),
+    ):
+        found = steadfast("study", "run", *words)
+        assert found.status == 1
+        assert found.err.startswith(f"error: {problem}")
 
 
 def test_parts_of_a_study_make_the_same_tables(tiny: Path, steadfast: Steadfast) -> None:

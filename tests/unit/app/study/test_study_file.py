@@ -122,7 +122,7 @@ def test_one_message_lists_all_that_is_wrong(tmp_path: Path) -> None:
         assert part in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["- a list", "{", "a text"])
+@pytest.mark.parametrize("text", ["- a list", "{", "a text", "rows: {}\nrows: {}"])
 def test_a_file_that_is_no_study(tmp_path: Path, text: str) -> None:
     path = tmp_path / "small.yaml"
     path.write_text(text)
@@ -136,6 +136,8 @@ def test_a_file_that_is_no_study(tmp_path: Path, text: str) -> None:
         ("attack/pwws-soft/accuracy", ""),
         ("attack/mean_accuracy", ""),
         ("test/f1", ""),
+        ("test/acuracy", "got 'test/acuracy', expected perhaps test/accuracy"),
+        ("test/answers_of_mine", ""),
         ("diagnose/pwws-soft/distances/mean", ""),
         ("diagnose/bae/distances/mean", "got diagnosis 'bae', expected one of pwws-soft"),
         ("attack/bae/accuracy", "got attack 'bae', expected one of pwws-soft"),
@@ -151,11 +153,35 @@ def test_metrics_that_the_stages_measure(tmp_path: Path, metric: str, problem: s
     assert problem in "".join(found)
 
 
+def test_a_key_that_stands_twice(tmp_path: Path) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text("rows:\n  a: {}\n  b: {}\n  a: {title: other}\n")
+    with pytest.raises(StudyError, match="twice the key 'a' in lines 2 and 4"):
+        read_study(path)
+
+
+@pytest.mark.parametrize(
+    ("stages", "problem"),
+    [
+        (["fit", {"test": {"pgd.epsilon": 0}}, "test"], "got test twice"),
+        (["fit", {"attack": {"recipe": "pwws, a2t"}}, {"attack": {"recipe": "a2t"}}], "attack a2t"),
+        (["fit", "certify", {"certify": {"bound": "paper"}}], ""),
+        (["fit", "attack", {"attack": {"tag": "x"}}], ""),
+        (["attack"], "got 'attack', expected fit or train as the first stage"),
+        ([{"attack": {"ckpt_path": "x.ckpt"}}], ""),
+    ],
+)
+def test_stages_that_go_together(tmp_path: Path, stages: list[Any], problem: str) -> None:
+    found = problems(tmp_path, stages=stages, columns={})
+    assert len(found) == bool(problem)
+    assert problem in "".join(found)
+
+
 def test_a_diagnosis_is_of_an_attack_before_it(tmp_path: Path) -> None:
     attack, diagnosis = {"attack": {"recipe": "pwws"}}, {"diagnose": {"recipe": "pwws"}}
     assert problems(tmp_path, stages=["fit", "test", attack, diagnosis]) == []
     [said] = problems(tmp_path, stages=["fit", "test", diagnosis, attack])
-    assert said.startswith("stages: got diagnose of 'pwws', expected one of nothing")
+    assert said.startswith("stages: got diagnose of 'pwws', expected one of none")
 
 
 def test_names_of_attacks_are_those_of_the_program() -> None:
