@@ -110,8 +110,8 @@ def test_a_failed_run_stops_only_what_needs_it(here: Path, steadfast: Steadfast)
     rows["bad"]["settings"] |= own
     rows["good"] = {"settings": own}
     base = {key: one for key, one in BASE.items() if key not in own}
-    columns = {"accuracy": {"metric": "val/accuracy"}}
-    written(rows=rows, base={"settings": base}, against=[], stages=["fit"], columns=columns)
+    rows["good"]["stages"] = ["train"]
+    written(rows=rows, base={"settings": base}, against=[], stages=["fit"])
     status = steadfast("study", "status", "tiny.yaml")
     assert "tiny-good-s0   0 of 1 stages  open" in status.out
     found = steadfast("study", "run", "tiny.yaml")
