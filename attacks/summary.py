@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from statistics import NormalDist
 from typing import Any
 
+from scipy.special import stdtrit
+
 from attacks.goals import NEAR, Score
 from attacks.outcome import AttackRecord
 
@@ -54,34 +56,8 @@ def wilson(hits: int, count: int) -> Estimate:
 
 
 def student(freedom: int) -> float:
-    """Returns the 0.975 quantile of Student's t distribution.
-
-    It bisects the probability between -t and t, a finite series (Abramowitz and Stegun 1964, 26.7.3
-    and 26.7.4). Above 200 degrees of freedom it takes the expansion around the normal quantile
-    (26.7.5), which is right to nine digits there.
-    """
-    if freedom > 200:
-        z, n = Z, float(freedom)
-        first, second = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96
-        third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-        return z + first / n + second / n**2 + third / n**3
-
-    def between(t: float) -> float:
-        angle = math.atan(t / math.sqrt(freedom))
-        odd, square = freedom % 2, math.cos(angle) ** 2
-        term = math.cos(angle) if odd else 1.0
-        total = term if freedom > 1 else 0.0
-        for k in range(2 + odd, freedom - 1, 2):
-            term *= square * (k - 1) / k
-            total += term
-        total *= math.sin(angle)
-        return 2 / math.pi * (angle + total) if odd else total
-
-    low, high = 0.0, 13.0
-    for _ in range(80):
-        middle = (low + high) / 2
-        low, high = (middle, high) if between(middle) < 0.95 else (low, middle)
-    return low
+    """Returns the 0.975 quantile of Student's t distribution."""
+    return float(stdtrit(freedom, 0.975))
 
 
 def mean(values: Sequence[float], *, top: float = math.inf) -> Estimate | None:

@@ -41,24 +41,15 @@ class _Column:
     title: str
 
     def weights(self, view: View) -> Tensor:
-        weights = self.model.map(view.layer, view.head, attacked=self.kind == "attacked")
-        assert weights is not None  # _columns
-        return weights[:TOKENS, :TOKENS]
-
-    def change(self, view: View) -> Tensor:
-        added = change(self.model, view)
-        assert added is not None  # _columns
-        return added[:TOKENS, :TOKENS]
+        return _cut(self.model.map(view.layer, view.head, attacked=self.kind == "attacked"))
 
     def mask(self, view: View) -> Tensor:
-        mask = self.model.mask(view.layer, view.head)
-        assert mask is not None  # _columns
-        return mask[:TOKENS, :TOKENS]
+        return _cut(self.model.mask(view.layer, view.head))
 
-    def chance(self, view: View) -> Tensor:
-        chance = self.model.chance(view.layer, view.head)
-        assert chance is not None  # _columns
-        return chance[:TOKENS, :TOKENS]
+
+def _cut(values: Tensor | None) -> Tensor:
+    assert values is not None  # _columns
+    return values[:TOKENS, :TOKENS]
 
 
 def draw(
@@ -164,7 +155,7 @@ def _row(row: "Sequence[Axes]", columns: Sequence[_Column], view: View, *, side:
 
 def _change(axes: "Axes", column: _Column, view: View) -> None:
     """Draw what the adversary adds to each weight, on a scale of the greatest change."""
-    added = column.change(view)
+    added = _cut(change(column.model, view))
     most = float(added.abs().max())
     axes.imshow(added.numpy(), cmap="PuOr", vmin=-(most or 1.0), vmax=most or 1.0)
     axes.set_title(f"colours from -{most:.2g} to {most:.2g}" if most else "no change", fontsize=11)
@@ -174,7 +165,7 @@ def _masked(axes: "Axes", column: _Column, view: View) -> None:
     """The units that are masked, and the others the darker the nearer they are to it."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    mask, chance = column.mask(view), column.chance(view)
+    mask, chance = column.mask(view), _cut(column.model.chance(view.layer, view.head))
     # A chance of one half is where a unit is masked; half the colour keeps the two kinds apart.
     shade = mask + (1 - mask) * chance.clamp(max=0.5)
     colours = LinearSegmentedColormap.from_list("masked", [_KEPT, MASKED])

@@ -212,17 +212,17 @@ class PairSimilarity:
 class LayerMoments:
     """Mean and standard deviation per layer, over samples that come in batches.
 
-    By the updates of Chan, Golub & LeVeque (1983), which lose nothing where the spread is small
-    beside the mean, as it is for similarities close to 1. All in float64, on the CPU.
-
-    Attributes:
-        count: samples so far.
+    In float64, on the CPU. All values are kept, 8 bytes for each layer of a sample: a sum of
+    squares would lose a spread that is small beside the mean, as that of similarities close to 1.
     """
 
     def __init__(self) -> None:
-        self.count = 0
-        self._mean = torch.zeros(0, dtype=torch.float64)
-        self._squares = torch.zeros(0, dtype=torch.float64)
+        self._values = torch.zeros(0, 0, dtype=torch.float64)
+
+    @property
+    def count(self) -> int:
+        """Samples so far."""
+        return self._values.shape[1]
 
     def update(self, values: Tensor) -> None:
         """Add `[L, B]` values.
@@ -231,30 +231,17 @@ class LayerMoments:
             ValueError: another number of layers than before.
         """
         values = values.detach().cpu().double()
-        if self.count == 0:
-            self._mean = torch.zeros(values.shape[0], dtype=torch.float64)
-            self._squares = torch.zeros_like(self._mean)
-        if values.ndim != 2 or values.shape[0] != self._mean.shape[0]:
-            msg = f"got values {list(values.shape)}, expected [{self._mean.shape[0]}, samples]"
+        if self.count and (values.ndim != 2 or len(values) != len(self._values)):
+            msg = f"got values {list(values.shape)}, expected [{len(self._values)}, samples]"
             raise ValueError(msg)
-        added = values.shape[1]
-        if added == 0:
-            return
-        mean, total = values.mean(dim=1), self.count + added
-        shift = mean - self._mean
-        squares = (values - mean.unsqueeze(1)).square().sum(dim=1)
-        self._squares += squares + shift.square() * (self.count * added / total)
-        self._mean += shift * (added / total)
-        self.count = total
+        self._values = torch.cat([self._values, values], dim=1) if self.count else values
 
     @property
     def mean(self) -> list[float]:
         """Of each layer; empty without samples."""
-        return [float(value) for value in self._mean] if self.count else []
+        return list(self._values.mean(dim=1).tolist()) if self.count else []
 
     @property
     def std(self) -> list[float]:
         """Standard deviation of each layer (divided by the number of samples); empty without."""
-        if self.count == 0:
-            return []
-        return [math.sqrt(float(value) / self.count) for value in self._squares]
+        return list(self._values.std(dim=1, correction=0).tolist()) if self.count else []

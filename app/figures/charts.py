@@ -312,29 +312,18 @@ def save(figure: "Figure", path: Path, about: str | None = None) -> None:
     Raises:
         OSError: the file cannot be written.
     """
-    if path.suffix == ".svg":
-        _save_svg(figure, path, about)
-        return
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    with atomic.replacing(path) as stream, _any_sign():
-        # Otherwise it names the version of the library that drew it.
-        metadata = {"Software": None, **({} if about is None else {"Description": about})}
-        FigureCanvasAgg(figure).print_png(stream, metadata=metadata)  # type: ignore[no-untyped-call] # has no annotations
-
-
-def _save_svg(figure: "Figure", path: Path, about: str | None) -> None:
     import matplotlib as mpl
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-    metadata = {"Date": None, "Creator": None, "Description": about}
-    # Otherwise names inside it are drawn at random.
+    # Otherwise files name the date and the version of the library, and SVG has random names inside.
+    kind = "svg" if path.suffix == ".svg" else "png"
+    metadata = dict.fromkeys({"svg": ("Date", "Creator"), "png": ("Software",)}[kind])
+    described = {} if about is None else {"Description": about}
     with (
         atomic.replacing(path) as stream,
         _any_sign(),
         mpl.rc_context({"svg.hashsalt": "steadfast"}),
     ):
-        FigureCanvasSVG(figure).print_svg(stream, metadata=metadata)  # type: ignore[no-untyped-call] # theirs
+        figure.savefig(stream, format=kind, metadata={**metadata, **described})
 
 
 def pixels(figure: "Figure") -> NDArray[np.uint8]:

@@ -43,10 +43,30 @@ class RunDirectory:
 
     Args:
         path: the directory; its last part is the name of the run.
+
+    Attributes:
+        config_path: the settings of the run; there as soon as the run has begun.
+        checkpoints: directory of the checkpoints.
+        best: weights with the best validation metric.
+        last: state to go on from.
+        previous: the state before `last`.
+        source_path: of a run that an evaluation has begun: SHA-256 and place of the checkpoint.
+        results_path: numbers of the finished stages.
+        backbone: folder of the encoder that a pre-training run has trained.
+        predictions: one prediction per sample.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.config_path = path / "config.yaml"
+        self.checkpoints = path / "checkpoints"
+        self.best = self.checkpoints / "best.ckpt"
+        self.last = self.checkpoints / "last.ckpt"
+        self.previous = self.checkpoints / "previous.ckpt"
+        self.source_path = path / "checkpoint.sha256"
+        self.results_path = path / "results.json"
+        self.backbone = path / "backbone"
+        self.predictions = path / "predictions.jsonl"
         self._lock: IO[bytes] | None = None
 
     @property
@@ -55,58 +75,13 @@ class RunDirectory:
         return (self.path.parents[1] if self.path.parent.name == OTHERS else self.path).name
 
     @property
-    def config_path(self) -> Path:
-        """The settings of the run; there as soon as the run has begun."""
-        return self.path / "config.yaml"
-
-    @property
-    def checkpoints(self) -> Path:
-        """Directory of the checkpoints."""
-        return self.path / "checkpoints"
-
-    @property
-    def best(self) -> Path:
-        """Weights with the best validation metric."""
-        return self.checkpoints / "best.ckpt"
-
-    @property
-    def last(self) -> Path:
-        """State to go on from."""
-        return self.checkpoints / "last.ckpt"
-
-    @property
     def chosen(self) -> Path:
         """The weights to evaluate: the best ones, or the last where none were chosen."""
         return self.best if self.best.is_file() else self.last
 
-    @property
-    def previous(self) -> Path:
-        """The state before `last`."""
-        return self.checkpoints / "previous.ckpt"
-
-    @property
-    def source_path(self) -> Path:
-        """Of a run that an evaluation has begun: SHA-256 and place of the checkpoint."""
-        return self.path / "checkpoint.sha256"
-
-    @property
-    def results_path(self) -> Path:
-        """Numbers of the finished stages."""
-        return self.path / "results.json"
-
     def certificates(self, bound: str = "sound") -> Path:
         """One certificate per sample; apart where the bound is no theorem."""
         return self.path / ("certificates.jsonl" if bound == "sound" else f"printed_{bound}.jsonl")
-
-    @property
-    def backbone(self) -> Path:
-        """Folder of the encoder that a pre-training run has trained."""
-        return self.path / "backbone"
-
-    @property
-    def predictions(self) -> Path:
-        """One prediction per sample."""
-        return self.path / "predictions.jsonl"
 
     @property
     def begun(self) -> bool:
