@@ -9,6 +9,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 
 from app.cli.constructor_errors import of_constructor
@@ -42,6 +43,19 @@ NOISE = (
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 """Error numbers of a disk that is full or read-only."""
 
+_COMMANDS = {
+    ("resources",): "app.resources.resources_command:main",
+    ("study", "table"): "app.study.table_command:table_main",
+    ("study",): "app.study.study_command:main",
+    ("compare",): "app.study.compare_command:main",
+    ("attack", "merge"): "app.attack.attack_merge:main",
+    ("attention",): "app.attention.attention_command:main",
+    ("diagnose",): "app.diagnose.diagnose_command:main",
+}
+"""The commands outside LightningCLI, and the functions that run them."""
+_LIGHT = (_COMMANDS["resources",], _COMMANDS["study", "table"])
+"""Those that need neither torch nor Lightning."""
+
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run one command; errors and signals come out as exceptions.
@@ -67,7 +81,7 @@ def entry(args: Sequence[str] | None = None) -> int:
     argv = list(sys.argv[1:] if args is None else args)
     if (status := _at_once(argv)) is not None:
         return status
-    debug = "--debug" in argv or os.environ.get("STEADFAST_DEBUG", "0") not in ("", "0")
+    debug = _debug(argv)
     if (status := _load(debug=debug)) != 0:
         return status
     from app.runs import run_directory
@@ -84,10 +98,7 @@ def entry(args: Sequence[str] | None = None) -> int:
         except SystemExit as error:
             return _status(error)
         except Exception as error:
-            if debug:
-                traceback.print_exc()
-            _say(f"error: {_message(error)}")
-            return 1
+            return _failed(error, debug=debug)
         finally:
             threading.excepthook = in_thread
             if name is None:
@@ -105,28 +116,31 @@ def _at_once(argv: list[str]) -> int | None:
         from app.doctor import doctor_command
 
         return doctor_command.run(argv[1:])
-    if argv[:1] == ["resources"] or argv[:2] == ["study", "table"]:
-        return _plain(argv)
-    if argv[:1] in (["diagnose"], ["attention"]) or argv[:2] == ["attack", "merge"]:
-        return _load(debug="--debug" in argv) or _plain(argv)
-    if argv[:1] in (["study"], ["compare"]):
-        # Help and a wrong command line need nothing that takes seconds to load.
-        status = _refused(argv)
-        return status if status is not None else _load(debug="--debug" in argv) or _plain(argv)
-    return None
+    words = 2 if tuple(argv[:2]) in _COMMANDS else 1
+    place = _COMMANDS.get(tuple(argv[:words]))
+    if place is None:
+        return None
+    if place in _LIGHT:
+        return _plain(argv, words, place)
+    if argv[0] in ("study", "compare") and (status := _refused(argv, place)) is not None:
+        return status
+    return _load(debug=_debug(argv)) or _plain(argv, words, place)
 
 
-def _refused(argv: list[str]) -> int | None:
-    """The exit status of help or a wrong command line, which has been said; None for others."""
-    if argv[0] == "compare":
-        from app.study.compare_command import parser
-    else:
-        from app.study.study_command import parser
+def _refused(argv: list[str], place: str) -> int | None:
+    """The exit status of help or a wrong command line, which has been said; None for others.
+
+    They need nothing that takes seconds to load.
+    """
     try:
-        parser().parse_args(argv[1:])
+        import_module(place.partition(":")[0]).parser().parse_args(argv[1:])
     except SystemExit as error:
         return _status(error)
     return None
+
+
+def _debug(argv: list[str]) -> bool:
+    return "--debug" in argv or os.environ.get("STEADFAST_DEBUG", "0") not in ("", "0")
 
 
 def _load(*, debug: bool) -> int:
@@ -148,12 +162,15 @@ def _load(*, debug: bool) -> int:
     return 0
 
 
-def _plain(argv: list[str]) -> int:
-    """Run a command outside LightningCLI; some need neither torch nor Lightning."""
+def _plain(argv: list[str], words: int, place: str) -> int:
+    """Run a command outside LightningCLI; light ones need neither torch nor Lightning."""
+    module, _, function = place.partition(":")
     try:
         with warnings.catch_warnings():
-            words = 2 if argv[:2] in (["attack", "merge"], ["study", "table"]) else 1
-            return _command(argv)(argv[words:])
+            if place not in _LIGHT:
+                _quieten()
+            command: Callable[[Sequence[str]], int] = getattr(import_module(module), function)
+            return command(argv[words:])
     except SystemExit as error:
         return _status(error)
     except KeyboardInterrupt:
@@ -161,37 +178,14 @@ def _plain(argv: list[str]) -> int:
         _say(f"stopped by Ctrl-C; the same command {again}")
         return 128 + signal.SIGINT
     except Exception as error:
-        if "--debug" in argv or os.environ.get("STEADFAST_DEBUG", "0") not in ("", "0"):
-            traceback.print_exc()
-        _say(f"error: {_message(error)}")
-        return 1
+        return _failed(error, debug=_debug(argv))
 
 
-def _command(argv: list[str]) -> Callable[[Sequence[str]], int]:
-    """Load a command that runs outside LightningCLI."""
-    if argv[0] == "resources":
-        from app.resources.resources_command import main as command
-    elif argv[0] == "attention":
-        from app.attention.attention_command import main as command
-
-        _quieten()
-    elif argv[0] == "attack":
-        from app.attack.attack_merge import main as command
-
-        _quieten()
-    elif argv[:2] == ["study", "table"]:
-        from app.study.table_command import table_main as command
-    elif argv[0] in ("study", "compare"):
-        _quieten()
-        if argv[0] == "compare":
-            from app.study.compare_command import main as command
-        else:
-            from app.study.study_command import main as command
-    else:
-        from app.diagnose.diagnose_command import main as command
-
-        _quieten()
-    return command
+def _failed(error: Exception, *, debug: bool) -> int:
+    if debug:
+        traceback.print_exc()
+    _say(f"error: {_message(error)}")
+    return 1
 
 
 def _stopped(stopped: SystemExit, saved: str | None) -> int:

@@ -84,26 +84,10 @@ class KeepHandlers(pl.Callback):
     too: there the batch script asks the queue to start the job again (`configs/cluster/`).
     """
 
-    def _take(self) -> None:
+    def on_sanity_check_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Take the signals back, at the start of any loop."""
         if signal.getsignal(signal.SIGINT) == interruption.handle:
             interruption.register()
 
-    def on_sanity_check_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Take the signals back."""
-        self._take()
-
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Take the signals back."""
-        self._take()
-
-    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Take the signals back."""
-        self._take()
-
-    def on_test_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Take the signals back."""
-        self._take()
-
-    def on_predict_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Take the signals back."""
-        self._take()
+    on_train_start = on_validation_start = on_sanity_check_start
+    on_test_start = on_predict_start = on_sanity_check_start
