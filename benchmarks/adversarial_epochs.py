@@ -90,7 +90,7 @@ def by_adversary(given: Task, methods: Mapping[str, Adversary]) -> dict[str, Epo
     # Of the batches alone: whoever attacks all texts before an epoch would take hours.
     chosen = {one: every[one] for one in sorted(ids)}
     steps.samples = every
-    before: dict[str, Times] = {}
+    before = {NAIVE: Times(0.0, 0.0)}
     for name, adversary in methods.items():
         around = AdversarialTraining(adversary=adversary, classifier=given.module)
         around.attach_samples(lambda: chosen, given.corpus.text_columns)
@@ -105,19 +105,16 @@ def by_adversary(given: Task, methods: Mapping[str, Adversary]) -> dict[str, Epo
     count = len(given.batches)
 
     def epoch(name: str) -> Times:
-        made = before.get(name, Times(0.0, 0.0))
-        one = seen[name]
+        made, one = before[name], seen[name]
         wall = mean(times.wall for times in one) + made.wall / count
         processor = mean(times.processor for times in one) + made.processor / count
         return Times(wall * given.total, processor * given.total, one[0].peak)
 
     found, plain = {}, epoch(NAIVE).compared
     for name in seen:
-        one, share = epoch(name), 0.0
-        if name in before:
-            made = before[name]
-            spent = made.wall if one.peak is not None else made.processor
-            share = spent * given.total / count / one.compared
+        one, made = epoch(name), before[name]
+        spent = made.wall if one.peak is not None else made.processor
+        share = spent * given.total / count / one.compared
         found[name] = Epoch(one.wall, one.processor, one.compared / plain, share)
     return found
 

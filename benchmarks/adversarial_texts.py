@@ -11,10 +11,9 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-import numpy as np
+from scipy.special import softmax
 
 from app.training.join import training_samples
 from attacks.composition import Attack
@@ -173,12 +172,7 @@ class TextAttack:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._process.kill()
         self._process.communicate()
 
@@ -194,8 +188,7 @@ class TextAttack:
         )
         while "texts" in (line := self._hear()):
             logits = self.victim.logits(line["texts"])
-            odds = np.exp(logits - logits.max(axis=1, keepdims=True))
-            self._say((odds / odds.sum(axis=1, keepdims=True)).tolist())
+            self._say(softmax(logits, axis=1).tolist())
         self.processor += line["processor"]
         results: list[dict[str, Any]] = line["results"]
         return results

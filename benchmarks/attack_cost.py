@@ -47,7 +47,7 @@ SIZES = {"tiny": (1, 16, 2), "small": (4, 300, 6), "base": (12, 768, 12)}
 COLUMNS = ("wall", "plain", "efficiency", "victim", "queries", "unique", "success")
 
 
-class Recorder:
+class Recorder(ModuleVictim):
     """A victim that remembers its queries.
 
     Args:
@@ -55,7 +55,7 @@ class Recorder:
     """
 
     def __init__(self, victim: ModuleVictim) -> None:
-        self.victim, self.name = victim, victim.name
+        super().__init__(victim.module, batch_size=victim.batch_size, name=victim.name)
         self.texts: dict[Text, None] = {}
         self.seconds = 0.0
 
@@ -63,15 +63,9 @@ class Recorder:
         """See `Victim`."""
         self.texts.update(dict.fromkeys(texts))
         started = time.perf_counter()
-        answer = self.victim.logits(texts)
+        answer = super().logits(texts)
         self.seconds += time.perf_counter() - started
         return answer
-
-    def word_weights(self, documents: Any) -> list[list[float]]:
-        """See `WhiteBox`."""
-        white: Any = self.victim
-        weights: list[list[float]] = white.word_weights(documents)
-        return weights
 
 
 def victim_of(given: Namespace, corpus: datamodules.TextDataModule) -> lit_modules.TaskModule:

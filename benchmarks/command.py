@@ -13,12 +13,7 @@ from app.runs import atomic
 
 COMMON: dict[str, dict[str, Any]] = {
     "data_dir": {"type": Path, "metavar": "DIR", "help": "data directory (docs/data.md)"},
-    "runs_dir": {"type": Path, "default": Path("runs"), "help": "where runs are kept"},
     "encoder": {"metavar": "FOLDER", "help": "pretrained encoder, or its name on the hub"},
-    "group": {"nargs": "+", "help": "tables; all by default"},
-    "only": {"nargs": "+", "help": "rows of the tables; all by default"},
-    "print": {"action": "store_true", "help": "print tables of finished runs only"},
-    "num_samples": {"type": int, "default": 300, "help": "texts attacked"},
     "batch": {"type": int, "default": 16, "help": "texts of a step"},
     "length": {"type": int, "default": 128, "help": "tokens of a text"},
     "repeats": {"type": int, "default": 5, "help": "timed rounds"},
@@ -44,19 +39,9 @@ def command(doc: str | None, *names: str, **defaults: Any) -> ArgumentParser:
     """
     parser = ArgumentParser(description=(doc or "").partition("\n")[0])
     for name in (*names, *defaults):
-        more = {"choices": defaults[name]} if name == "group" else {}
-        parser.add_argument(f"--{name}", **COMMON[name] | more)
+        parser.add_argument(f"--{name}", **COMMON[name])
     parser.set_defaults(**defaults)
     return parser
-
-
-def parsed(parser: ArgumentParser, *needed: str, argv: Sequence[str] | None = None) -> Namespace:
-    """Returns the command line; without `--print` it has to name what is needed."""
-    given = parser.parse_args(argv)
-    missing = [f"--{name} {COMMON[name]['metavar']}" for name in needed if not vars(given)[name]]
-    if missing and not given.print:
-        parser.error(f"give {' and '.join(missing)}, or --print for what is finished")
-    return given
 
 
 def settings(given: Namespace, *names: str) -> dict[str, Any]:

@@ -10,12 +10,10 @@ with FineTuning, those on running text with MaskedLM. A method that cannot take 
 listed with the reason.
 """
 
-import os
 import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -30,7 +28,7 @@ from app.training.join import JoinCorpus
 from benchmarks.adversarial_steps import METHODS as ADVERSARIES
 from benchmarks.command import command, heading, save, settings, table
 from benchmarks.program_runs import quiet_trainer
-from benchmarks.timing import MIB
+from benchmarks.timing import MIB, silence
 from datamodules import Corpus, RunningText, TextFiles
 from datamodules.sources.reviews_grammar import generate
 from layers.frozen_backbone import FrozenEncoder
@@ -57,18 +55,18 @@ def makers(given: Namespace) -> dict[str, Callable[[], TextModule]]:
             adversary=ADVERSARIES[adversary](), classifier=classifier
         )
 
+    def by_name(*names: str) -> dict[str, Callable[[], TextModule]]:
+        return {
+            name: partial(getattr(lit_modules, name), backbone=backbone, **common) for name in names
+        }
+
     names = ("PGD-3", "FreeLB-2", "SMART-1, proximal", "virtual")
-    found: dict[str, Callable[[], TextModule]] = {
-        name: partial(getattr(lit_modules, name), backbone=backbone, **common)
-        for name in ("FineTuning", "UniBERT", "ASA")
+    return {
+        **by_name("FineTuning", "UniBERT", "ASA"),
+        **{f"AdversarialTraining, {name}": partial(against, name) for name in names},
+        "OLSA": partial(lit_modules.OLSA, backbone=frozen, **common),
+        **by_name("MaskedLM", "ASAPretraining", "UnitaryDistillation"),
     }
-    found |= {f"AdversarialTraining, {name}": partial(against, name) for name in names}
-    found["OLSA"] = partial(lit_modules.OLSA, backbone=frozen, **common)
-    found |= {
-        name: partial(getattr(lit_modules, name), backbone=backbone, **common)
-        for name in ("MaskedLM", "ASAPretraining", "UnitaryDistillation")
-    }
-    return found
 
 
 class StepTimes(pl.Callback):
@@ -134,11 +132,7 @@ def measured(given: Namespace, make: Callable[[], TextModule], folder: Path) -> 
         inference_mode=False,
         callbacks=[JoinCorpus(), times],
     )
-    with (
-        Path(os.devnull).open("w") as nowhere,
-        redirect_stdout(nowhere),
-        redirect_stderr(nowhere),
-    ):
+    with silence():
         trainer.fit(module, datamodule=corpus_of(given, folder, running=running))
     peak = torch.cuda.max_memory_allocated() / MIB if given.device == "cuda" else None
     return {"seconds": median(times.seconds), "peak_mib": peak, "running": running}

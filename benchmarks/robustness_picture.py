@@ -12,16 +12,12 @@ import json
 from argparse import Namespace
 from pathlib import Path
 
-import yaml
-
-import datamodules
-import lit_modules
 from app.figures.charts import drawing, points
 from app.training.join import JoinCorpus
 from app.training.trainer import RobustTrainer
 from attacks import PGDSettings
 from benchmarks.command import command, save, table
-from benchmarks.program_runs import built
+from benchmarks.program_runs import of_run
 
 RADII = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5)
 Curves = dict[str, list[float]]
@@ -29,9 +25,7 @@ Curves = dict[str, list[float]]
 
 def attacked(run: Path) -> list[float]:
     """Returns the accuracy of a run under attack at each radius."""
-    part = yaml.safe_load((run / "config.yaml").read_text())["data"]
-    corpus = built(datamodules, part)
-    model = lit_modules.load(run / "checkpoints" / "best.ckpt")
+    model, corpus = of_run(run)
     trainer = RobustTrainer(
         accelerator="cpu",
         callbacks=[JoinCorpus()],

@@ -16,7 +16,7 @@ import tempfile
 from argparse import Namespace
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from benchmarks.command import command, heading, save, settings, table
-from benchmarks.timing import Times, in_fresh_process, resident, rounds, timed
+from benchmarks.timing import Times, in_fresh_process, resident, rounds, silence, timed
 
 KINDS = ("plain", "survives")
 PER_STEP = ("on_train_batch_start", "on_train_batch_end", "on_before_optimizer_step")
@@ -123,12 +123,7 @@ def calls_of(owner: Any, name: str) -> Iterator[list[Times]]:
 @contextmanager
 def scratch() -> Iterator[Path]:
     """Makes a directory for one run, and silences what Lightning prints."""
-    with (
-        tempfile.TemporaryDirectory() as where,
-        Path(os.devnull).open("w") as nowhere,
-        redirect_stdout(nowhere),
-        redirect_stderr(nowhere),
-    ):
+    with tempfile.TemporaryDirectory() as where, silence():
         yield Path(where)
 
 

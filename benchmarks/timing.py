@@ -1,11 +1,14 @@
 """Time and memory of pieces of work that are compared within one run."""
 
 import multiprocessing
+import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
 from statistics import median
 from typing import NamedTuple, TypeVar
 
@@ -99,3 +102,10 @@ def in_fresh_process(work: Callable[..., R], *args: object) -> R:
     """Returns the result of some work in a new process: the peak of a process never sinks."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(work, *args).result()
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Drops what is printed inside the context."""
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        yield

@@ -1,7 +1,7 @@
 """Encoders of `transformers` from a folder or from the hub, and back into a folder."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,13 +35,7 @@ def load_encoder(name_or_path: str, *, random_pooler: bool = True) -> "PreTraine
     missing = [name for name in lacking if not _POOLER.search(name)]
     if missing != lacking and not random_pooler:
         drop_pooler(model)
-    if missing:
-        msg = (
-            f"got backbone {name_or_path!r}, whose weights lack {len(missing)} of the encoder's "
-            f"({missing[0]} and others), expected all of them: are config.json and the weights of "
-            "one model?"
-        )
-        raise ValueError(msg)
+    _check_complete(name_or_path, missing)
     return model
 
 
@@ -62,14 +56,18 @@ def load_masked_lm(name_or_path: str) -> tuple["PreTrainedModel", bool]:
     model, lacking = _load(AutoModelForMaskedLM, name_or_path)
     missing = [name for name in lacking if not _POOLER.search(name)]
     encoder = [name for name in missing if name.startswith(f"{model.base_model_prefix}.")]
-    if encoder:
+    _check_complete(name_or_path, encoder)
+    return model, not missing
+
+
+def _check_complete(name_or_path: str, missing: Sequence[str]) -> None:
+    if missing:
         msg = (
-            f"got backbone {name_or_path!r}, whose weights lack {len(encoder)} of the encoder's "
-            f"({encoder[0]} and others), expected all of them: are config.json and the weights of "
+            f"got backbone {name_or_path!r}, whose weights lack {len(missing)} of the encoder's "
+            f"({missing[0]} and others), expected all of them: are config.json and the weights of "
             "one model?"
         )
         raise ValueError(msg)
-    return model, not missing
 
 
 def check_backbone(name_or_path: str) -> None:
@@ -96,7 +94,7 @@ def check_backbone(name_or_path: str) -> None:
 def _load(kind: Any, name_or_path: str) -> tuple["PreTrainedModel", list[str]]:
     check_backbone(name_or_path)
     try:
-        with _quiet():
+        with quiet():
             # Said, not left open: where it is open, transformers asks at the terminal.
             model, report = kind.from_pretrained(
                 name_or_path,
@@ -148,7 +146,7 @@ def drop_pooler(encoder: "PreTrainedModel") -> None:
 
 def save_model(model: "PreTrainedModel", folder: Path) -> None:
     """Write config.json and model.safetensors into a folder, readable like any other file."""
-    with _quiet():
+    with quiet():
         model.save_pretrained(folder)
     for path in folder.iterdir():
         path.chmod(0o644)
@@ -175,8 +173,8 @@ def check_fits(encoder: "PreTrainedModel", vocab_size: int, max_length: int) -> 
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence the library's reports on weights of heads, and its progress bars."""
+def quiet() -> Iterator[None]:
+    """Silences warnings and bars of `transformers` inside the context."""
     from transformers.utils import logging
 
     before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from attacks.digests import digest
 from attacks.document import count_words, word_spans
-from attacks.resources.loading import quiet
 from attacks.victims.batches import Batches
 from layers.positions import longest_text
+from layers.pretrained_encoders import quiet
 
 Query = tuple[str, int]
 """A text with the mask in it, and the position of the mask."""

@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attacks.resources.loading import quiet
 from attacks.victims.batches import Batches
 from layers.positions import longest_text
+from layers.pretrained_encoders import quiet
 from text import Encoding, PretrainedTokenizer, collate
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"

@@ -6,16 +6,20 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
+from torch.nn import functional
 
 from layers.attention.masking.masked_attention import attention_weights, masked_attention
 from layers.attention.masking.masks import Masks
-from layers.attention.masking.registry import ENTRY, IMPLEMENTATION, register
 from layers.attention.masking.renormalised import renormalised
 from layers.shared_dropout import DropoutTape, SharedLinear, share_dropout
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+IMPLEMENTATION = "steadfast"
+"""The name of our attention function in the registry of `transformers`."""
+ENTRY = "_steadfast_attention"
+"""The attribute of a module of the library that holds its `BiasedAttention`."""
 BIASABLE = (
     "bert",
     "roberta",
@@ -92,7 +96,7 @@ class BiasedAttention:
             for module in modules:
                 module.dropout.register_forward_pre_hook(self._reweighted)  # type: ignore[union-attr] # theirs
         else:
-            register()
+            _register()
             encoder.set_attn_implementation(IMPLEMENTATION)
         for part in encoder.modules():
             if hasattr(part, "get_input_embeddings"):  # an encoder, or one under a head
@@ -201,3 +205,37 @@ class BiasedAttention:
         if self._maps is not None:
             self._maps.append(weights.detach())
         return None if keep is None else (weights,)
+
+
+def _register() -> None:
+    """Make our attention known to the library, and the mask function that goes with it."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import sdpa_mask
+
+    AttentionInterface.register(IMPLEMENTATION, _attention)
+    # Without it, padding would silently not be masked.
+    AttentionMaskInterface.register(IMPLEMENTATION, sdpa_mask)
+
+
+def _attention(  # noqa: PLR0917 (the interface of the library)
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    **others: Any,  # of the library's interface
+) -> tuple[Tensor, None]:
+    """The function that the library calls in each layer."""
+    del others
+    entry: BiasedAttention | None = getattr(module, ENTRY, None)
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    out = None
+    if entry is not None:
+        out = entry.attend(query, key, value, attention_mask, scaling=scale, dropout=dropout)
+    if out is None:
+        out = functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=attention_mask, dropout_p=dropout, scale=scale
+        )
+    return out.transpose(1, 2).contiguous(), None

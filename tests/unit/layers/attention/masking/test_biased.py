@@ -13,10 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from layers.architectures import architecture_of, build_encoder, check_settings
-from layers.attention.masking.biased import BIASABLE, BiasedAttention
+from layers.attention.masking.biased import BIASABLE, ENTRY, BiasedAttention
 from layers.attention.masking.learnt_masks import AttentionAdversary
 from layers.attention.masking.masks import Masks
-from layers.attention.masking.registry import ENTRY
 from layers.noise import sample_seeds
 from layers.pretrained_encoders import load_encoder, save_model
 from layers.shared_dropout import SharedDropout, SharedLinear
