@@ -5,6 +5,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 Score = Literal["margin", "probability"]
 Compat = Literal["none", "textattack"]
@@ -54,8 +55,7 @@ def tie(score: Score, scale: float) -> float:
 
 def probabilities(logits: Floats) -> Floats:
     """Returns the softmax over classes, `[n, C]`."""
-    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-    normalised: Floats = shifted / shifted.sum(axis=1, keepdims=True)
+    normalised: Floats = softmax(logits, axis=1)
     return normalised
 
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import pytorch_lightning as pl
 
 from datamodules.batching.loaders import resume_point
+from datamodules.batching.sampler import Order
 from text import Text, Tokenizer, check_range
 from text.run_seed import run_seed
 
@@ -99,6 +100,12 @@ class Corpus(pl.LightningDataModule, ABC):
             return 0 if self.trainer is None else self.trainer.current_epoch, 0
         point, self._resume = resume_point(self._resume, self._order()), None
         return point
+
+    def _next_order(self, *, shuffle: bool) -> Order:
+        """Return the order of the batches of the next loader."""
+        epoch, skip = self._start() if shuffle else (0, 0)
+        world, rank = self._processes()
+        return Order(shuffle, self._seed(), epoch, skip, rank, world)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the place in the training, so that a resumed run goes on with the next batch."""

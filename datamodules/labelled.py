@@ -292,18 +292,9 @@ class TextDataModule(Splits):
         return encoded
 
     def _loader(self, encoded: EncodedTexts, *, shuffle: bool) -> DataLoader[Batch]:
-        world, rank = self._processes()
-        epoch, skip = self._start() if shuffle else (0, 0)
-        sampler = BucketBatchSampler(
-            encoded.lengths,
-            self.batch_size if shuffle else self.eval_batch_size,
-            seed=self._seed(),
-            epoch=epoch,
-            rank=rank,
-            world=world,
-            shuffle=shuffle,
-            skip=skip,
-        )
+        batch_size = self.batch_size if shuffle else self.eval_batch_size
+        order = self._next_order(shuffle=shuffle)
+        sampler = BucketBatchSampler(encoded.lengths, batch_size, order)
         overfit = self.trainer is not None and getattr(self.trainer, "overfit_batches", 0) > 0
         return make_loader(
             encoded,

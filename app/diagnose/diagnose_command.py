@@ -3,6 +3,7 @@
 import argparse
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,18 +52,10 @@ def main(argv: Sequence[str]) -> int:
     texts = [
         records if args.same_texts else read(o, args.recipe, samples=args.samples) for o in others
     ]
-    first = measure(
-        checkpoint, files, records, pooling=args.pooling, batch_size=args.batch_size, device=device
-    )
+    on_device = partial(measure, batch_size=args.batch_size, device=device)
+    first = on_device(checkpoint, files, records, pooling=args.pooling)
     rest = [
-        measure(
-            other.chosen,
-            other,
-            theirs,
-            pooling=first.pooling,
-            batch_size=args.batch_size,
-            device=device,
-        )
+        on_device(other.chosen, other, theirs, pooling=first.pooling)
         for other, theirs in zip(others, texts, strict=True)
     ]
     write(files, args.recipe, [first, *rest], options(vars(args)))

@@ -1,6 +1,5 @@
 """Measures a model for `diagnose` (docs/diagnostics.md)."""
 
-import json
 import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -159,7 +158,7 @@ def read(run: RunDirectory, recipe: str, *, samples: int) -> Records:
         raise ValueError(msg) from error
     if len(every) > samples:
         every = [every[i] for i in sorted(permutation(len(every), _CHOICE)[:samples].tolist())]
-    about = _about(files)
+    about = files.about()
     score: Score = "probability" if about.get("score") == "probability" else "margin"
     if not any(map(_has_changed, every)):
         msg = (
@@ -179,15 +178,6 @@ def read(run: RunDirectory, recipe: str, *, samples: int) -> Records:
 
 def _has_changed(record: AttackRecord) -> bool:
     return record.adversarial not in (None, record.text)
-
-
-def _about(files: AttackFiles) -> dict[str, Any]:
-    """The settings of an attack; empty if they cannot be read."""
-    try:
-        about = json.loads(files.side.read_text())["about"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
-    return about if isinstance(about, dict) else {}
 
 
 @torch.no_grad()

@@ -157,19 +157,29 @@ def words_of(batch: Batch) -> Tensor:
     return batch.mask if batch.labels is None else batch.labels != IGNORED
 
 
-class PredictionWriter(pl.Callback):
-    """Records what a predict run returns, one line per sample, with its label if it has one.
+class _Writer(pl.Callback):
+    """Records a line for each sample of an evaluation.
 
     Args:
-        records: file to which the predictions go.
+        records: file to which they go.
     """
 
     def __init__(self, records: Records) -> None:
         self.records = records
 
-    def on_predict_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+    def on_test_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Begin."""
         self.records.begin(trainer)
+
+    def on_test_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Bring the records together; before the means, whose collectives do not wait as long."""
+        self.records.merge()
+
+    on_predict_start, on_predict_end = on_test_start, on_test_epoch_end
+
+
+class PredictionWriter(_Writer):
+    """Records what a predict run returns, with the label of a sample if it has one."""
 
     @override
     def on_predict_batch_end(
@@ -204,24 +214,9 @@ class PredictionWriter(pl.Callback):
                 record["class"] = listed if answer.dim() else listed[0]
             self.records.add([record | {"logits": row.tolist()}])
 
-    def on_predict_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Bring the predictions together."""
-        self.records.merge()
 
-
-class AttackWriter(pl.Callback):
-    """Records the outcome of PGD for each sample of a test run, one line per sample.
-
-    Args:
-        records: file to which the attacks go.
-    """
-
-    def __init__(self, records: Records) -> None:
-        self.records = records
-
-    def on_test_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Begin."""
-        self.records.begin(trainer)
+class AttackWriter(_Writer):
+    """Records the outcome of PGD for each sample of a test run."""
 
     @override
     def on_test_batch_end(
@@ -238,7 +233,3 @@ class AttackWriter(pl.Callback):
         names = ("sample_id", "label", *columns[2:])
         rows = zip(*(outputs[column].tolist() for column in columns), strict=True)
         self.records.add(dict(zip(names, row, strict=True)) for row in rows)
-
-    def on_test_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Bring the records together; before the means, whose collectives do not wait as long."""
-        self.records.merge()

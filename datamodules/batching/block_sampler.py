@@ -1,12 +1,11 @@
 """The order of blocks of text: a shuffle that is computed, not kept."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datamodules.batching.sampler import BucketBatchSampler
+from datamodules.batching.sampler import BucketBatchSampler, Order
 from text import hashed
 
 _ROUNDS = 6
@@ -40,26 +39,6 @@ def shuffled(places: NDArray[np.int64], n: int, *keys: int) -> NDArray[np.int64]
     return values.astype(np.int64)
 
 
-class Order(NamedTuple):
-    """An order of batches, the place to begin, and the process.
-
-    Attributes:
-        shuffle: training (True) or evaluation.
-        seed: seed of the order in training.
-        epoch: the epoch to begin with.
-        skip: batches of that epoch left out because a run that is resumed has had them.
-        rank: this process.
-        world: number of processes.
-    """
-
-    shuffle: bool = True
-    seed: int = 0
-    epoch: int = 0
-    skip: int = 0
-    rank: int = 0
-    world: int = 1
-
-
 class BlockSampler(BucketBatchSampler):
     """Lists of block indices, one list per batch, for blocks that are all of one length.
 
@@ -77,17 +56,8 @@ class BlockSampler(BucketBatchSampler):
     """
 
     def __init__(self, blocks: int, batch_size: int, order: Order) -> None:
-        super().__init__(
-            # A view of a single number, however many there are.
-            np.broadcast_to(np.int64(1), blocks),
-            batch_size,
-            seed=order.seed,
-            epoch=order.epoch,
-            rank=order.rank,
-            world=order.world,
-            shuffle=order.shuffle,
-            skip=order.skip,
-        )
+        # A view of a single number, however many there are.
+        super().__init__(np.broadcast_to(np.int64(1), blocks), batch_size, order)
 
     def __iter__(self) -> Iterator[list[int]]:
         # The epoch is read now, not at the first `next`: see BucketBatchSampler.

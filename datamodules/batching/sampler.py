@@ -1,6 +1,7 @@
 """Length-bucketed batches whose order is a pure function of the settings, on every machine."""
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,26 @@ def permutation(n: int, *keys: int) -> NDArray[np.int64]:
     return np.argsort(hashes, kind="stable").astype(np.int64)
 
 
+class Order(NamedTuple):
+    """An order of batches, the place to begin, and the process.
+
+    Attributes:
+        shuffle: training (True) or evaluation.
+        seed: seed of the order in training.
+        epoch: the epoch to begin with.
+        skip: batches of that epoch left out because a run that is resumed has had them.
+        rank: this process.
+        world: number of processes.
+    """
+
+    shuffle: bool = True
+    seed: int = 0
+    epoch: int = 0
+    skip: int = 0
+    rank: int = 0
+    world: int = 1
+
+
 class BucketBatchSampler(Sampler[list[int]]):
     """Lists of sample indices of similar length, one list per batch.
 
@@ -41,12 +62,7 @@ class BucketBatchSampler(Sampler[list[int]]):
     Args:
         lengths: tokens of each sample.
         batch_size: samples per batch and process.
-        seed: seed of the order in training.
-        epoch: the epoch to begin with.
-        rank: this process.
-        world: number of processes.
-        shuffle: training (True) or evaluation.
-        skip: batches of the first epoch left out because a run that is resumed has had them.
+        order: order of the batches, see `Order`.
 
     Raises:
         ValueError: a setting out of its range.
@@ -56,14 +72,9 @@ class BucketBatchSampler(Sampler[list[int]]):
         self,
         lengths: Sequence[int] | NDArray[np.integer],
         batch_size: int,
-        *,
-        seed: int = 0,
-        epoch: int = 0,
-        rank: int = 0,
-        world: int = 1,
-        shuffle: bool = True,
-        skip: int = 0,
+        order: Order = Order(),
     ) -> None:
+        shuffle, seed, epoch, skip, rank, world = order
         if batch_size < 1 or world < 1 or not 0 <= rank < world or min(epoch, skip, seed) < 0:
             msg = (
                 f"got {batch_size=}, {rank=}, {world=}, {seed=}, {epoch=}, {skip=}, expected a "
@@ -72,11 +83,8 @@ class BucketBatchSampler(Sampler[list[int]]):
             raise ValueError(msg)
         self.lengths = np.asarray(lengths, dtype=np.int64)
         self.batch_size = batch_size
-        self.seed = seed
+        self.shuffle, self.seed, self.rank, self.world = shuffle, seed, rank, world
         self.epoch = epoch
-        self.rank = rank
-        self.world = world
-        self.shuffle = shuffle
         self._skip = (epoch, skip)
 
     def set_epoch(self, epoch: int) -> None:

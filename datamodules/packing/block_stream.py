@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
-from datamodules.batching.block_sampler import BlockSampler, Order
-from datamodules.batching.sampler import permutation
+from datamodules.batching.block_sampler import BlockSampler
+from datamodules.batching.sampler import Order, permutation
 from datamodules.packing.blocks import Blocks
 from datamodules.packing.packed_text import held_out, to_batch
 from datamodules.sources.files import DataError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import DataLoader
 
-from datamodules.batching.block_sampler import BlockSampler, Order
+from datamodules.batching.block_sampler import BlockSampler
 from datamodules.batching.loaders import FixedBatches, make_loader
 from datamodules.corpus import Corpus
 from datamodules.packing.block_stream import Arrived, BlockStream, no_block
@@ -137,9 +137,7 @@ class PackedCorpus(Corpus):
         blocks = None if self.streaming else PackedText(self._blocks(), self.every, not shuffle)
         if blocks is not None and len(blocks) == 0:
             raise no_block(shuffle)
-        epoch, skip = self._start() if shuffle else (0, 0)
-        world, rank = self._processes()
-        order = Order(shuffle, self._seed(), epoch, skip, rank, world)
+        order = self._next_order(shuffle=shuffle)
         sampler = (
             BlockSampler(len(blocks), batch_size, order)
             if blocks is not None

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datamodules.batching.block_sampler import BlockSampler, Order, shuffled
-from datamodules.batching.sampler import BucketBatchSampler
+from datamodules.batching.block_sampler import BlockSampler, shuffled
+from datamodules.batching.sampler import BucketBatchSampler, Order
 
 blocks = st.integers(0, 130)
 sizes = st.integers(1, 9)
@@ -64,7 +64,7 @@ def test_shares_and_weights_are_those_of_the_other_sampler(
 ) -> None:
     for rank in range(world):
         ours = BlockSampler(n, size, Order(shuffle=shuffle, rank=rank, world=world))
-        theirs = BucketBatchSampler([1] * n, size, shuffle=shuffle, rank=rank, world=world)
+        theirs = BucketBatchSampler([1] * n, size, Order(shuffle=shuffle, rank=rank, world=world))
         assert len(ours) == len(theirs)
         assert [len(batch) for batch in ours] == [len(batch) for batch in theirs]
         indices = range(len(ours))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datamodules.batching.sampler import BucketBatchSampler, permutation
+from datamodules.batching.sampler import BucketBatchSampler, Order, permutation
 
 lengths = st.lists(st.integers(1, 40), min_size=0, max_size=120)
 sizes = st.integers(1, 9)
@@ -20,7 +20,9 @@ def ranks(
     """The batches of each process."""
     samplers = [
         BucketBatchSampler(
-            values, size, seed=seed, epoch=epoch, rank=rank, world=world, shuffle=shuffle
+            values,
+            size,
+            Order(seed=seed, epoch=epoch, rank=rank, world=world, shuffle=shuffle),
         )
         for rank in range(world)
     ]
@@ -64,7 +66,8 @@ def counted(samplers: list[BucketBatchSampler]) -> list[list[list[int]]]:
 
 def every_rank(values: list[int], size: int, world: int, **more: Any) -> list[BucketBatchSampler]:
     return [
-        BucketBatchSampler(values, size, rank=rank, world=world, **more) for rank in range(world)
+        BucketBatchSampler(values, size, Order(rank=rank, world=world, **more))
+        for rank in range(world)
     ]
 
 
@@ -116,8 +119,8 @@ def test_three_samples_on_four_processes(shuffle: bool) -> None:
 def test_skip_leaves_out_what_a_resumed_run_has_had(
     values: list[int], size: int, skip: int, epoch: int
 ) -> None:
-    whole = BucketBatchSampler(values, size, seed=1, epoch=epoch)
-    resumed = BucketBatchSampler(values, size, seed=1, epoch=epoch, skip=skip)
+    whole = BucketBatchSampler(values, size, Order(seed=1, epoch=epoch))
+    resumed = BucketBatchSampler(values, size, Order(seed=1, epoch=epoch, skip=skip))
     assert list(resumed) == list(whole)[skip:]
     assert len(resumed) == len(whole)
     for sampler in (whole, resumed):
@@ -175,4 +178,4 @@ def test_any_evaluation_batches_are_a_mixture() -> None:
 )
 def test_settings_out_of_range(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="expected a positive batch size"):
-        BucketBatchSampler([1, 2], **{"batch_size": 2, **change})
+        BucketBatchSampler([1, 2], change.pop("batch_size", 2), Order(**change))

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 import torch
 
-from datamodules.batching.sampler import BucketBatchSampler
+from datamodules.batching.sampler import BucketBatchSampler, Order
 from lit_modules.shared.process_means import batch_weight, global_means
 
 
@@ -29,7 +29,7 @@ def test_one_process_weighs_one() -> None:
 @pytest.mark.parametrize("stage", ["training", "validating", "testing"])
 def test_the_sampler_of_the_stage_knows(stage: str) -> None:
     for rank, last in ((0, 4 / 3), (1, 2 / 3)):  # 2 + 1 samples at the end
-        sampler = BucketBatchSampler([1] * 7, 2, rank=rank, world=2)
+        sampler = BucketBatchSampler([1] * 7, 2, Order(rank=rank, world=2))
         run = trainer(rank, 2, stage=stage, sampler=sampler)
         assert batch_weight(run, 0) == 1.0
         assert batch_weight(run, 1) == pytest.approx(last)
