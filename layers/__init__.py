@@ -1,5 +1,6 @@
 """Plain `nn.Module`s: attention mechanisms, orthogonal maps, embeddings, encoders."""
 
+from layers.attention.mechanisms import Attention
 from layers.ball import project_to_ball
 from layers.embeddings import NormalizedEmbedding
 from layers.encoders import (
@@ -15,6 +16,7 @@ from layers.unitary import project_, unitary_factor, unitary_residual
 from layers.weight_names import unitary_weights
 
 __all__ = [
+    "Attention",
     "GroupSort",
     "LipschitzClassifier",
     "LipschitzEncoder",

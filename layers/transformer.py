@@ -5,17 +5,18 @@ from typing import Literal
 from torch import Tensor, nn
 from torch.nn import functional
 
-from layers.attention.scaled_dot_product import SelfAttention
+from layers.attention.headed import HeadedAttention
+from layers.attention.mechanisms import Attention, Layer, build_attention
 
 
 class TransformerBlock(nn.Module):
     """Pre-norm Transformer block with GELU."""
 
-    def __init__(self, width: int, heads: int, *, dropout: float) -> None:
-        """Args: width: token width. heads: attention heads. dropout: everywhere."""
+    def __init__(self, width: int, attention: HeadedAttention, *, dropout: float) -> None:
+        """Args: width: token width. attention: the mechanism. dropout: everywhere else."""
         super().__init__()
         self.attention_norm, self.feedforward_norm = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.attention = SelfAttention(width, heads, dropout=dropout)
+        self.attention = attention
         self.inner, self.outer = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
         self.dropout = nn.Dropout(dropout)
 
@@ -39,12 +40,39 @@ class TransformerClassifier(nn.Module):
         heads: int,
         dropout: float = 0.1,
         pooling: Literal["mean", "first"] = "mean",
+        attention: Attention = Attention(),
+        max_length: int = 512,
     ) -> None:
-        """Args: width, depth, heads: the usual sizes. pooling: what the head reads."""
+        """Builds the layers.
+
+        Args:
+            width: of a token.
+            num_classes: number of logits.
+            depth: number of layers.
+            heads: of each attention.
+            dropout: everywhere, while training.
+            pooling: input of the head, the mean of the real tokens or the first one.
+            attention: settings of the self-attention of all layers.
+            max_length: the longest text in tokens; some mechanisms have a table of places.
+
+        Raises:
+            ValueError: sizes that do not go together.
+        """
         super().__init__()
-        self.blocks = nn.ModuleList(
-            TransformerBlock(width, heads, dropout=dropout) for _ in range(depth)
-        )
+        built = [
+            build_attention(
+                attention,
+                Layer(
+                    width=width,
+                    heads=heads,
+                    dropout=dropout,
+                    length=max_length,
+                    early=layer < depth // 2,
+                ),
+            )
+            for layer in range(depth)
+        ]
+        self.blocks = nn.ModuleList(TransformerBlock(width, one, dropout=dropout) for one in built)
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, num_classes)
         self.pooling = pooling

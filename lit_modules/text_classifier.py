@@ -4,9 +4,16 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from layers import NormalizedEmbedding, OLSALayers, TransformerClassifier, olsa_classifier
+from layers import (
+    Attention,
+    NormalizedEmbedding,
+    OLSALayers,
+    TransformerClassifier,
+    olsa_classifier,
+)
 from lit_modules.shared.certified import CertifiedClassifier
 from lit_modules.shared.radius_objective import RadiusObjective
+from lit_modules.shared.settings import within
 from text import Batch, check_choice, check_range
 
 
@@ -21,6 +28,7 @@ class TextClassifier(CertifiedClassifier, method=True):
         heads: int = 8,
         width: int = 256,
         dropout: float = 0.1,
+        attention: Attention = Attention(),
         embedding_norm: float = 2.0,
         objective: RadiusObjective = RadiusObjective(margin_cap=2.0),
         **base: Any,
@@ -34,6 +42,7 @@ class TextClassifier(CertifiedClassifier, method=True):
             heads: number of attention heads; not used by mean.
             width: token width.
             dropout: dropout while training; not used by mean.
+            attention: self-attention of the Transformer layers; not used by mean.
             embedding_norm: norm of word and of position embeddings.
             objective: the loss, and the reward of a large certified radius; transformer takes
                 cross_entropy with gamma 0 only.
@@ -54,6 +63,7 @@ class TextClassifier(CertifiedClassifier, method=True):
         check_range({"dropout": dropout}, least=0, below=1)
         self.encoder, self.depth, self.heads = encoder, depth, heads
         self.width, self.dropout, self.embedding_norm = width, dropout, embedding_norm
+        self.attention = attention
         self.embedding: NormalizedEmbedding | None = None
 
     @property
@@ -61,8 +71,10 @@ class TextClassifier(CertifiedClassifier, method=True):
         return self.encoder == "mean"
 
     def unused(self) -> dict[str, str]:
-        none = ("depth", "heads", "dropout") if self.encoder == "mean" else ()
-        return super().unused() | dict.fromkeys(none, "encoder=mean")
+        if self.encoder == "mean":
+            none = ("depth", "heads", "dropout", "attention")
+            return super().unused() | dict.fromkeys(none, "encoder=mean")
+        return super().unused() | within("attention", self.attention.unused)
 
     def configure_model(self) -> None:
         if self.embedding is not None:
@@ -92,6 +104,8 @@ class TextClassifier(CertifiedClassifier, method=True):
                 depth=self.depth,
                 heads=self.heads,
                 dropout=self.dropout,
+                attention=self.attention,
+                max_length=tokenizer.max_length,
             )
         self.network = network
 

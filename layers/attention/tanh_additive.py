@@ -1,0 +1,53 @@
+"""Additive attention with tanh (Bahdanau et al., 2015), between the tokens of one text."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+from typing_extensions import override
+
+from layers.attention.headed import HeadedAttention
+
+_NUMBERS = 2**24
+"""Numbers of pairs and features that are held at a time."""
+
+
+class TanhAdditiveAttention(HeadedAttention):
+    """softmax over j of w . tanh((q_i + k_j) / 2), w `[e]` trained for each head.
+
+    Bahdanau et al., "Neural Machine Translation by Jointly Learning to Align and Translate", 2015,
+    appendix A.1.2; thesis, equations 3.1 to 3.3. Printed there is (Q + K) / 2 token by token, which
+    would mix no values of different tokens; meant are all pairs. Pairs are taken a few rows at a
+    time, and again in the backward pass: memory is N x N for each head, not N x N x e.
+    """
+
+    def __init__(self, width: int, heads: int, *, dropout: float = 0.0) -> None:
+        """Makes the projections and the score vectors.
+
+        Args:
+            width: see `HeadedAttention`.
+            heads: see `HeadedAttention`.
+            dropout: on attention weights while training.
+        """
+        super().__init__(width, heads, dropout=dropout)
+        size = width // heads
+        self.score = nn.Parameter(torch.randn(heads, size) / size**0.5)
+
+    @override
+    def mix(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+        rows = max(1, _NUMBERS // key.numel())
+        parts = [
+            checkpoint(_scores, part, key, self.score, use_reentrant=False)
+            if torch.is_grad_enabled()
+            else _scores(part, key, self.score)
+            for part in torch.split(query, rows, dim=-2)
+        ]
+        scores = torch.cat(parts, dim=-2).masked_fill(~mask[:, None, None, :], float("-inf"))
+        weights = functional.dropout(scores.softmax(dim=-1), self.dropout, self.training)
+        return weights @ value
+
+
+def _scores(query: Tensor, key: Tensor, weight: Tensor) -> Tensor:
+    """`[B, H, R, N]` of `[B, H, R, e]`, `[B, H, N, e]` and `[H, e]`."""
+    hidden = torch.tanh((query.unsqueeze(-2) + key.unsqueeze(-3)) / 2)
+    return torch.einsum("bhrne,he->bhrn", hidden, weight)
