@@ -99,7 +99,8 @@ class RunDirectory:
         except yaml.YAMLError as error:
             content = error
         if not isinstance(content, dict):
-            msg = f"got {self.config_path} with unreadable content, expected settings of a run"
+            msg = f"got {self.config_path} with unreadable content, expected settings of a run; "
+            msg += "move the run away"
             raise ValueError(msg)
         return content
 

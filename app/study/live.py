@@ -78,12 +78,10 @@ class Progress:
         if outcome.state == "done":
             whole = time.monotonic() - self._began.get(cell.run, time.monotonic())
             self._seconds[cell.run] = max(whole, spent(self.runs, cell.run))
-        left = self.minutes_left()
-        after = f", about {left:.0f} min left" if left is not None and left >= 1 else ""
         count = f"{len(self.outcomes)} of {len(self.cells)}"
         if outcome.state != "stopped":
             error = f": {outcome.error}" if outcome.error else ""
-            self._line(f"{cell.run}: {outcome.state}{error} ({count}{after})")
+            self._line(f"{cell.run}: {outcome.state}{error} ({count}{self._left()})")
 
     def tick(self) -> None:
         """Draws the table anew."""
@@ -98,6 +96,13 @@ class Progress:
             began = dict(self._began)
         return remaining(self.cells, left, known, began, self.jobs)
 
+    def _left(self) -> str:
+        """The estimate in words; nothing where there is none."""
+        left = self.minutes_left()
+        if left is None or len(self.outcomes) == len(self.cells):
+            return ""
+        return ", less than a minute left" if left < 1 else f", about {left:.0f} min left"
+
     def _line(self, text: str) -> None:
         if self._live is None:
             print(harmless(text), file=self._stream, flush=True)
@@ -106,10 +111,11 @@ class Progress:
         from rich.table import Table
         from rich.text import Text
 
-        left = self.minutes_left()
-        done = len(self.outcomes)
-        minutes = "" if left is None else f", about {left:.0f} min left"
-        table = Table(title=f"{self.study.name}: {done} of {len(self.cells)} runs{minutes}")
+        count = f"{len(self.outcomes)} of {len(self.cells)} runs"
+        table = Table(
+            title=Text(f"{self.study.name}: {count}{self._left()}", no_wrap=True),
+            min_width=60,
+        )
         table.add_column("row")
         corpora = list(dict.fromkeys(cell.corpus for cell in self.cells))
         for corpus in corpora:
@@ -176,7 +182,7 @@ def remaining(
     if not seconds:
         return None
     of = [(cell, seconds[cell.run]) for cell in cells if cell.run in seconds]
-    total = 0.0
+    each = []
     for cell in left:
         same = [
             [s for one, s in of if (one.row, one.corpus) == (cell.row, cell.corpus)],
@@ -185,5 +191,5 @@ def remaining(
         ]
         known = next(found for found in same if found)
         past = time.monotonic() - began[cell.run] if cell.run in began else 0.0
-        total += max(0.0, sum(known) / len(known) - past)
-    return total / jobs / 60
+        each.append(max(0.0, sum(known) / len(known) - past))
+    return max([sum(each) / jobs, *each]) / 60

@@ -48,9 +48,12 @@ def check_run(
             which may have been named in another way.
 
     Raises:
-        OtherRunError: they differ; the message names the differences.
+        OtherRunError: they differ; the message names the differences. Or they are lost.
     """
     if not run.begun:
+        if run.results_path.exists() or any(run.checkpoints.glob("*.ckpt")):
+            msg = f"got run {run.name} without {run.config_path.name}, expected it; move it away"
+            raise OtherRunError(msg)
         return
     before, now = (
         # As it stands in a file.

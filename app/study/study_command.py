@@ -244,7 +244,9 @@ def _collect(args: argparse.Namespace) -> int:
     work.place.out.mkdir(parents=True, exist_ok=True)
     _write(study, figures, versions(), work.place.out)
     print(f"{study.name}: figures of {len(figures)} of {len(cells)} runs")
-    return _report([cell for cell in cells if cell.run in refused], refused)
+    for run, outcome in refused.items():
+        _say(f"  {run} cannot be used: {outcome.error}")
+    return 1 if refused else 0
 
 
 def _figures(

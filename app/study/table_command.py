@@ -67,6 +67,9 @@ def table_main(argv: Sequence[str]) -> int:
         else:
             print(harmless(tables.render(content, args.format)), end="")
     for name in args.write:
+        if not Path(name).is_file():
+            msg = f"got --write {name}, which is no file, expected a page with markers"
+            raise StudyError(msg)
         changed = pages.write(Path(name))
         print(harmless(f"{name}: {'written' if changed else 'up to date'}"))
     problems = pages.check(Path(name) for name in args.check)
@@ -87,8 +90,9 @@ def _file(name: str, runs: Path) -> Path:
     elif path.name == name and not path.is_file():
         path = runs / "studies" / name / "study.json"
     if not path.is_file():
+        what = "which is a folder" if path.is_dir() else f"of which there is no {path}"
         msg = (
-            f"got {name}, of which there is no {path}, expected the figures of a study: "
+            f"got {name}, {what}, expected the figures of a study: "
             "`python -m app study run STUDY.yaml` writes them"
         )
         raise StudyError(msg)

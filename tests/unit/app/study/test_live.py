@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from app.study.live import Progress
+from app.study.live import Progress, remaining
 from app.study.runner import Outcome
 from app.study.study import Cell, Row, Study
 
@@ -42,10 +42,20 @@ def watched(stream: io.StringIO) -> str:
 def test_plain_lines_in_a_file() -> None:
     assert watched(io.StringIO()).splitlines() == [
         "a0: fit",
-        "a0: done (1 of 4)",
-        "a1: failed: fit: got \\x1b[31mred (2 of 4)",
+        "a0: done (1 of 4, less than a minute left)",
+        "a1: failed: fit: got \\x1b[31mred (2 of 4, less than a minute left)",
         "b0: attack",
     ]
+
+
+def test_minutes_left() -> None:
+    seconds = {"a0": 60.0, "b0": 120.0}
+    assert remaining(CELLS, CELLS, {}, {}, 1) is None
+    both = [CELLS[1], CELLS[3]]
+    assert remaining(CELLS, both, seconds, {}, 1) == 3
+    # One run is not divided among jobs.
+    assert remaining(CELLS, both, seconds, {}, 2) == 2
+    assert remaining(CELLS, [], seconds, {}, 2) == 0
 
 
 def test_a_table_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,16 @@ def test_the_same_run(tmp_path: Path) -> None:
     check_run(RunDirectory(tmp_path / "r"), changed(trainer={"accelerator": "gpu"}))
 
 
+def test_a_run_without_its_settings_is_refused(tmp_path: Path) -> None:
+    run = make(tmp_path / "r")
+    run.config_path.unlink()
+    with pytest.raises(OtherRunError, match=r"got run r without config\.yaml"):
+        check_run(run, SETTINGS)
+    # One that was killed before it had any is begun.
+    (tmp_path / "s" / "checkpoints").mkdir(parents=True)
+    check_run(RunDirectory(tmp_path / "s"), SETTINGS)
+
+
 @pytest.mark.parametrize(
     ("other", "said"),
     [
