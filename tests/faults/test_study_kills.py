@@ -40,7 +40,7 @@ columns:
   pgd: {title: under PGD, metric: test/pgd_accuracy}
 against: first
 """
-KILLS = 4
+KILLS = 3
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends children with their parent")
