@@ -1,5 +1,6 @@
 """The ordinary Transformer classifier on embedded tokens (Vaswani et al., 2017)."""
 
+from dataclasses import replace
 from typing import Literal
 
 from torch import Tensor, nn
@@ -59,20 +60,12 @@ class TransformerClassifier(nn.Module):
             ValueError: sizes that do not go together.
         """
         super().__init__()
-        built = [
-            build_attention(
-                attention,
-                Layer(
-                    width=width,
-                    heads=heads,
-                    dropout=dropout,
-                    length=max_length,
-                    early=layer < depth // 2,
-                ),
-            )
-            for layer in range(depth)
-        ]
-        self.blocks = nn.ModuleList(TransformerBlock(width, one, dropout=dropout) for one in built)
+        first = Layer(width=width, heads=heads, dropout=dropout, length=max_length, early=True)
+        layers = [replace(first, early=number < depth // 2) for number in range(depth)]
+        self.blocks = nn.ModuleList(
+            TransformerBlock(width, build_attention(attention, layer), dropout=dropout)
+            for layer in layers
+        )
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, num_classes)
         self.pooling = pooling
