@@ -91,34 +91,20 @@ def victim_of(given: Namespace, corpus: datamodules.TextDataModule) -> lit_modul
     return module.eval()
 
 
-class Encoded:
-    """Remembers the texts that the sentence encoders of an attack had to compute.
-
-    Args:
-        attack: the attack; its encoders are listened to from here on.
-    """
-
-    def __init__(self, attack: Attack) -> None:
-        self._computed: list[tuple[Any, dict[str, None]]] = []
-        encoders = [getattr(constraint, "encoder", None) for constraint in attack.constraints]
-        for encoder in filter(None, encoders):
-            self._listen(encoder)
-
-    def _listen(self, encoder: Any) -> None:
+def listened(attack: Attack) -> list[tuple[Any, dict[str, None]]]:
+    """Returns what computes in each sentence encoder of an attack, and its texts from here on."""
+    found = []
+    encoders = [getattr(constraint, "encoder", None) for constraint in attack.constraints]
+    for encoder in filter(None, encoders):
         compute, texts = encoder._compute, dict[str, None]()
 
-        def listening(new: Sequence[str]) -> Any:
+        def listening(new: Sequence[str], compute: Any = compute, texts: Any = texts) -> Any:
             texts.update(dict.fromkeys(new))
             return compute(new)
 
         encoder._compute = listening
-        self._computed.append((compute, texts))
-
-    def compute(self) -> None:
-        """Passes each of these texts once, without the attack."""
-        for compute, texts in self._computed:
-            if texts:
-                compute(list(texts))
+        found.append((compute, texts))
+    return found
 
 
 def measure(
@@ -128,13 +114,14 @@ def measure(
     rows: list[tuple[float, ...]] = []
     for _ in range(given.repeats):
         attack = build(RecipeSettings(recipe=name), Resources(given.resources))
-        encoded = Encoded(attack)
+        encoders = listened(attack)
         recorder = Recorder(victim)
         engine = Engine(attack, recorder, limits=Limits(in_flight=flight))
         records: list[AttackRecord] = []
         wall = timed(partial(records.extend, engine.run(samples))).wall
         texts = list(recorder.texts)
-        plain = timed(partial(victim.logits, texts)).wall + timed(encoded.compute).wall
+        plain = timed(partial(victim.logits, texts)).wall
+        plain += sum(timed(partial(one, list(new))).wall for one, new in encoders if new)
         attacked = [record for record in records if record.outcome != "skipped"]
         won = sum(record.outcome == "succeeded" for record in attacked) / max(len(attacked), 1)
         queries = sum(record.queries for record in records)

@@ -29,11 +29,9 @@ class Certifiable(Protocol):
     @property
     def network(self) -> nn.Module:
         """The classifier from tokens `[B, N, d]` and mask `[B, N]` on."""
-        ...
 
     def embed(self, batch: Any) -> Tensor:
         """`[B, N, d]` embedded tokens of a batch that has a `mask` `[B, N]`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

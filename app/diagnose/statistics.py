@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from attacks.embeddings.pgd import objective
+
 Pooling = Literal["first", "mean"]
 """The vector of a text: that of its first token, or the mean over its real tokens."""
 
@@ -42,9 +44,7 @@ def boundary_distances(logits: Tensor, labels: Tensor) -> Tensor:
             "with at least two classes, and [B]"
         )
         raise ValueError(msg)
-    logits, gold = logits.double(), labels.unsqueeze(1)
-    others = logits.scatter(1, gold, -math.inf).amax(dim=1)
-    return (logits.gather(1, gold).squeeze(1) - others) / math.sqrt(2)
+    return -objective(logits.double(), labels, "margin") / math.sqrt(2)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -70,14 +70,9 @@ def module_weights(
         (gradient,) = torch.autograd.grad(loss, x)
         return [gradient[row, mask].float().cpu() for row, mask in enumerate(batch.mask)]
 
+    spans = tokenizer.spans(texts)
     with in_mode(module, training=training):
-        return _weights(
-            documents,
-            tokenizer.spans(texts),
-            gradients,
-            batch_size=1 if training else batch_size,
-            seeded=training,
-        )
+        return _weights(documents, spans, gradients, batch_size=batch_size, training=training)
 
 
 def transformer_weights(
@@ -148,13 +143,7 @@ def transformer_weights(
         return [gradient[row, mask[row]].float().cpu() for row in range(len(rows))]
 
     with in_mode(model, training=training):
-        return _weights(
-            documents,
-            spans,
-            gradients,
-            batch_size=1 if training else batch_size,
-            seeded=training,
-        )
+        return _weights(documents, spans, gradients, batch_size=batch_size, training=training)
 
 
 def _loss(logits: Tensor, *, training: bool) -> Tensor:
@@ -174,16 +163,17 @@ def _weights(
     gradients: Callable[[list[int]], list[Tensor]],
     *,
     batch_size: int,
-    seeded: bool,
+    training: bool,
 ) -> list[list[float]]:
     """Returns the weights of all documents; `gradients` returns `[n, d]` for each of some rows."""
     order = sorted(range(len(documents)), key=lambda row: len(spans[row]))
+    batch_size = 1 if training else batch_size
     result: list[list[float]] = [[] for _ in documents]
     # The engine may be called under inference mode, where nothing could be differentiated.
     with torch.inference_mode(False), torch.enable_grad():
         for start in range(0, len(order), batch_size):
             rows = order[start : start + batch_size]
-            with _seeded("\n".join(documents[rows[0]].columns) if seeded else None):
+            with _seeded("\n".join(documents[rows[0]].columns) if training else None):
                 parts = gradients(rows)
             for row, gradient in zip(rows, parts, strict=True):
                 result[row] = word_norms(gradient, spans[row], documents[row])

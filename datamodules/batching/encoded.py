@@ -72,11 +72,6 @@ class EncodedTexts(Dataset[Batch]):
         # A whole number among targets is one of them: the type is that of all labels together.
         self._labels = None if tags or None in labels else np.array(labels)
 
-    @property
-    def labelled(self) -> bool:
-        """True if every sample has a label."""
-        return self._labels is not None or self._tags is not None
-
     def __len__(self) -> int:
         return len(self.lengths)
 

@@ -6,6 +6,7 @@ from typing import Literal, get_args
 from torch import Tensor
 from torch.nn import functional
 
+from attacks.embeddings.pgd import objective
 from text import check_choice, check_range
 
 MarginForm = Literal["sum", "mean"]
@@ -62,6 +63,4 @@ def multi_margin_losses(
 
 def logit_gaps(logits: Tensor, labels: Tensor) -> Tensor:
     """`[B]`: right logit less the largest wrong one; the loss raises it to the margin."""
-    right = functional.one_hot(labels, logits.shape[1]).bool()
-    wrong = logits.masked_fill(right, float("-inf")).amax(dim=1)
-    return logits.gather(1, labels.unsqueeze(1)).squeeze(1) - wrong
+    return -objective(logits, labels, "margin")
