@@ -1,4 +1,4 @@
-"""What the adversary of ASA masks, and how far its masks move predictions.
+"""Shares that the adversary of ASA masks, and how far its masks move predictions.
 
     python -m benchmarks.asa_masks --run runs/NAME ... [--data_dir DIR] [--samples 1000]
 

@@ -23,7 +23,7 @@ class AttackFiles:
     """
 
     outcome_key = "summary"
-    """What its end is called in `NAME.json`."""
+    """The name of its end in `NAME.json`."""
 
     def __init__(self, run: RunDirectory, name: str) -> None:
         folder = run.path / "attacks"

@@ -28,7 +28,7 @@ from attacks.summary import summarise
 
 _FILE = re.compile(r"(?P<name>.+)\.shard-(?P<index>\d+)-of-(?P<count>\d+)\.jsonl?")
 _SAME = ("chosen", "score", "target", "classes", "identity")
-"""What shards must share beside the settings of the attack."""
+"""Facts that shards must share beside the settings of the attack."""
 
 
 class Whole(NamedTuple):

@@ -17,7 +17,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+=-]*")
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a study is run: what its file leaves to the command line.
+    """The place of a study: all that its file leaves to the command line.
 
     Attributes:
         study: name of the study.

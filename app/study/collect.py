@@ -139,7 +139,7 @@ class _Samples:
         return hashlib.sha256(json.dumps(pairs).encode()).hexdigest()
 
     def figure(self) -> float:
-        """What they amount to."""
+        """The figure that they amount to."""
         return score(self.outcomes, kind=self.kind, labels=self.labels)
 
 
@@ -148,7 +148,7 @@ Outcome = Callable[[Mapping[str, Any]], float]
 
 
 class _Source(NamedTuple):
-    """Where the outcomes of a figure are.
+    """The place of the outcomes of a figure.
 
     Attributes:
         file: path in the run.

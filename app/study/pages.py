@@ -115,7 +115,7 @@ def filled(text: str, page: Path) -> tuple[str, list[Problem]]:
 
 
 def _shown(page: Path, file: str, part: list[str]) -> str:
-    """What stands between two markers.
+    """The text between two markers.
 
     Raises:
         StudyError: no such file or part.
@@ -160,7 +160,7 @@ _PARTS: dict[tuple[str, int], Callable[..., str | None]] = {
     ("figure", 2): tables.figure,
     ("figure", 3): tables.figure,
 }
-"""What makes a part, by its first word and the number of words after it."""
+"""The makers of a part, by its first word and the number of words after it."""
 
 
 def _pages(places: Iterable[Path]) -> Iterator[Path]:
@@ -172,7 +172,7 @@ def _pages(places: Iterable[Path]) -> Iterator[Path]:
 
 
 def _code(text: str) -> Iterator[tuple[int, int]]:
-    """Where fenced blocks of code begin and end."""
+    """The places where fenced blocks of code begin and end."""
     fence, start, position = "", 0, 0
     for line in text.splitlines(keepends=True):
         found = _FENCE.match(line)
@@ -191,7 +191,7 @@ def _inside(at: int, spans: Iterable[tuple[int, int]]) -> bool:
 
 
 def _places(text: str, word: str) -> Iterator[int]:
-    """Where a word stands; not in code inside a line."""
+    """The places of a word; not in code inside a line."""
     for found in re.finditer(f"(?<!`){re.escape(word)}", text):
         yield found.start()
 

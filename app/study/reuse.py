@@ -207,7 +207,7 @@ def _missing_diagnosis(run: RunDirectory, settings: Parsed) -> str | None:
 
 
 def _of_model(run: str, weights: str | None, texts: str | None) -> dict[str, str | None]:
-    """What identifies the measurements of one model."""
+    """The identity of the measurements of one model."""
     return {f"weights of {run}": weights, f"texts of {run}": texts}
 
 

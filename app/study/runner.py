@@ -31,7 +31,7 @@ _EVERY = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What became of a cell.
+    """The end of a cell.
 
     Attributes:
         state: `done`: all its stages have ended; `stopped`: by a signal, and goes on next time.

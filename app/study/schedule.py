@@ -16,7 +16,7 @@ class Executor(Protocol):
 
     @property
     def slots(self) -> int:
-        """How many cells it can run at a time."""
+        """Number of cells that it can run at a time."""
 
     def submit(self, cell: Cell) -> Future[Outcome]:
         """Begins a cell; the future has an exception where the machine itself fails."""

@@ -244,7 +244,7 @@ def _short(value: Any) -> str:
 
 
 def _notes(rows: Sequence[_Row]) -> list[str]:
-    """What the program has to say about the figures of single runs."""
+    """Remarks of the program on the figures of single runs."""
     return [
         f"{one.run.name}: {line}"
         for row in rows

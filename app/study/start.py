@@ -30,7 +30,7 @@ def check_start(cell: Cell, place: Place, where: Path, *, begun: bool) -> None:
         key: _digest(runs / path) for key, path in cell.start.items() if (runs / path).exists()
     }
     note = where / place.out / "starts" / f"{cell.run}.json"
-    known = json.loads(note.read_text()) if begun and note.is_file() else {}
+    known = _noted(note) if begun and note.is_file() else {}
     for key, digest in found.items():
         if known.get(key, digest) != digest:
             msg = (
@@ -41,6 +41,17 @@ def check_start(cell: Cell, place: Place, where: Path, *, begun: bool) -> None:
     if found and found != known:
         note.parent.mkdir(parents=True, exist_ok=True)
         atomic.write_text(note, json.dumps(found, indent=2, sort_keys=True) + "\n")
+
+
+def _noted(note: Path) -> dict[str, str]:
+    try:
+        return dict(json.loads(note.read_text()))
+    except ValueError as error:
+        msg = (
+            f"got {note} with unreadable content, expected digests of the weights that a run began "
+            "with; delete it if these are still there"
+        )
+        raise OtherRunError(msg) from error
 
 
 def _digest(path: Path) -> str:

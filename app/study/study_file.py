@@ -152,7 +152,7 @@ def _study(fields: Fields, name: str, digest: str) -> Study:
 
 @dataclass(frozen=True)
 class _Defaults:
-    """What a row has that says nothing else.
+    """The defaults of a row.
 
     Attributes:
         config: settings files of `base`.

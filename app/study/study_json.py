@@ -167,7 +167,7 @@ class _Cells:
                     yield corpus, column
 
     def pairs(self) -> Iterator[tuple[Row, Row, str, Column]]:
-        """What is compared: row, row that it is to exceed, corpus and column."""
+        """The two sides of a comparison: row, row that it is to exceed, corpus and column."""
         rows = {row.name: row for row in self.study.rows}
         for name, against in self.study.against:
             theirs = list(self.places(rows[against]))

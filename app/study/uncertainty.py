@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Kind = Literal["mean", "spearman", "pearson", "f1"]
-"""How the figure of a split comes from its samples: a mean of outcomes, or of predictions and gold
+"""Ways from the samples of a split to its figure: a mean of outcomes, or of predictions and gold
 values a rank correlation, a correlation, or F1 of class 1."""
 CONFIDENCE = 0.95
 RESAMPLES = 9999
@@ -293,7 +293,6 @@ def _mcnemar(first: Array, second: Array) -> float:
 
 
 def _permuted(first: Array, second: Array, score: _Score) -> float:
-
     if score.kind == "mean":
         # To swap the answers to a text is to turn the sign of their difference.
         turned = (first - second).sum(axis=0)

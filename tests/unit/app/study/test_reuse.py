@@ -188,6 +188,12 @@ def test_a_run_that_began_with_other_weights_is_refused(tmp_path: Path) -> None:
     weights.write_bytes(b"second")
     with pytest.raises(OtherRunError, match=r"^run small-second-s0 began with other weights than"):
         check_start(cell, place, tmp_path, begun=True)
+    note = tmp_path / "runs/studies/small/starts/small-second-s0.json"
+    kept = note.read_text()
+    note.write_text("[")
+    with pytest.raises(OtherRunError, match=r"starts/small-second-s0.json with unreadable content"):
+        check_start(cell, place, tmp_path, begun=True)
+    note.write_text(kept)
     # A run that is made anew begins with what is there now.
     check_start(cell, place, tmp_path, begun=False)
     check_start(cell, place, tmp_path, begun=True)
