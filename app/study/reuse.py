@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from pydoc import locate
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from app.runs.resume import HARMLESS_IN_FIT
 from app.runs.run_directory import RunDirectory
@@ -30,6 +30,9 @@ HARMLESS = HARMLESS_IN_FIT | {
 COMPARED = ("seed_everything", "model", "data", "trainer", "checkpoint", "early_stopping")
 # The method decides about these where they are not given.
 _DECIDED_LATER = {"trainer.max_epochs", "early_stopping.patience"}
+
+
+_UNKNOWN = object()
 
 
 class OtherRunError(ValueError):
@@ -67,6 +70,7 @@ def check_run(
         if name not in HARMLESS
         and before.get(name) != now.get(name)
         and not _ends_with(before.get(name), start.get(name.replace(".init_args", "")))
+        and not (name not in before and _default(name, settings) == now[name])
         and not (name in _DECIDED_LATER and now.get(name) is None)
     ]
     if different:
@@ -75,6 +79,19 @@ def check_run(
             "or give the study's file another name"
         )
         raise OtherRunError(msg)
+
+
+def _default(name: str, settings: Parsed) -> object:
+    """The default of a setting of method or corpus; a run of an older program lacks new ones."""
+    from lit_modules.shared.settings import parameters, plain
+
+    part, _, path = name.partition(".init_args.")
+    if part not in ("model", "data") or (cls := locate(settings[part]["class_path"])) is None:
+        return _UNKNOWN
+    found: Any = {key: plain(one.default) for key, one in parameters(cast(type, cls)).items()}
+    for key in path.split("."):
+        found = found.get(key, _UNKNOWN) if isinstance(found, Mapping) else _UNKNOWN
+    return found
 
 
 def _ends_with(path: object, end: str | None) -> bool:

@@ -215,3 +215,16 @@ def test_the_directory_of_runs_may_have_another_name(tmp_path: Path) -> None:
         )
     with pytest.raises(OtherRunError, match="made with other settings"):
         check_run(run, settings("/home/me/runs/first/backbone"))
+
+
+def test_a_setting_that_is_new_in_the_program_is_no_difference(tmp_path: Path) -> None:
+    run = make(tmp_path / "r")
+
+    def settings(**own: Any) -> dict[str, Any]:
+        args = {"width": 8, **own}
+        return changed(model={"class_path": "lit_modules.TextClassifier", "init_args": args})
+
+    run.config_path.write_text(yaml.safe_dump({**STORED, "model": settings()["model"]}))
+    check_run(run, settings(attention={"kind": "scaled_dot_product", "window": 15}, depth=2))
+    with pytest.raises(OtherRunError, match=r"model.attention.kind null in the run, .*revcos"):
+        check_run(run, settings(attention={"kind": "revcos"}))
