@@ -13,6 +13,7 @@ from app.attack.attack_mean import Mean, former, mean_accuracy
 from app.attack.attack_report import report
 from app.attack.attack_settings import file_names
 from app.attack.attack_shard import ShardFiles
+from app.cli.run_options import run_parser
 from app.cli.terminal import harmless
 from app.runs import atomic, results, run_directory
 from app.runs.recorder import RunLogger
@@ -109,17 +110,14 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="steadfast attack merge",
-        description="Make one attack of its shards (--attack.shard I/N of `attack`), as if it had "
-        "never been divided. It needs RUN/attacks/*.shard-* of all shards, and no model: what "
-        "other machines have made is copied there first.",
-        allow_abbrev=False,
+    parser = run_parser(
+        "attack merge",
+        "Make one attack of its shards (--attack.shard I/N of `attack`), as if it had never been "
+        "divided. It needs RUN/attacks/*.shard-* of all shards, and no model: what other machines "
+        "have made is copied there first.",
+        device=False,
     )
     add = parser.add_argument
-    add("--run", metavar="NAME", help="the run (default: the run of --ckpt_path)")
-    add("--runs_dir", default="runs", metavar="DIR", help="directory of all runs (default: runs)")
-    add("--ckpt_path", metavar="FILE", help="the checkpoint (default: best.ckpt of the run)")
     add(
         *("--attack.recipe", "--attack"),
         nargs="+",
@@ -137,7 +135,6 @@ def _parser() -> argparse.ArgumentParser:
         dest="html",
         help="write all pairs to RUN/attacks/RECIPE.html (default: true)",
     )
-    add("--debug", action="store_true", help="show where an error came from (STEADFAST_DEBUG=1)")
     return parser
 
 

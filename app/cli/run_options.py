@@ -3,12 +3,13 @@
 import argparse
 
 
-def run_parser(command: str, description: str) -> argparse.ArgumentParser:
+def run_parser(command: str, description: str, *, device: bool = True) -> argparse.ArgumentParser:
     """Make a parser with the options that name a run, a checkpoint and a device.
 
     Args:
         command: name of the command.
         description: what the command does, for `--help`.
+        device: False for a command that computes nothing.
     """
     parser = argparse.ArgumentParser(
         prog=f"steadfast {command}", description=description, allow_abbrev=False
@@ -17,7 +18,8 @@ def run_parser(command: str, description: str) -> argparse.ArgumentParser:
     add("--run", metavar="NAME", help="the run (default: the run of --ckpt_path)")
     add("--runs_dir", default="runs", metavar="DIR", help="directory of all runs (default: runs)")
     add("--ckpt_path", metavar="FILE", help="the checkpoint (default: best.ckpt of the run)")
-    device = "auto (default: a GPU if there is one), cpu, cuda, cuda:1"
-    add("--device", default="auto", help=device)
+    if device:
+        text = "auto (default: a GPU if there is one), cpu, cuda, cuda:1"
+        add("--device", default="auto", help=text)
     add("--debug", action="store_true", help="show where an error came from (STEADFAST_DEBUG=1)")
     return parser

@@ -1,4 +1,4 @@
-"""What an adversary masks, from a run to the table, the file and the picture."""
+"""Masks of an adversary, from a run to the table, the file and the picture."""
 
 import json
 import os

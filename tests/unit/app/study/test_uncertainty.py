@@ -209,7 +209,7 @@ def null(
 
 
 def share(p_values: Iterable[float | None], level: float) -> float:
-    """How many are at most the level; where there is no test, nothing is found."""
+    """The share of those that are at most the level; where there is no test, nothing is found."""
     return float(np.mean([p is not None and p <= level for p in p_values]))
 
 

@@ -1,4 +1,4 @@
-"""Which weights decay, in every method, and that a resumed run has the same bits."""
+"""Weights that decay, in every method, and the check that a resumed run has the same bits."""
 
 from functools import partial
 from pathlib import Path
