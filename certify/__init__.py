@@ -8,8 +8,8 @@ from certify.certificate import (
     margins,
     signed_margins,
 )
-from certify.norms import spectral_norm_bound
 from layers.attention.bounds import BOUNDS, Bound
+from layers.norms import spectral_norm_bound
 
 __all__ = [
     "BOUNDS",

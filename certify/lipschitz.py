@@ -7,10 +7,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from certify.norms import spectral_norm_bound
 from layers.attention.bounds import AttentionNorms, Bound, attention_bound, mixing_norm
 from layers.attention.one_lipschitz import OneLipschitzSelfAttention
 from layers.encoders import LipschitzBlock, LipschitzClassifier, LipschitzEncoder
+from layers.norms import spectral_norm_bound
 from layers.orthogonal import OrthogonalLinear
 
 UNIT = torch.finfo(torch.float64).eps / 2

@@ -1,4 +1,4 @@
-"""Spectral norms that are upper bounds, not estimates.
+"""Norms of matrices that are upper bounds, not estimates.
 
 Power iteration and singular-value routines approach the norm from below or without a proven error;
 a certificate needs a number that is certainly not too small. Everything here runs in float64. The
@@ -6,9 +6,13 @@ rounding errors are bounded in docs/certificates.md, "Measured weights and round
 """
 
 import math
+from typing import Literal
 
 import torch
 from torch import Tensor
+
+Norm = Literal["2", "inf"]
+"""The p-norm of vectors: Euclidean, or the largest absolute entry."""
 
 GRAM_STEPS = 8
 """Squarings of the Gram matrix: without rounding, within a factor n^(1/1024) of the norm."""
@@ -45,6 +49,26 @@ def spectral_norm_bound(weight: Tensor) -> Tensor:
     defect = _frobenius_bound(gram - eye) + _slack(matrix)
     near_orthogonal = (1 + defect).sqrt() * (1 + 1e-15)
     return torch.minimum(near_orthogonal, gram_bound)
+
+
+def operator_norm_bound(weight: Tensor, norm: Norm) -> Tensor:
+    """An upper bound on the norm of x -> W x between vectors that are measured in a p-norm.
+
+    `2`: `spectral_norm_bound`. `inf`: the largest sum of absolute entries of a row, enlarged by
+    the largest error of summing it.
+
+    Args:
+        weight: `[n, m]`, any floating dtype; converted to float64 exactly.
+        norm: the p-norm of input and output.
+
+    Returns:
+        A float64 scalar; NaN or infinite if an entry is.
+    """
+    if norm == "2":
+        return spectral_norm_bound(weight)
+    matrix = weight.detach().to(torch.float64)
+    enlarged = 1 + (matrix.shape[1] + 4) * torch.finfo(matrix.dtype).eps
+    return matrix.abs().sum(dim=1).amax() * enlarged
 
 
 def _slack(matrix: Tensor) -> Tensor:

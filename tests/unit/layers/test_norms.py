@@ -1,13 +1,14 @@
-"""Spectral norm bounds: never below the norm, and tight where certificates need it."""
+"""Norm bounds: never below the norm, and tight where certificates need it."""
 
 import math
+from fractions import Fraction
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certify import spectral_norm_bound
+from layers.norms import operator_norm_bound, spectral_norm_bound
 from layers.orthogonal import METHODS, Method, OrthogonalLinear, newton_schulz
 
 F64 = torch.float64
@@ -102,3 +103,19 @@ def test_zero_and_what_is_not_finite() -> None:
 def test_transposing_changes_nothing_that_matters() -> None:
     weight = matrix(5, 30, 0)
     assert torch.equal(spectral_norm_bound(weight), spectral_norm_bound(weight.mT))
+
+
+@given(SIZES, SIZES, SEEDS)
+def test_row_sums_are_never_below_the_exact_ones(rows: int, columns: int, seed: int) -> None:
+    weight = matrix(rows, columns, seed) * 0.1
+    exact = max(sum(abs(Fraction(entry)) for entry in row) for row in weight.tolist())
+    bound = Fraction(float(operator_norm_bound(weight, "inf")))
+    assert exact <= bound <= exact * (1 + Fraction(1, 10**12))
+
+
+def test_norms_by_name() -> None:
+    weight = torch.tensor([[3.0, -4.0], [1.0, 1.0]])
+    assert float(operator_norm_bound(weight, "inf")) == pytest.approx(7)
+    assert torch.equal(operator_norm_bound(weight, "2"), spectral_norm_bound(weight))
+    weight[0, 1] = math.nan
+    assert not math.isfinite(float(operator_norm_bound(weight, "inf")))
