@@ -13,6 +13,7 @@ from torch import Tensor
 
 Norm = Literal["2", "inf"]
 """The p-norm of vectors: Euclidean, or the largest absolute entry."""
+NORMS: tuple[Norm, ...] = ("2", "inf")
 
 GRAM_STEPS = 8
 """Squarings of the Gram matrix: without rounding, within a factor n^(1/1024) of the norm."""
