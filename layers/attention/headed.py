@@ -47,14 +47,19 @@ class HeadedAttention(nn.Module, ABC):
             `[B, H, N, e]`, finite everywhere.
         """
 
+    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values `[B, H, N, e]` of tokens `[B, N, d]`."""
+        qkv = self.qkv(x).reshape(*x.shape[:-1], 3, self.heads, -1)
+        query, key, value = qkv.permute(2, 0, 3, 1, 4)
+        return query, key, value
+
     def joined(self, mixed: Tensor) -> Tensor:
         """`[B, N, d]` from `[B, H, N, e]`, before the output map."""
         return mixed.transpose(1, 2).flatten(-2)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """`x` `[B, N, d]`, `mask` `[B, N]` bool (True = real token); returns `[B, N, d]`."""
-        qkv = self.qkv(x).reshape(*x.shape[:-1], 3, self.heads, -1)
-        query, key, value = qkv.permute(2, 0, 3, 1, 4)
+        query, key, value = self.project(x)
         out: Tensor = self.output(self.joined(self.mix(query, key, value, mask)))
         return out
 

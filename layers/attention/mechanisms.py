@@ -8,6 +8,7 @@ from layers.attention.block_diagonal import BlockDiagonalAttention
 from layers.attention.cosformer import CosFormerAttention
 from layers.attention.gaussian import GaussianAttention
 from layers.attention.headed import HeadedAttention
+from layers.attention.l2 import ContractiveL2Attention, L2Attention, TiedL2Attention
 from layers.attention.linformer import LinformerAttention
 from layers.attention.normed import NormAttention
 from layers.attention.position_scaled import PositionScaledAttention
@@ -114,6 +115,11 @@ KINDS: dict[str, Build] = {
     "norm_rms": _rms,
     "reva": _plain(ReluValueAttention),
     "revcos": _plain(CosFormerAttention, relu_value=True),
+    "l2": _plain(L2Attention),
+    "l2_tied": _plain(TiedL2Attention),
+    "l2_contractive": lambda at, given: ContractiveL2Attention(
+        at.width, at.heads, length=at.length, dropout=at.dropout
+    ),
 }
 """Builders by the name of the mechanism."""
 

@@ -110,6 +110,11 @@ def gaussian(query: Tensor, key: Tensor) -> Tensor:
     return torch.exp(-squares / (2 * math.sqrt(query.shape[-1])))
 
 
+def distances(query: Tensor, key: Tensor) -> Tensor:
+    squares = (query.unsqueeze(-2) - key.unsqueeze(-3)).square().sum(dim=-1)
+    return -squares / math.sqrt(query.shape[-1])
+
+
 def linformer(query: Tensor, key: Tensor, value: Tensor, module: HeadedAttention) -> Tensor:
     of_keys, of_values = (
         module.get_parameter(name)[:, : key.shape[-2]] for name in ("mix_keys", "mix_values")
@@ -155,6 +160,7 @@ ORACLES: dict[str, Callable[..., Tensor]] = {
     "diag": diag,
     "norm_layer_norm": lambda q, k, v, m: q @ k.transpose(-1, -2) @ v,
     "norm_rms": lambda q, k, v, m: q @ k.transpose(-1, -2) @ v,
+    "l2": lambda q, k, v, m: softmax_of(distances(q, k), v),
 }
 
 

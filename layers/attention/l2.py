@@ -1,0 +1,221 @@
+"""L2 self-attention: weights by the distance of query and key (Kim et al., 2021).
+
+Source: "The Lipschitz Constant of Self-Attention", section 3.2. docs/methods/l2_attention.md says
+which of these layers are Lipschitz, and with which constant.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from typing_extensions import override
+
+from layers.attention.headed import HeadedAttention, exact
+from layers.attention.l2_bounds import Formula, L2Weights, Norm, l2_bound
+
+_HALVES = (torch.float16, torch.bfloat16)
+_UNIT = 256.0
+"""Squared norms are kept in this unit: those of float16 keys would not fit into float16."""
+
+
+def l2_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    dropout: float = 0.0,
+) -> Tensor:
+    """Mixes values by softmax_j(-|q_i - k_j|^2 / sqrt(e)), in torch's fused attention.
+
+    The distance is |q|^2 - 2 q.k + |k|^2, and the softmax of a row ignores |q|^2. So it is dot
+    product attention of [2q, -1] and [k, |k|^2]: time and memory are those of the fused kernel, and
+    nothing of size N x N x e is made.
+
+    A half-precision |k|^2 would be off by up to 1/256 of itself, another amount for each key. It is
+    summed in single precision and given to the kernel in three parts, which have 24 bits together.
+
+    Args:
+        query: `[B, H, N, e]`.
+        key: `[B, H, M, e]`; more than queries if the first M - N tokens were computed before.
+        value: `[B, H, M, e]`.
+        mask: `[B, M]` bool, True at real tokens; None if all are. Others are not attended to,
+            except that with `causal` each token attends to itself.
+        causal: the queries are of the last N tokens, and each attends to itself and those before.
+        dropout: on attention weights; above 0, no fused kernel on a CPU.
+
+    Returns:
+        `[B, H, N, e]`.
+    """
+    kind = query.device.type
+    if torch.is_autocast_enabled(kind) and query.dtype == torch.float32:
+        query, key, value = (x.to(torch.get_autocast_dtype(kind)) for x in (query, key, value))
+    size = query.shape[-1]
+    if mask is not None:
+        key = key.masked_fill(~mask[:, None, :, None], 0.0)
+    with exact(query):
+        squares = _squares(key)
+    more = squares.shape[-1]
+    # Kernels want rows of 8, and the CPU's values as wide as keys.
+    rest = -(size + more) % 8
+    unit = query.new_full((1,), -_UNIT).expand(*query.shape[:-1], more)
+    query = functional.pad(torch.cat([2 * query, unit], dim=-1), (0, rest))
+    key = functional.pad(torch.cat([key, squares], dim=-1), (0, rest))
+    whole = causal and mask is None and query.shape[2] == key.shape[2]
+    mixed = functional.scaled_dot_product_attention(
+        query,
+        key,
+        functional.pad(value, (0, more + rest)),
+        attn_mask=None if whole else _visible(query, key, mask, causal=causal),
+        dropout_p=dropout,
+        is_causal=whole,
+        scale=size**-0.5,
+    )
+    return mixed[..., :size]
+
+
+def _squares(key: Tensor) -> Tensor:
+    """`[..., 1]`, or `[..., 3]` in half precision: parts whose sum is |k|^2, in `_UNIT`s."""
+    if key.dtype not in _HALVES:
+        return key.square().sum(dim=-1, keepdim=True) / _UNIT
+    rest = key.float().square().sum(dim=-1, keepdim=True) / _UNIT
+    parts = []
+    for _ in range(3):
+        part = rest.to(key.dtype)
+        parts.append(part)
+        # The gradient goes through the first part: the others are constants of its rounding.
+        rest = (rest - part.float()).detach()
+    return torch.cat(parts, dim=-1)
+
+
+def _visible(query: Tensor, key: Tensor, mask: Tensor | None, *, causal: bool) -> Tensor | None:
+    """Bool, broadcasts to `[B, H, N, M]`: which key each query attends to; None if to all."""
+    seen = None if mask is None else mask[:, None, None, :]
+    if not causal or query.shape[2] == 1 == key.shape[2]:
+        return seen
+    rows, columns = query.shape[2], key.shape[2]
+    ones = torch.ones(rows, columns, dtype=torch.bool, device=query.device)
+    before = ones.tril(columns - rows)
+    if seen is None:
+        return before
+    own = ones.tril(columns - rows) & ones.triu(columns - rows)
+    return before & (seen | own)
+
+
+class L2Attention(HeadedAttention):
+    """L2 attention with own queries and keys, which is not Lipschitz (Lemma F.1)."""
+
+    def __init__(
+        self, width: int, heads: int, *, dropout: float = 0.0, causal: bool = False
+    ) -> None:
+        """Makes the projections.
+
+        Args:
+            width: see `HeadedAttention`.
+            heads: see `HeadedAttention`.
+            dropout: on attention weights while training.
+            causal: tokens attend to themselves and to those before only.
+        """
+        super().__init__(width, heads, dropout=dropout)
+        self.causal = causal
+
+    @override
+    def mix(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+        dropout = self.dropout if self.training else 0.0
+        return l2_attention(query, key, value, mask=mask, causal=self.causal, dropout=dropout).to(
+            self.output.weight.dtype
+        )
+
+
+class TiedL2Attention(L2Attention):
+    """L2 attention with W^K = W^Q, which is Lipschitz on all inputs (Theorem 3.2).
+
+    Head h is P^h X A_h W^{V,h} with A_h = W^{Q,h} W^{Q,h}^T / sqrt(e). X W^{Q,h} are the queries,
+    so its values are the queries times the e x e matrix W^{Q,h}^T W^{V,h} / sqrt(e). A bias of
+    queries and keys would cancel, so `qkv` has the weights of queries and values without one.
+    """
+
+    def __init__(
+        self, width: int, heads: int, *, dropout: float = 0.0, causal: bool = False
+    ) -> None:
+        """Makes the projections; see `L2Attention`.
+
+        Args:
+            width: see `HeadedAttention`.
+            heads: see `HeadedAttention`.
+            dropout: on attention weights while training.
+            causal: tokens attend to themselves and to those before only.
+        """
+        super().__init__(width, heads, dropout=dropout, causal=causal)
+        self.qkv = nn.Linear(width, 2 * width, bias=False)
+
+    def weights(self) -> L2Weights:
+        """The weights in the layout of the bounds."""
+        query, value = torch.unflatten(self.qkv.weight, 0, (2, self.heads, -1))
+        return L2Weights(query, value, self.output.weight)
+
+    @override
+    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        weights = self.weights()
+        query = functional.linear(x, weights.query.flatten(0, 1))
+        query = torch.unflatten(query, -1, (self.heads, -1)).transpose(1, 2)
+        return query, query, query @ weights.inner()
+
+    def bound(self, lengths: Tensor, *, norm: Norm = "2", formula: Formula = "sound") -> Tensor:
+        """`[B]` float64: Lipschitz constant on texts of that many tokens, dropout being off.
+
+        Args:
+            lengths: `[B]` number of real tokens.
+            norm: `2` or `inf`, of all numbers of a text together.
+            formula: see `l2_bound`.
+        """
+        return l2_bound(self.weights(), lengths, norm=norm, formula=formula)
+
+
+class ContractiveL2Attention(TiedL2Attention):
+    """Tied L2 attention divided by its bound for the longest text: its constant is at most 1.
+
+    The bound is of the weights that are there, so their size does not matter. It is of the weights
+    as they are stored: autocast rounds them, and dropout, while training, enlarges what it keeps.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        length: int,
+        norm: Norm = "inf",
+        dropout: float = 0.0,
+        causal: bool = False,
+    ) -> None:
+        """Makes the projections.
+
+        Args:
+            width: see `HeadedAttention`.
+            heads: see `HeadedAttention`.
+            length: the longest text in tokens. One for all texts: a shorter one would make the
+                output of a causal layer depend on how much is still to come.
+            norm: `inf`, the paper's choice, as its bound grows less with the length; or `2`.
+            dropout: on attention weights while training.
+            causal: tokens attend to themselves and to those before only.
+
+        Raises:
+            ValueError: no tokens, or another norm.
+        """
+        super().__init__(width, heads, dropout=dropout, causal=causal)
+        if length < 1 or norm not in ("2", "inf"):
+            msg = f"got length={length} and norm={norm!r}, expected 1 token or more and 2 or inf"
+            raise ValueError(msg)
+        self.length, self.norm = length, norm
+
+    @override
+    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        if x.shape[1] > self.length:
+            msg = f"got {x.shape[1]} tokens, expected at most length={self.length}; truncate"
+            raise ValueError(msg)
+        query, key, value = super().project(x)
+        with exact(x):
+            lengths = torch.tensor([self.length], device=x.device)
+            scale = self.bound(lengths, norm=self.norm).clamp_min(1e-30)
+        return query, key, value / scale.to(value.dtype)

@@ -1,0 +1,133 @@
+"""Lipschitz constants of tied L2 attention (Kim et al., 2021, Theorem 3.2).
+
+Three formulas: `paper` is printed in Theorem 3.2, `kim` is what its proof gives, and `sound` is
+ours, which is smaller. docs/methods/l2_attention.md has the proofs and shows an input on which the
+printed one, for the norm 2, does not hold.
+"""
+
+import math
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+Norm = Literal["2", "inf"]
+NORMS: tuple[Norm, ...] = ("2", "inf")
+Formula = Literal["sound", "kim", "paper"]
+FORMULAS: tuple[Formula, ...] = ("sound", "kim", "paper")
+_EXACT = 1 + 1e-9
+"""Covers the rounding of float64 sums, singular values and of phi_inverse."""
+
+
+class L2Weights(NamedTuple):
+    """The weights of tied L2 attention: of head h, the transposes of the paper's matrices.
+
+    Attributes:
+        query: `[H, e, d]`, W^{Q,h}^T, which is W^{K,h}^T, too.
+        value: `[H, e, d]`, W^{V,h}^T.
+        output: `[d, H e]`, W^O^T.
+    """
+
+    query: Tensor
+    value: Tensor
+    output: Tensor
+
+    def inner(self) -> Tensor:
+        """`[H, e, e]`: W^{Q,h}^T W^{V,h} / sqrt(e), from queries to values."""
+        return self.query @ self.value.mT / math.sqrt(self.query.shape[1])
+
+    def outer(self) -> Tensor:
+        """`[d, H e]`: from the mixed queries of all heads to the output of the layer."""
+        heads = torch.unflatten(self.output, 1, (self.query.shape[0], -1)).transpose(0, 1)
+        return (heads @ self.inner().mT).transpose(0, 1).flatten(1)
+
+
+def phi_inverse(x: Tensor) -> Tensor:
+    """Returns c with c exp(c + 1) = x, which is W_0(x / e), in float64.
+
+    Theorem 3.2 prints W_0(N / e) for x = N - 1; its proof gives W_0((N - 1) / e), which is less.
+
+    Args:
+        x: N - 1 for N tokens, at least 0.
+    """
+    x = x.to(torch.float64)
+    log = x.clamp_min(torch.finfo(torch.float64).tiny).log() - 1
+    # Newton's method for exp(u) + u = log with u = log c: convex, so from the right it only falls.
+    root = torch.where(log > 1, log.clamp_min(1.0).log(), log)
+    for _ in range(20):
+        root = root - (root.exp() + root - log) / (root.exp() + 1)
+    return torch.where(x > 0, root.exp(), 0.0)
+
+
+def mixing_gain(lengths: Tensor, *, size: int, norm: Norm, formula: Formula = "sound") -> Tensor:
+    """`[B]` float64: Lipschitz constant of one head, from its queries Q to P Q.
+
+    Args:
+        lengths: `[B]` largest number of tokens that a token attends to, itself among them; at
+            least 1.
+        size: width e of a head.
+        norm: `2` or `inf`.
+        formula: see `l2_bound`.
+    """
+    tokens = lengths.to(torch.float64)
+    variance, root = phi_inverse(tokens - 1), tokens.sqrt()
+    if norm == "inf":
+        spread = math.sqrt(size) if formula != "sound" else (1 + math.sqrt(size)) / 2
+        return (4 * spread * variance + 1) * _EXACT
+    if formula != "sound":
+        return root * (4 * variance + 1) * _EXACT
+    return (2 * variance * (1 + root) + root) * _EXACT
+
+
+def l2_bound(
+    weights: L2Weights, lengths: Tensor, *, norm: Norm, formula: Formula = "sound"
+) -> Tensor:
+    """`[B]` float64: Lipschitz constant of tied L2 attention, differentiable in the weights.
+
+    It holds on all inputs, also with any masks under which every token attends to itself.
+
+    Args:
+        weights: of the layer.
+        lengths: see `mixing_gain`.
+        norm: of all numbers of a text together, `2` or `inf`.
+        formula: `sound`: ours. `kim`: Theorem 3.2 as its proof gives it. `paper`: as printed, which
+            for the norm 2 is no bound where a head's query weights have a norm above 1.
+
+    Raises:
+        ValueError: another norm or formula.
+    """
+    if norm not in NORMS or formula not in FORMULAS:
+        msg = (
+            f"got norm={norm!r} and formula={formula!r}, expected one of {', '.join(NORMS)} and "
+            f"one of {', '.join(FORMULAS)}"
+        )
+        raise ValueError(msg)
+    weights = L2Weights(*(part.to(torch.float64) for part in weights))
+    size = weights.query.shape[1]
+    gain = mixing_gain(lengths, size=size, norm=norm, formula=formula) * _EXACT
+    query, output = _operator(weights.query, norm), _operator(weights.output, norm)
+    if formula == "sound":
+        joint = _operator(weights.query.flatten(0, 1), norm) * _operator(weights.outer(), norm)
+        return gain * torch.minimum(
+            joint, _over_heads(query * _operator(weights.inner().mT, norm), norm) * output
+        )
+    value = _operator(weights.value, norm)
+    output = output / math.sqrt(size)
+    if norm == "inf":
+        pairs = query * _operator(weights.query.mT, norm)
+        return gain * pairs.amax() * value.amax() * output
+    squared = query if formula == "paper" else query.square()
+    return gain * _over_heads(squared * value, norm) * output
+
+
+def _over_heads(norms: Tensor, norm: Norm) -> Tensor:
+    """The norm of x -> (y^1, ..., y^H), from the norm `[H]` of each x -> y^h."""
+    return norms.amax() if norm == "inf" else norms.square().sum().sqrt()
+
+
+def _operator(matrix: Tensor, norm: Norm) -> Tensor:
+    """`[...]`: norm of x -> matrix x for `[..., n, m]`."""
+    if norm == "inf":
+        return matrix.abs().sum(dim=-1).amax(dim=-1)
+    singular: Tensor = torch.linalg.svdvals(matrix)
+    return singular[..., 0]
