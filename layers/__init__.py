@@ -2,7 +2,7 @@
 
 from layers.attention.mechanisms import Attention
 from layers.ball import project_to_ball
-from layers.embeddings import NormalizedEmbedding
+from layers.embeddings import NormalizedEmbedding, PlainEmbedding, WordEmbedding
 from layers.encoders import (
     LipschitzClassifier,
     LipschitzEncoder,
@@ -11,6 +11,7 @@ from layers.encoders import (
 )
 from layers.groupsort import GroupSort, maxmin
 from layers.orthogonal import OrthogonalLinear
+from layers.recurrent import LSTMClassifier
 from layers.transformer import TransformerClassifier
 from layers.unitary import project_, unitary_factor, unitary_residual
 from layers.weight_names import unitary_weights
@@ -18,12 +19,15 @@ from layers.weight_names import unitary_weights
 __all__ = [
     "Attention",
     "GroupSort",
+    "LSTMClassifier",
     "LipschitzClassifier",
     "LipschitzEncoder",
     "NormalizedEmbedding",
     "OLSALayers",
     "OrthogonalLinear",
+    "PlainEmbedding",
     "TransformerClassifier",
+    "WordEmbedding",
     "maxmin",
     "olsa_classifier",
     "project_",

@@ -8,24 +8,57 @@ from torch.nn import functional
 
 from layers.attention.headed import HeadedAttention
 from layers.attention.mechanisms import Attention, Layer, build_attention
+from layers.single_logit import logit_head
+
+Norm = Literal["pre", "post"]
+FeedForwardActivation = Literal["gelu", "relu"]
 
 
 class TransformerBlock(nn.Module):
-    """Pre-norm Transformer block with GELU."""
+    """Self-attention and a feed-forward map, each with a residual connection and LayerNorm."""
 
-    def __init__(self, width: int, attention: HeadedAttention, *, dropout: float) -> None:
-        """Args: width: token width. attention: the mechanism. dropout: everywhere else."""
+    def __init__(
+        self,
+        width: int,
+        attention: HeadedAttention,
+        *,
+        dropout: float,
+        feedforward: int | None = None,
+        norm: Norm = "pre",
+        activation: FeedForwardActivation = "gelu",
+    ) -> None:
+        """Builds the layers.
+
+        Args:
+            width: of a token.
+            attention: the mechanism.
+            dropout: everywhere else.
+            feedforward: features between the two maps of the feed-forward part; None: 4 * width.
+            norm: pre: x + f(norm(x)); post: norm(x + f(x)), as in Vaswani et al., 2017.
+            activation: between the two maps; relu is that of Vaswani et al.
+        """
         super().__init__()
         self.attention_norm, self.feedforward_norm = nn.LayerNorm(width), nn.LayerNorm(width)
         self.attention = attention
-        self.inner, self.outer = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        features = 4 * width if feedforward is None else feedforward
+        self.inner, self.outer = nn.Linear(width, features), nn.Linear(features, width)
         self.dropout = nn.Dropout(dropout)
+        self.post = norm == "post"
+        self.activation = functional.relu if activation == "relu" else functional.gelu
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """`[B, N, d]` and `[B, N]` to `[B, N, d]`."""
+        out: Tensor
+        if self.post:
+            x = self.attention_norm(x + self.dropout(self.attention(x, mask)))
+            out = self.feedforward_norm(x + self._fed_forward(x))
+            return out
         x = x + self.dropout(self.attention(self.attention_norm(x), mask))
-        hidden = functional.gelu(self.inner(self.feedforward_norm(x)))
-        out: Tensor = x + self.dropout(self.outer(hidden))
+        out = x + self._fed_forward(self.feedforward_norm(x))
+        return out
+
+    def _fed_forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.dropout(self.outer(self.activation(self.inner(x))))
         return out
 
 
@@ -43,6 +76,10 @@ class TransformerClassifier(nn.Module):
         pooling: Literal["mean", "first"] = "mean",
         attention: Attention = Attention(),
         max_length: int = 512,
+        feedforward: int | None = None,
+        norm: Norm = "pre",
+        activation: FeedForwardActivation = "gelu",
+        single_logit: bool = False,
     ) -> None:
         """Builds the layers.
 
@@ -55,6 +92,10 @@ class TransformerClassifier(nn.Module):
             pooling: input of the head, the mean of the real tokens or the first one.
             attention: settings of the self-attention of all layers.
             max_length: the longest text in tokens; some mechanisms have a table of places.
+            feedforward: see `TransformerBlock`.
+            norm: see `TransformerBlock`; pre has one more LayerNorm behind the last layer.
+            activation: see `TransformerBlock`.
+            single_logit: see `logit_head`.
 
         Raises:
             ValueError: sizes that do not go together.
@@ -63,11 +104,18 @@ class TransformerClassifier(nn.Module):
         first = Layer(width=width, heads=heads, dropout=dropout, length=max_length, early=True)
         layers = [replace(first, early=number < depth // 2) for number in range(depth)]
         self.blocks = nn.ModuleList(
-            TransformerBlock(width, build_attention(attention, layer), dropout=dropout)
+            TransformerBlock(
+                width,
+                build_attention(attention, layer),
+                dropout=dropout,
+                feedforward=feedforward,
+                norm=norm,
+                activation=activation,
+            )
             for layer in layers
         )
-        self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, num_classes)
+        self.norm = nn.LayerNorm(width) if norm == "pre" else nn.Identity()
+        self.head = logit_head(width, num_classes, single=single_logit)
         self.pooling = pooling
 
     def hidden_states(self, x: Tensor, mask: Tensor) -> list[Tensor]:

@@ -11,6 +11,7 @@ import torch
 from torch.utils.data import DataLoader
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast, RobertaConfig, RobertaModel
 
+from layers import WordEmbedding
 from lit_modules import OLSA, AdversarialTraining, TaskModule, TextClassifier
 from lit_modules.adversaries import SMART, Adversary, FreeLB
 from lit_modules.shared.settings import parameters
@@ -99,6 +100,13 @@ METHODS: dict[str, Build] = {
     "transformer": plain(),
     "transformer, no layer": plain(depth=0),
     "mean": plain(encoder="mean", loss="hinge"),
+    "lstm": plain(encoder="lstm", hidden=6),
+    "transformer of the thesis": plain(
+        feedforward=24,
+        norm="post",
+        activation="relu",
+        embedding=WordEmbedding(kind="plain", positions="sinusoidal"),
+    ),
     "olsa, freelb": adversarial(olsa(), FreeLB(steps=2)),
     "transformer, smart": adversarial(plain(), SMART(epsilon=0.1, step_size=0.1)),
 }

@@ -1,0 +1,98 @@
+"""The bidirectional LSTM classifier on embedded tokens (Hochreiter and Schmidhuber, 1997)."""
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from layers.single_logit import logit_head
+
+
+class LSTMClassifier(nn.Module):
+    """Layers of bidirectional LSTM, the last state of both directions, linear head.
+
+    The head reads `[forward state at the last real token, backward state at the first token]` of
+    the last layer: each of the two has seen the whole text. The output at the last token alone
+    would not do: there, the backward direction has read one token. Only real tokens are given to
+    the LSTM (packed), in their order, so padding plays no part wherever it stands.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        num_classes: int,
+        *,
+        depth: int,
+        hidden: int,
+        dropout: float = 0.0,
+        single_logit: bool = False,
+    ) -> None:
+        """Builds the layers.
+
+        Args:
+            width: of a token.
+            num_classes: number of logits.
+            depth: number of layers, at least 1.
+            hidden: size of the state of one direction.
+            dropout: between the layers and before the head, while training.
+            single_logit: see `logit_head`.
+
+        Raises:
+            ValueError: no layer.
+        """
+        super().__init__()
+        if depth < 1:
+            msg = f"got depth={depth} for an LSTM, expected at least 1"
+            raise ValueError(msg)
+        # One layer each, and not one module of all, so that each layer's outputs can be seen.
+        self.layers = nn.ModuleList(
+            nn.LSTM(2 * hidden if layer else width, hidden, batch_first=True, bidirectional=True)
+            for layer in range(depth)
+        )
+        self.dropout = nn.Dropout(dropout)
+        self.head = logit_head(2 * hidden, num_classes, single=single_logit)
+
+    def hidden_states(self, x: Tensor, mask: Tensor) -> list[Tensor]:
+        """Return the `[B, N, d]` tokens, and the `[B, N, 2 * hidden]` output of each layer.
+
+        Outputs are zero at padding.
+        """
+        order = _real_first(mask)
+        back = order.argsort(dim=1).unsqueeze(-1)
+        states = [x]
+        for out, _ in self._run(x, mask, order):
+            padded, _ = pad_packed_sequence(out, batch_first=True, total_length=mask.shape[1])
+            states.append(padded.gather(1, back.expand_as(padded)))
+        return states
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """`[B, N, d]` tokens with mask `[B, N]` to `[B, C]` logits."""
+        _, ends = self._run(x, mask, _real_first(mask))[-1]
+        logits: Tensor = self.head(self.dropout(ends))
+        return logits
+
+    def _run(self, x: Tensor, mask: Tensor, order: Tensor) -> list[tuple[PackedSequence, Tensor]]:
+        """The packed outputs of each layer, and its `[B, 2 * hidden]` last states."""
+        x = x.gather(1, order.unsqueeze(-1).expand_as(x))
+        lengths = mask.sum(dim=1).cpu()
+        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        found = []
+        with self._differentiable(x):
+            for number, layer in enumerate(self.layers):
+                if number:
+                    packed = packed._replace(data=self.dropout(packed.data))
+                packed, (state, _) = layer(packed)
+                found.append((packed, state.transpose(0, 1).flatten(1)))
+        return found
+
+    def _differentiable(self, x: Tensor) -> AbstractContextManager[None]:
+        """Without cuDNN where it has no gradient: in evaluation mode, where attacks need one."""
+        if not x.is_cuda or self.training or not torch.is_grad_enabled():
+            return nullcontext()
+        return torch.backends.cudnn.flags(enabled=False)
+
+
+def _real_first(mask: Tensor) -> Tensor:
+    """`[B, N]`: the places of the real tokens in their order, then those of padding."""
+    return (~mask).long().argsort(dim=1, stable=True)
