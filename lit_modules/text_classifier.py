@@ -1,5 +1,6 @@
 """The baselines: ordinary encoders without certificate, and a bag of embeddings with one."""
 
+from collections.abc import Iterable
 from typing import Any, Literal, get_args
 
 from torch import Tensor, nn
@@ -18,7 +19,8 @@ from layers.transformer import FeedForwardActivation, Norm
 from lit_modules.shared.certified import CertifiedClassifier
 from lit_modules.shared.radius_objective import RadiusObjective
 from lit_modules.shared.settings import within
-from text import Batch, check_choice, check_range
+from lit_modules.shared.word_table import WordTable
+from text import Batch, Text, Tokenizer, check_choice, check_range
 
 Encoder = Literal["transformer", "lstm", "mean"]
 
@@ -98,6 +100,7 @@ class TextClassifier(CertifiedClassifier, method=True):
         self.attention, self.feedforward, self.norm = attention, feedforward, norm
         self.activation, self.hidden, self.single_logit = activation, hidden, single_logit
         self.embedding_settings = embedding
+        self.table = None if embedding.vectors is None else WordTable(embedding.vectors, width)
         self.embedding: NormalizedEmbedding | PlainEmbedding | None = None
 
     @property
@@ -122,13 +125,33 @@ class TextClassifier(CertifiedClassifier, method=True):
             found |= within("attention", self.attention.unused)
         if self.embedding_settings.kind == "plain":
             found["embedding_norm"] = "embedding.kind=plain"
+        if self.embedding_settings.vectors is not None:
+            found["min_count"] = "embedding.vectors"
         return found | within("embedding", self.embedding_settings.unused)
+
+    def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
+        if self.table is None:
+            return super().build_tokenizer(texts)
+        return self.table.tokenizer(texts, max_length=self.max_length, max_size=self.max_vocab_size)
+
+    def restore_text(self, checkpoint: dict[str, Any]) -> None:
+        super().restore_text(checkpoint)
+        self.table = None  # its vectors are among the weights: a checkpoint has no file read
 
     def configure_model(self) -> None:
         if self.embedding is not None:
             return
-        _, class_names = self.require_text()
+        tokenizer, class_names = self.require_text()
         self.embedding = self._embedding()
+        if self.table is not None:
+            self.table.fill(
+                self.embedding.words.weight,
+                tokenizer,
+                frozen=self.embedding_settings.frozen,
+            )
+            self.table = None
+        if self.embedding_settings.frozen:
+            self.embedding.words.weight.requires_grad_(False)
         self.network = self._network(self.embedding, len(class_names))
 
     def _embedding(self) -> NormalizedEmbedding | PlainEmbedding:
@@ -136,13 +159,14 @@ class TextClassifier(CertifiedClassifier, method=True):
         given = self.embedding_settings
         size, length = tokenizer.vocab_size, tokenizer.max_length
         if given.kind == "plain":
+            of_file = 1.0 if given.vectors is not None else None
             return PlainEmbedding(
                 size,
                 self.width,
                 max_length=length,
                 pairs=self.pairs,
                 positions=given.positions,
-                scale=given.scale,
+                scale=of_file if given.scale is None else given.scale,
             )
         return NormalizedEmbedding(
             size,

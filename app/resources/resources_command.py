@@ -8,7 +8,7 @@ from pathlib import Path
 
 from app.resources.download import DownloadError, fetch
 from attacks.resources.catalogue import MASKED_LM, SENTENCE_ENCODER
-from attacks.resources.vectors import cache_folder
+from attacks.resources.vector_files import cache_folder
 
 # At a fixed commit, so that the file always fits its checksum.
 _NLTK = (

@@ -16,7 +16,8 @@ from attacks.resources.neighbours import ListedNeighbours, Neighbours, VectorNei
 from attacks.resources.stop_words import LISTS as STOP_WORDS
 from attacks.resources.stop_words import StopWordList
 from attacks.resources.tagger import Tagger
-from attacks.resources.vectors import WordVectors, cache_folder
+from attacks.resources.vector_files import cache_folder
+from attacks.resources.vectors import WordVectors
 from attacks.resources.wordnet import WordNet
 
 if TYPE_CHECKING:

@@ -11,12 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attacks.digests import LENGTH, file_digest
-from attacks.resources.archive import BrokenFile, lines_of
+from attacks.resources.vector_files import Floats, read_vectors
 
 log = logging.getLogger(__name__)
 
-Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
 
 BLOCK = 256
@@ -67,29 +65,17 @@ class WordVectors:
     def read(cls, path: str | Path, *, cache: Path | None = None) -> "WordVectors":
         """Reads a text file: a word and its numbers per line, separated by spaces.
 
-        GloVe, counter-fitted vectors and word2vec (with a header line) have this format; plain,
-        `.gz` or `.zip`. Of repeated words the first vector counts.
+        Of repeated words the first vector counts. The formats are those of `read_vectors`.
 
         Args:
             path: the file.
             cache: folder that keeps the result; see `cache_folder`.
 
         Raises:
-            BrokenFile: a line that is not like the others, or a number that is none.
+            BrokenFile: see `read_vectors`.
         """
-        path = Path(path)
-        try:
-            digest = file_digest(path)[:LENGTH]
-        except OSError as error:
-            msg = f"{path}: could not be read ({error.strerror or error})"
-            raise BrokenFile(msg) from error
-        kept = _load(cache, f"vectors-{digest}", ("words", "matrix"))
-        if kept is not None:
-            return cls(kept["words"].tobytes().decode().split("\n"), kept["matrix"], digest=digest)
-        words, matrix = _parse(path)
-        text = np.frombuffer("\n".join(words).encode(), dtype=np.uint8)
-        _save(cache, f"vectors-{digest}", {"words": text, "matrix": matrix})
-        return cls(words, matrix, digest=digest)
+        found = read_vectors(path, cache=cache)
+        return cls(found.words, found.matrix, digest=found.digest)
 
     def nearest(self, k: int, *, cache: Path | None = None) -> Ints:
         """Returns `[n, k]`, the k nearest other words of each word by cosine, the nearest first.
@@ -123,43 +109,6 @@ class WordVectors:
             found[rows] = np.take_along_axis(best, order, axis=1)
         _save(cache, name, {"nearest": found})
         return found
-
-
-def cache_folder() -> Path:
-    """Returns the cache folder: `steadfast` in `XDG_CACHE_HOME` or in `~/.cache`."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "steadfast"
-
-
-def _parse(path: Path) -> tuple[list[str], Floats]:
-    """Reads the words and vectors of a text file."""
-    words: dict[str, None] = {}
-    rows: list[Floats] = []
-    width = 0
-    with lines_of(path) as stream:
-        for number, line in enumerate(stream, start=1):
-            fields = line.rstrip().split(" ")
-            if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
-                continue  # word2vec's header
-            width = width or len(fields) - 1
-            # Some words of GloVe's largest file have spaces in them.
-            word = " ".join(fields[:-width]) if width else ""
-            try:
-                row = np.array(fields[-width:], dtype=np.float32)
-            except ValueError:
-                row = np.empty(0, dtype=np.float32)
-            if width < 2 or not word or len(row) != width or not np.isfinite(row).all():
-                msg = (
-                    f"{path}, line {number}: got {line[:60]!r}, expected a word and "
-                    f"{width if width > 1 else 'its'} finite numbers"
-                )
-                raise BrokenFile(msg)
-            if word not in words:
-                words[word] = None
-                rows.append(row)
-    if not rows:
-        msg = f"{path}: got an empty file, expected a word and its numbers per line"
-        raise BrokenFile(msg)
-    return list(words), np.stack(rows)
 
 
 def _load(cache: Path | None, name: str, keys: Sequence[str]) -> dict[str, Any] | None:

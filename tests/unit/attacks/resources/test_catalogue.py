@@ -181,9 +181,14 @@ def test_a_header_and_words_with_spaces(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("", "got an empty file"),
-        ("a 1 2\nb 1\n", r"line 2: got 'b 1\\n', expected a word and 2 finite numbers"),
+        ("a 1 2\nb 1\n", r"line 2: got 1 numbers in 'b 1\\n', expected a word and 2 finite"),
         ("a 1 2\nb 1 x\n", "line 2"),
         ("a 1 2\nb 1 nan\n", "line 2"),
+        ("a 1 2\nb 1 2 3\n", "line 2: got 3 numbers"),
+        ("a 1 2\nb 1 1e39\n", "line 2: got 0 numbers"),
+        ("2 3\na 1 2\n", "line 2: got 2 numbers in .* expected a word and 3 finite"),
+        ("3 2\na 1 2\nb 1 2\n", "got 2 vectors, expected 3 as its first line says"),
+        ("3 2\n", "got an empty file"),
         ("a 1 2\n\n", "line 2"),
         ("word\n", "line 1"),
     ],
@@ -226,13 +231,15 @@ def test_neighbours_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     first = WordVectors.read(path, cache=cache)
     nearest = first.nearest(3, cache=cache)
     files = sorted(one.name for one in cache.iterdir())
-    assert [name.split("-")[0] for name in files] == ["neighbours", "vectors"]
-    monkeypatch.setattr("attacks.resources.vectors._parse", lambda path: pytest.fail("read again"))
+    assert [name.split("-")[0] for name in files] == ["neighbours", "vectors", "vectors"]
+    monkeypatch.setattr(
+        "attacks.resources.vector_files._collect", lambda *_: pytest.fail("read again")
+    )
     monkeypatch.setattr("numpy.argpartition", lambda *a, **k: pytest.fail("computed again"))
-    again = WordVectors.read(path, cache=cache)
-    assert again.words == first.words
-    np.testing.assert_array_equal(again.matrix, first.matrix)
-    np.testing.assert_array_equal(again.nearest(3, cache=cache), nearest)
+    second = WordVectors.read(path, cache=cache)
+    assert second.words == first.words
+    np.testing.assert_array_equal(second.matrix, first.matrix)
+    np.testing.assert_array_equal(second.nearest(3, cache=cache), nearest)
 
 
 @pytest.mark.parametrize("damage", [b"", b"PK torn", None])
