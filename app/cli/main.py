@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
+from app.cli.command_help import kept
+from app.cli.commands import COMMANDS, Command, help_of_all, of
 from app.cli.constructor_errors import of_constructor
 from app.cli.terminal import harmless
 from app.runs.version import line
@@ -42,19 +44,6 @@ NOISE = (
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 """Error numbers of a disk that is full or read-only."""
-
-_COMMANDS = {
-    ("resources",): "app.resources.resources_command:main",
-    ("study", "table"): "app.study.table_command:table_main",
-    ("study",): "app.study.study_command:main",
-    ("compare",): "app.study.compare_command:main",
-    ("attack", "merge"): "app.attack.attack_merge:main",
-    ("attention",): "app.attention.attention_command:main",
-    ("diagnose",): "app.diagnose.diagnose_command:main",
-}
-"""The commands outside LightningCLI, and the functions that run them."""
-_LIGHT = (_COMMANDS["resources",], _COMMANDS["study", "table"])
-"""Those that need neither torch nor Lightning."""
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -111,29 +100,45 @@ def _at_once(argv: list[str]) -> int | None:
     if argv == ["--version"]:
         print(line())
         return 0
+    if argv in ([], ["--help"], ["-h"]):
+        print(help_of_all())
+        return 0 if argv else 2
     if argv[:1] == ["doctor"]:
         # A broken installation is what it is for.
         from app.doctor import doctor_command
 
         return doctor_command.run(argv[1:])
-    words = 2 if tuple(argv[:2]) in _COMMANDS else 1
-    place = _COMMANDS.get(tuple(argv[:words]))
-    if place is None:
-        return None
-    if place in _LIGHT:
-        return _plain(argv, words, place)
-    if argv[0] in ("study", "compare") and (status := _refused(argv, place)) is not None:
+    found = of(argv)
+    return _kept_help(argv) if found is None else _outside(argv, *found)
+
+
+def _outside(argv: list[str], words: int, command: Command) -> int:
+    """Run a command outside LightningCLI."""
+    if command.light:
+        return _plain(argv, words, command)
+    if argv[0] in ("study", "compare") and (status := _refused(argv, command)) is not None:
         return status
-    return _load(debug=_debug(argv)) or _plain(argv, words, place)
+    return _load(debug=_debug(argv)) or _plain(argv, words, command)
 
 
-def _refused(argv: list[str], place: str) -> int | None:
+def _kept_help(argv: list[str]) -> int | None:
+    """Prints the help of a command if it is kept; None for all else."""
+    if len(argv) != 2 or argv[0] not in COMMANDS or argv[1] not in ("--help", "-h"):
+        return None
+    try:
+        print(kept(argv[0]).read_text(encoding="utf-8"), end="")
+    except (OSError, UnicodeDecodeError):
+        return None
+    return 0
+
+
+def _refused(argv: list[str], command: Command) -> int | None:
     """The exit status of help or a wrong command line, which has been said; None for others.
 
     They need nothing that takes seconds to load.
     """
     try:
-        import_module(place.partition(":")[0]).parser().parse_args(argv[1:])
+        import_module(command.place.partition(":")[0]).parser().parse_args(argv[1:])
     except SystemExit as error:
         return _status(error)
     return None
@@ -162,15 +167,15 @@ def _load(*, debug: bool) -> int:
     return 0
 
 
-def _plain(argv: list[str], words: int, place: str) -> int:
+def _plain(argv: list[str], words: int, command: Command) -> int:
     """Run a command outside LightningCLI; light ones need neither torch nor Lightning."""
-    module, _, function = place.partition(":")
+    module, _, function = command.place.partition(":")
     try:
         with warnings.catch_warnings():
-            if place not in _LIGHT:
+            if not command.light:
                 _quieten()
-            command: Callable[[Sequence[str]], int] = getattr(import_module(module), function)
-            return command(argv[words:])
+            run: Callable[[Sequence[str]], int] = getattr(import_module(module), function)
+            return run(argv[words:])
     except SystemExit as error:
         return _status(error)
     except KeyboardInterrupt:

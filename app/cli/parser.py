@@ -1,5 +1,6 @@
 """The parser, with errors of one line."""
 
+import argparse
 import ast
 import difflib
 import json
@@ -11,6 +12,9 @@ from typing import Any, NoReturn
 from jsonargparse import Namespace
 from pytorch_lightning.cli import LightningArgumentParser
 
+from app.cli.command_help import command_help, keep
+from datamodules import CORPORA
+from lit_modules import METHODS
 from lit_modules.shared.settings import names
 
 _LITERAL = re.compile(r"(?P<name>--[\w.+]+)=(?P<value>None|[\[{].*)", re.DOTALL)
@@ -39,7 +43,30 @@ _FRAME = ("Does not validate against", "Subtypes: ", "Errors:", "Given value typ
 
 
 class Parser(LightningArgumentParser):
-    """Reports an error in one line, without the usage of the command before it."""
+    """Short help, and an error in one line, without the usage of the command before it."""
+
+    def format_help(self) -> str:
+        """Returns the help of a command with the usual settings of the trainer only."""
+        if not any(action.dest == "trainer.max_epochs" for action in self._actions):
+            return str(super().format_help())
+        name = self.prog.split()[-1]
+        text = command_help(self, name, {"model": tuple(METHODS), "data": tuple(CORPORA)})
+        keep(name, text)
+        return text
+
+    def format_trainer_help(self) -> str:
+        """Returns the help of all settings of Lightning's trainer."""
+        groups, usage = self._action_groups, self.usage
+        try:
+            self.usage = argparse.SUPPRESS
+            self._action_groups = [
+                group
+                for group in groups
+                if any(action.dest == "trainer.max_epochs" for action in group._group_actions)
+            ]
+            return str(super().format_help())
+        finally:
+            self._action_groups, self.usage = groups, usage
 
     def parse_args(self, args: Any = None, *other: Any, **named: Any) -> Any:
         """Parses arguments; see jsonargparse.
@@ -59,6 +86,19 @@ class Parser(LightningArgumentParser):
         prog = command.prog.replace(" [options]", "")
         print(f"error: {plain(message)} (`{prog} --help` lists what there is)", file=sys.stderr)
         self.exit(2)
+
+
+class TrainerHelp(argparse.Action):
+    """`--trainer.help`: prints all settings of Lightning's trainer and ends."""
+
+    def __init__(self, option_strings: Any, **_: Any) -> None:
+        quiet = argparse.SUPPRESS
+        super().__init__(option_strings, dest=quiet, nargs=0, default=quiet, help=quiet)
+
+    def __call__(self, parser: Any, *_: Any) -> None:
+        """Prints them."""
+        print(parser.format_trainer_help())
+        parser.exit()
 
 
 def _as_yaml(argument: Any) -> Any:

@@ -25,7 +25,7 @@ from app.cli.arguments import (
     with_recipe,
     with_stored_settings,
 )
-from app.cli.parser import Parser, check_numbers
+from app.cli.parser import Parser, TrainerHelp, check_numbers
 from app.cli.terminal import harmless
 from app.processes.distributed import dry, first_process
 from app.runs import resume, run_directory
@@ -95,11 +95,6 @@ class RobustCLI(LightningCLI):
             auto_configure_optimizers=False,
             parser_kwargs={
                 "description": "Train, attack and certify text classifiers.",
-                "epilog": "More commands: doctor --help (check the installation and the machine), "
-                "resources --help (download the resources of attacks), attack merge --help (one "
-                "attack of its shards), diagnose --help (measure a trained model), attention "
-                "--help (draw its attention), study --help (many runs, and tables of them), "
-                "compare --help (runs side by side).",
                 "version": line(),
                 "prog": "steadfast",
             },
@@ -140,6 +135,7 @@ class RobustCLI(LightningCLI):
             action="store_true",
             help="Show where an error came from (also: STEADFAST_DEBUG=1).",
         )
+        parser.add_argument("--trainer.help", action=TrainerHelp)
         parser.add_class_arguments(CheckpointSettings, "checkpoint")
         parser.add_class_arguments(EarlyStoppingSettings, "early_stopping")
         for action in parser._actions:

@@ -1,0 +1,81 @@
+"""All commands, in the order of their first use, and the help of the program itself."""
+
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """A command.
+
+    Attributes:
+        about: one sentence about it.
+        place: module and function that run it; empty for the commands of LightningCLI.
+        light: True if it needs neither torch nor Lightning.
+    """
+
+    about: str
+    place: str = ""
+    light: bool = False
+
+
+COMMANDS = {
+    "doctor": Command("Check the installation and the machine."),
+    "train": Command("Fit a model, then test and certify its best checkpoint."),
+    "fit": Command("Train a model, or resume the training of a run."),
+    "validate": Command("Measure a checkpoint on the validation split."),
+    "test": Command("Measure a checkpoint on the test split, without attack and under l2-PGD."),
+    "certify": Command("Certify a checkpoint: around each text a radius of constant prediction."),
+    "attack": Command("Attack a checkpoint by changing words of texts: TextFooler and others."),
+    "attack merge": Command("Unite the shards of one attack.", "app.attack.attack_merge:main"),
+    "predict": Command("Predict the class of each text of the test split."),
+    "diagnose": Command(
+        "Measure a trained model, layer by layer.", "app.diagnose.diagnose_command:main"
+    ),
+    "attention": Command(
+        "Draw the attention of a trained model.", "app.attention.attention_command:main"
+    ),
+    "compare": Command("Print runs side by side, with tests.", "app.study.compare_command:main"),
+    "study": Command("Run many trainings and collect them.", "app.study.study_command:main"),
+    "study table": Command(
+        "Make tables of a study.", "app.study.table_command:table_main", light=True
+    ),
+    "resources": Command(
+        "Download what attacks need.", "app.resources.resources_command:main", light=True
+    ),
+}
+"""The commands by their words."""
+
+
+def of(argv: list[str]) -> tuple[int, Command] | None:
+    """Returns the number of words of a command outside LightningCLI, and the command.
+
+    Args:
+        argv: the command line without the program's name.
+    """
+    for count in (2, 1):
+        found = COMMANDS.get(" ".join(argv[:count]))
+        if len(argv) >= count and found is not None and found.place:
+            return count, found
+    return None
+
+
+def help_of_all() -> str:
+    """Returns the help of the program: all commands, without loading any of them."""
+    width = max(map(len, COMMANDS)) + 2
+    lines = [f"  {words:<{width}}{command.about}" for words, command in COMMANDS.items()]
+    return "\n".join(
+        (
+            "usage: steadfast COMMAND [settings]",
+            "",
+            "Trains, attacks and certifies text classifiers.",
+            "",
+            "commands:",
+            *lines,
+            "",
+            "options:",
+            f"  {'-h, --help':<{width}}Print this and end.",
+            f"  {'--version':<{width}}Print the version and end.",
+            "",
+            "steadfast COMMAND --help lists the settings of a command.",
+            "A first run: steadfast train --config configs/default.yaml",
+        )
+    )
