@@ -105,12 +105,23 @@ def test_help(here: Path, steadfast: Steadfast, command: str) -> None:
     assert outcome.status == 0
     text = " ".join(outcome.out.split())
     assert "Name of the run" in text
-    assert "--checkpoint.monitor" in text
-    assert "--trainer.max_epochs" in text
+    assert "--trainer.help" in text
+    assert "--trainer.barebones" not in text
+    for setting in ("--checkpoint.monitor", "--trainer.max_epochs"):
+        assert (setting in text) == (command in ("train", "fit"))
+    for name in (*lit_modules.METHODS, *datamodules.CORPORA):
+        assert f" {name}," in text
     if command in ("train", "test"):
-        assert "radius of the ball around each embedded text" in text
+        assert "Radius of the ball around each embedded text" in text
     if command == "certify":
-        assert "formula of the Lipschitz constant" in text
+        assert "Formula of the Lipschitz constant" in text
+
+
+def test_help_of_the_trainer(steadfast: Steadfast) -> None:
+    outcome = steadfast("train", "--trainer.help")
+    assert outcome.status == 0
+    assert {"--trainer.barebones", "--trainer.max_epochs"} <= set(outcome.out.split())
+    assert "--model" not in outcome.out
 
 
 @pytest.mark.parametrize("name", [*lit_modules.METHODS])
@@ -267,8 +278,9 @@ def test_usage_names_the_program(steadfast: Steadfast) -> None:
     outcome = steadfast("--help")
     assert outcome.status == 0
     assert outcome.out.startswith("usage: steadfast ")
-    for command in COMMANDS:
-        assert command in outcome.out
+    listed = {line.split("  ")[1] for line in outcome.out.splitlines() if line.startswith("  ")}
+    assert set(COMMANDS) <= listed
+    assert {"doctor", "study", "study table", "attack merge", "compare"} <= listed
 
 
 def test_settings_of_all_corpora_may_come_before_the_corpus(

@@ -1,0 +1,102 @@
+"""The help of commands is quick the second time, and never that of another program."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.cli import command_help, main
+from app.cli.command_help import keep, kept
+from app.cli.commands import COMMANDS, help_of_all, of
+
+ROOT = Path(__file__).parents[4]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "steadfast" / "help"
+
+
+def test_all_commands_are_listed_without_torch() -> None:
+    program = (
+        "import sys; from app.cli.main import entry; status = entry(sys.argv[1:]); "
+        "print(status, [name for name in ('torch', 'pytorch_lightning') if name in sys.modules])"
+    )
+    for words in (["--help"], []):
+        done = subprocess.run(
+            [sys.executable, "-c", program, *words],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+        )
+        assert done.stdout.startswith(help_of_all())
+        assert done.stdout.endswith("0 []\n" if words else "2 []\n")
+
+
+def test_kept_help_needs_no_torch() -> None:
+    keep("train", "kept help\n")
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "app", "train", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        env={**os.environ, "COLUMNS": os.environ.get("COLUMNS", "80")},
+    )
+    assert done.stdout == "kept help\n"
+    assert "torch" not in done.stderr
+
+
+def test_help_of_another_program_is_not_taken(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "program"
+    (source / "app" / "cli").mkdir(parents=True)
+    (source / "app" / "cli" / "new.py").write_text("one = 1\n")
+    monkeypatch.setattr(command_help, "__file__", str(source / "app" / "cli" / "command_help.py"))
+    keep("train", "first\n")
+    assert kept("train").read_text() == "first\n"
+    (source / "app" / "cli" / "new.py").write_text("two = 22\n")
+    assert not kept("train").exists()
+    keep("train", "second\n")
+    assert [path.read_text() for path in cache.iterdir()] == ["second\n"]
+
+
+def test_a_narrow_terminal_has_its_own(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for columns, text in (("60", "narrow"), ("240", "wide")):
+        monkeypatch.setenv("COLUMNS", columns)
+        keep("test", text)
+    assert kept("test").read_text() == "wide"
+    monkeypatch.setenv("COLUMNS", "100")
+    assert kept("test").read_text() == "wide"
+    monkeypatch.setenv("COLUMNS", "60")
+    assert kept("test").read_text() == "narrow"
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    keep("train", "text")
+    assert main._kept_help(["train", "--help"]) is None
+
+
+def test_only_help_alone_is_kept() -> None:
+    keep("train", "kept\n")
+    assert main._kept_help(["train", "--help"]) == 0
+    assert main._kept_help(["train", "--run=a", "--help"]) is None
+    assert main._kept_help(["nonsense", "--help"]) is None
+
+
+def test_commands_outside_lightning() -> None:
+    assert of(["study", "table", "x"]) == (2, COMMANDS["study table"])
+    assert of(["study", "run"]) == (1, COMMANDS["study"])
+    assert of(["attack", "merge"]) == (2, COMMANDS["attack merge"])
+    assert of(["attack", "--run=a"]) is None
+    assert of(["train"]) is None
+    assert of([]) is None
