@@ -45,10 +45,10 @@ _FRAME = ("Does not validate against", "Subtypes: ", "Errors:", "Given value typ
 class Parser(LightningArgumentParser):
     """Short help, and an error in one line, without the usage of the command before it."""
 
-    def format_help(self) -> str:
+    def format_help(self, formatter: argparse.HelpFormatter | None = None) -> str:
         """Returns the help of a command with the usual settings of the trainer only."""
         if not any(action.dest == "trainer.max_epochs" for action in self._actions):
-            return str(super().format_help())
+            return str(super().format_help(formatter))
         name = self.prog.split()[-1]
         text = command_help(self, name, {"model": tuple(METHODS), "data": tuple(CORPORA)})
         keep(name, text)
