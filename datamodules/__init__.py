@@ -24,6 +24,7 @@ from datamodules.tagged_files import TaggedFiles
 from datamodules.text_files import TextFiles
 from datamodules.wnut17 import WNUT17
 from datamodules.yelp import YelpPolarity
+from datamodules.yelp_stars import YelpStars
 
 CORPORA: dict[str, type[Corpus]] = {
     cls.__name__: cls
@@ -44,6 +45,7 @@ CORPORA: dict[str, type[Corpus]] = {
         DREAM,
         HellaSwag,
         YelpPolarity,
+        YelpStars,
         TextFiles,
         TaggedFiles,
         RunningText,
@@ -77,4 +79,5 @@ __all__ = [
     "TextDataModule",
     "TextFiles",
     "YelpPolarity",
+    "YelpStars",
 ]

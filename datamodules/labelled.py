@@ -20,6 +20,7 @@ from datamodules.batching.examples import (
 )
 from datamodules.batching.loaders import FixedBatches, make_loader
 from datamodules.batching.sampler import BucketBatchSampler, permutation
+from datamodules.sources.files import brief
 from datamodules.sources.readers import DataError
 from datamodules.sources.splits import Split, Splits
 from datamodules.sources.survey import check_rows, class_rows, tell
@@ -47,6 +48,9 @@ class TextDataModule(Splits):
     Args:
         data_dir: folder DIR that holds a folder of the corpus's name with a file for each split.
         limit_train: largest number of texts to train on, chosen by the seed; all if not given.
+        upsample: times that each training text of a class is trained on in an epoch, by the names
+            of classes: `{negative: 2}`; 1.5 repeats half of them, drawn once and for all. Texts of
+            other splits are never repeated.
         base: settings of `Corpus`.
 
     Attributes:
@@ -72,11 +76,15 @@ class TextDataModule(Splits):
         *,
         data_dir: str | None = None,
         limit_train: int | None = None,
+        upsample: dict[str, float] | None = None,
         **base: Any,
     ) -> None:
         super().__init__(data_dir=data_dir, **base)
         check_range({"limit_train": limit_train}, least=1)
-        self.limit_train = limit_train
+        check_range(
+            {f"upsample.{name}": times for name, times in (upsample or {}).items()}, least=1
+        )
+        self.limit_train, self.upsample = limit_train, dict(upsample or {})
         self.read_ahead = False
         self.class_names = list(self.classes)
         self._predicts = False
@@ -84,6 +92,8 @@ class TextDataModule(Splits):
         self._encoded: dict[Split, tuple[Tokenizer, EncodedTexts]] = {}
         self._class_rows: dict[str, int] = {}
         """Training rows of each class, before `limit_train`."""
+        self._distinct: int | None = None
+        """Training rows without the copies of `upsample`, which stand behind them."""
         self._digests: dict[str, str] = {}
 
     # What a corpus is
@@ -194,6 +204,26 @@ class TextDataModule(Splits):
             if self.limit_train is not None:
                 kept = permutation(len(train), 3, self._seed())[: self.limit_train]
                 self._examples["train"] = [train[i] for i in sorted(kept.tolist())]
+            self._distinct = len(self._examples["train"])
+            self._examples["train"] += self._copies(self._examples["train"], len(train))
+
+    def _copies(self, train: Sequence[Example], first: int) -> list[Example]:
+        """Return what `upsample` adds to the training rows: copies with sample ids from `first`."""
+        unknown = sorted(self.upsample.keys() - set(self.class_names))
+        if self.upsample and (self.task != "classification" or unknown):
+            msg = (
+                f"{self.corpus}: got upsample of {brief(unknown or list(self.upsample))}, expected "
+                f"classes of a classification, which are {brief(self.class_names)}"
+            )
+            raise DataError(msg)
+        rows: list[int] = []
+        for name, times in self.upsample.items():
+            label = self.class_names.index(name)
+            own = [row for row, example in enumerate(train) if example.label == label]
+            whole = int(times) - 1
+            drawn = permutation(len(own), 4)[: round((times - 1 - whole) * len(own))]
+            rows += own * whole + [own[i] for i in sorted(drawn.tolist())]
+        return [train[row]._replace(sample_id=i) for i, row in enumerate(rows, first)]
 
     def _at_hand(self, split: Split) -> bool:
         """Return True if a split can be read without the hub."""
@@ -253,8 +283,8 @@ class TextDataModule(Splits):
         return self._examples[split]
 
     def train_texts(self) -> Iterator[Text]:
-        """The texts that a vocabulary is built from."""
-        for example in self.examples("train"):
+        """The texts that a vocabulary is built from: each once, however often it is trained on."""
+        for example in self.examples("train")[: self._distinct]:
             if isinstance(example.text, Words):
                 yield " ".join(example.text.words)
             elif isinstance(example.text, Choices):

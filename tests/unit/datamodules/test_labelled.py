@@ -1,3 +1,4 @@
+from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -10,6 +11,7 @@ from torch.utils.data import DataLoader
 from datamodules import MRPC, PAWSQQP, QQP, SST2, DataError, Example, Reviews, TextFiles
 from datamodules.batching.encoded import EncodedTexts
 from datamodules.batching.examples import label_index
+from datamodules.batching.sampler import BucketBatchSampler, Order
 from text import Batch, Choices, Encoding, Span, Text, Tokenizer, Words, WordTokenizer
 
 
@@ -239,6 +241,70 @@ def test_limit_train_draws_with_the_seed(monkeypatch: pytest.MonkeyPatch) -> Non
     assert all(example == whole.examples("train")[example.sample_id] for example in kept(1))
     monkeypatch.setenv("PL_GLOBAL_SEED", "1")
     assert kept() == kept(1)
+
+
+def test_upsampling_repeats_training_texts_of_a_class() -> None:
+    plain, whole = ready(), ready(upsample={"negative": 3, "positive": 1})
+    rows = plain.examples("train")
+    assert whole.examples("train")[: len(rows)] == rows
+    copies = whole.examples("train")[len(rows) :]
+    negative = [text for text, label, _ in rows if label == 0]
+    assert [text for text, _, _ in copies] == negative * 2
+    assert all(label == 0 for _, label, _ in copies)
+    # Ids of their own, so that every copy is a sample of every epoch.
+    assert sorted(ids(whole.train_dataloader())) == list(range(len(rows) + len(copies)))
+    assert list(whole.train_texts()) == list(plain.train_texts())
+    for split in ("validation", "test"):
+        assert whole.examples(split) == plain.examples(split)
+
+
+def test_two_processes_share_the_copies_and_a_resume_goes_on_among_them() -> None:
+    module = ready(limit_train=50, upsample={"negative": 2})
+    assert module.tokenizer is not None
+    encoded = EncodedTexts(module.examples("train"), module.tokenizer, pairs=False)
+    orders = [Order(world=2, rank=rank, epoch=1) for rank in (0, 1)]
+    both = [BucketBatchSampler(encoded.lengths, 4, order) for order in orders]
+    rows = sorted(row for sampler in both for batch in sampler for row in batch)
+    assert rows == list(range(len(module.examples("train"))))
+    resumed = BucketBatchSampler(encoded.lengths, 4, orders[0]._replace(skip=2))
+    assert list(resumed) == list(both[0])[2:]
+
+
+def test_upsampling_by_a_fraction_does_not_depend_on_the_seed() -> None:
+    half = [ready(upsample={"positive": 1.5}, seed=seed).examples("train") for seed in (0, 1)]
+    assert half[0] == half[1]
+    counts = Counter(example.text for example in half[0])
+    positive = [example.text for example in ready().examples("train") if example.label]
+    assert sum(counts[text] == 2 for text in positive) == len(positive) // 2
+    assert len(half[0]) == 4000 + len(positive) // 2
+
+
+def test_upsampling_after_a_limit_and_before_a_resume() -> None:
+    module = ready(limit_train=20, upsample={"negative": 2})
+    train = module.examples("train")
+    assert len({example.text for example in train}) == 20
+    assert len({example.sample_id for example in train}) == len(train)
+    # A resumed run with other rows is refused by this.
+    assert module._content() != ready(limit_train=20)._content()
+
+
+def test_upsampling_of_held_out_rows(tmp_path: Path) -> None:
+    rows = ["text\tlabel", *(f"text {i}\t{i % 2}" for i in range(40)), ""]
+    (tmp_path / "a.tsv").write_text("\n".join(rows))
+    module = TextFiles(train="a.tsv", upsample={"1": 2}, data_dir=str(tmp_path))
+    module.setup("fit")
+    trained = {example.text for example in module.examples("train")}
+    assert not trained & {example.text for example in module.examples("validation")}
+    assert len(trained) == 36
+
+
+def test_upsampling_of_a_class_that_there_is_not() -> None:
+    with pytest.raises(DataError, match=r"got upsample of \['neutral'\], expected classes of"):
+        ready(upsample={"neutral": 2})
+    with pytest.raises(
+        ValueError, match=r"got upsample\.negative=0, expected a whole number of at"
+    ):
+        Reviews(upsample={"negative": 0})
 
 
 @pytest.fixture

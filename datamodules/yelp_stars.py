@@ -1,0 +1,120 @@
+"""Yelp reviews with their stars, split and labelled as in a thesis on self-attentions."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from datamodules.batching.examples import Example, Label, checked, to_examples
+from datamodules.batching.sampler import permutation
+from datamodules.labelled import Split, TextDataModule
+from datamodules.sources.files import brief
+from datamodules.sources.readers import DataError, find_file
+from datamodules.yelp import YelpPolarity
+from text import Sample, check_range
+
+_REVIEWS = "reviews"
+_NEGATIVE = 3
+"""So many stars are still negative."""
+
+
+class YelpStars(TextDataModule):
+    """Yelp reviews, 1-3 stars negative and 4-5 stars positive, in splits drawn from one file.
+
+    As in Hua, "Neural Network Architectures for Adversarially Robust NLP" (2023), section 4.2: 8 of
+    10 reviews to train, 1 to validate, 1 to test. There, each negative one is also trained on twice
+    (`upsample`). Each review is in one split; the shares of the classes are left to chance.
+
+    Args:
+        shares: shares of the reviews that train, validate and test.
+        split_seed: seed of the split; runs with another `seed` still see the same splits.
+        reviews: number of reviews drawn from the file before the split; all if not given.
+        data_dir: folder DIR with `yelp_stars/reviews.<jsonl|tsv|csv|parquet>[.gz]`: columns `text`
+            and `stars` (1 to 5), as in the reviews of the Yelp Open Dataset. Without it, `train`
+            and `test` in DIR/yelp_polarity are read one after the other, if they have these
+            columns. The reviews are not on the hub.
+        base: settings of `TextDataModule`.
+    """
+
+    corpus = "yelp_stars"
+    classes: ClassVar[tuple[str, ...]] = ("negative", "positive")
+    label_column = "stars"
+    origin = "the file of reviews of https://www.yelp.com/dataset has the columns text and stars"
+
+    def __init__(
+        self,
+        *,
+        shares: tuple[float, float, float] = (0.8, 0.1, 0.1),
+        split_seed: int = 0,
+        reviews: int | None = None,
+        data_dir: str | None = None,
+        **base: Any,
+    ) -> None:
+        super().__init__(data_dir=data_dir, **base)
+        check_range({"split_seed": split_seed}, least=0)
+        check_range({"reviews": reviews}, least=3)
+        if not min(shares) > 0 or not abs(sum(shares) - 1) < 1e-6:
+            msg = (
+                f"got shares {list(shares)}, expected three positive numbers that sum to 1: of "
+                "training, validation and test, such as [0.8, 0.1, 0.1]"
+            )
+            raise ValueError(msg)
+        self.shares, self.split_seed, self.reviews = tuple(shares), split_seed, reviews
+        self._all: list[Example] | None = None
+
+    def _parts(self, split: Split) -> tuple[str, ...]:
+        united = ("train", "test")
+        found = self._file(_REVIEWS) is None and all(self._file(part) for part in united)
+        return united if found else (_REVIEWS,)
+
+    def _file(self, part: str) -> Path | None:
+        if part == _REVIEWS or self.data_dir is None:
+            return super()._file(part)
+        return find_file(Path(self.data_dir) / YelpPolarity.corpus, part, self.endings)
+
+    def _optional(self) -> tuple[str, ...]:
+        return ()
+
+    def _parse(self, values: Mapping[str, Any]) -> tuple[Sample, Label | None]:
+        given = values["stars"]
+        text = checked(values["text"], "text")
+        if given is None or not str(given).strip():
+            return text, None
+        try:
+            stars = float("nan") if isinstance(given, bool) else float(given)
+        except (TypeError, ValueError):
+            stars = float("nan")
+        if stars not in (1, 2, 3, 4, 5):
+            msg = f"got stars {brief(given)}, expected a whole number from 1 to 5"
+            raise ValueError(msg)
+        return text, int(stars > _NEGATIVE)
+
+    def _read(self, split: Split) -> list[Example]:
+        # The same rows at every stage, those without stars left out: else splits would differ.
+        if self._all is None:
+            self._all = []
+            for part in self._parts(split):
+                path = self._file(part)
+                if path is None:
+                    self._from_hub(part, cached=True)  # there is none: says what is missing
+                    continue
+                self._all += to_examples(
+                    self._rows(path),
+                    str(path),
+                    parse=self._parse,
+                    label_column=self.label_column,
+                    on_bad_row=self.on_bad_row,
+                    unlabelled="bad",
+                )
+        drawn = permutation(len(self._all), 5, self.split_seed)[: self.reviews]
+        first, second = (round(sum(self.shares[:n]) * len(drawn)) for n in (1, 2))
+        places = {"train": (0, first), "validation": (first, second), "test": (second, len(drawn))}
+        start, end = places[split]
+        if start == end:
+            msg = (
+                f"{self.corpus}: got {len(drawn)} review(s) and shares {list(self.shares)}, which "
+                f"leave none for {split}, expected more reviews or a larger share"
+            )
+            raise DataError(msg)
+        # In the order of the file, whatever was drawn.
+        rows = sorted(drawn[start:end].tolist())
+        return [self._all[row]._replace(sample_id=i) for i, row in enumerate(rows)]
