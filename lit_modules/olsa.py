@@ -61,7 +61,7 @@ class OLSA(CertifiedClassifier, method=True):
         if self.backbone.pretrained is None:
             names = dict.fromkeys(("layer", "cache"), "backbone.pretrained=null")
             return super().unused() | within("backbone", names)
-        words = ("width", "min_count", "max_vocab_size")
+        words = ("width", "min_count", "max_vocab_size", "words")
         return super().unused() | dict.fromkeys(words, "a backbone, which has its own")
 
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:

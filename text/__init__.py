@@ -24,13 +24,16 @@ from text.tokenizer import Tokenizer
 from text.tokenizer_state import tokenizer_from_state
 from text.vocabulary import Vocabulary
 from text.word_piece import train_word_piece
-from text.word_tokenizer import WordTokenizer, split_words
+from text.word_settings import Lemmatizer, WordSettings
+from text.word_splitter import split_words
+from text.word_tokenizer import WordTokenizer
 
 __all__ = [
     "IGNORED",
     "Batch",
     "Choices",
     "Encoding",
+    "Lemmatizer",
     "PretrainedTokenizer",
     "Sample",
     "Span",
@@ -40,6 +43,7 @@ __all__ = [
     "Tokenizer",
     "Vocabulary",
     "WordEncoding",
+    "WordSettings",
     "WordTokenizer",
     "Words",
     "check_choice",

@@ -1,23 +1,33 @@
 """Rebuilds a tokenizer from the state that a checkpoint carries."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from text.pretrained_tokenizer import PretrainedTokenizer
 from text.tokenizer import Tokenizer
+from text.word_settings import Lemmatizer, WordSettings
 from text.word_tokenizer import WordTokenizer
 
 
-def tokenizer_from_state(state: Mapping[str, Any]) -> Tokenizer:
-    """Rebuild the tokenizer whose `state()` a checkpoint carries, without any file or network.
+def tokenizer_from_state(
+    state: Mapping[str, Any], find: Callable[[WordSettings], Lemmatizer] | None = None
+) -> Tokenizer:
+    """Rebuild the tokenizer whose `state()` a checkpoint carries, without any network.
+
+    Only a tokenizer with lemmas needs files: those of its lemmatiser.
+
+    Args:
+        state: the state.
+        find: finds the lemmatiser that some settings ask for.
 
     Raises:
-        ValueError: the state is of no known kind, or incomplete.
+        ValueError: the state is of no known kind, or incomplete; or it asks for a lemmatiser that
+            is not there.
     """
     kind = state.get("kind")
     try:
         if kind == "word":
-            return WordTokenizer.from_state(state)
+            return WordTokenizer.from_state(state, find)
         if kind == "pretrained":
             return PretrainedTokenizer.from_state(state)
     except KeyError as error:

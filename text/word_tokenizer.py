@@ -1,76 +1,13 @@
 """The word-level tokenizer of the methods that train their own embedding."""
 
-import re
-import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from text.batch import Encoding, Span, Text
-from text.marks import MARKS
 from text.tokenizer import Tokenizer
 from text.vocabulary import Vocabulary
-
-# In the order tried: numbers with inner points, commas or colons; a negated verb up to its "n't";
-# "n't"; the other English clitics; words with their combining marks; runs of one punctuation mark
-# ("...", "--"), or any other symbol.
-_TOKEN = re.compile(
-    r"\d+(?:[.,:]\d+)*"
-    r"|[^\W\d_]+?(?=n't\b)|n't\b"
-    r"|'(?:s|m|d|re|ve|ll)\b"
-    rf"|\w[\w{MARKS}]*"
-    r"|([^\w\s])\1*"
-)
-_RUN = re.compile(r"\S+|\s+")
-_APOSTROPHES = str.maketrans({"\u2019": "'", "\u02bc": "'", "\uff07": "'"})
-
-
-def split_words(text: str) -> list[str]:
-    """Lower-case a text and split it into words, clitics ("do", "n't"), numbers and punctuation.
-
-    Text that is already in Penn Treebank tokens ("does n't", "it 's") comes out as it went in, but
-    for hyphenated words, which are split so that unseen compounds keep known parts.
-    """
-    return [match.group() for match in _TOKEN.finditer(_plain(text))]
-
-
-def split_spans(text: str) -> list[tuple[int, int]]:
-    """Start and end of each word of `split_words(text)` in the text as given, in characters."""
-    matches = [match.span() for match in _TOKEN.finditer(_plain(text))]
-    origins = _origins(text)
-    return [(origins[start][0], origins[end - 1][1]) for start, end in matches]
-
-
-def _located(column: int, text: str) -> list[Span]:
-    spans = [Span(column, start, end) for start, end in split_spans(text)]
-    return spans or [Span(column, 0, 0)]
-
-
-def _plain(text: str) -> str:
-    return unicodedata.normalize("NFC", text).translate(_APOSTROPHES).lower()
-
-
-def _origins(text: str) -> list[tuple[int, int]]:
-    """Return, for each character of the plain form, the characters that it was made from."""
-    nfc = unicodedata.normalize("NFC", text)
-    origins = [(i, i + 1) for i in range(len(text))]
-    if nfc != text:
-        # Letters are drawn together with the accents behind them, and Korean ones within a word.
-        for pieces in (_accented(text), [match.span() for match in _RUN.finditer(text)]):
-            made = [unicodedata.normalize("NFC", text[start:end]) for start, end in pieces]
-            if "".join(made) == nfc:
-                break
-        else:
-            pieces, made = [(0, len(text))], [nfc]
-        origins = [p for p, chars in zip(pieces, made, strict=True) for _ in chars]
-    # Some letters become two in lower case.
-    return [origin for origin, char in zip(origins, nfc, strict=True) for _ in char.lower()]
-
-
-def _accented(text: str) -> list[tuple[int, int]]:
-    """Each character with the combining ones behind it."""
-    starts = [i for i, char in enumerate(text) if i == 0 or not unicodedata.combining(char)]
-    return list(pairwise([*starts, len(text)]))
+from text.word_settings import Lemmatizer, WordSettings
+from text.word_splitter import WordSplitter, words_of
 
 
 class WordTokenizer(Tokenizer):
@@ -81,20 +18,30 @@ class WordTokenizer(Tokenizer):
     Args:
         vocabulary: has the specials `<pad>`, `<unk>`, `<sep>` with the ids 0, 1, 2.
         max_length: tokens kept, `<sep>` included; at least 3, the shortest pair.
+        words: settings of the words of a text.
+        lemmatizer: finds base forms, where `words.lemmas` asks for them.
 
     Raises:
-        ValueError: other specials, or a shorter `max_length`.
+        ValueError: other specials, a shorter `max_length`, or a lemmatiser too many or too few.
     """
 
     specials = ("<pad>", "<unk>", "<sep>")
 
-    def __init__(self, vocabulary: Vocabulary, max_length: int = 128) -> None:
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        max_length: int = 128,
+        *,
+        words: WordSettings = WordSettings(),
+        lemmatizer: Lemmatizer | None = None,
+    ) -> None:
         if tuple(vocabulary.specials) != self.specials or vocabulary.unk != "<unk>":
             msg = f"got a vocabulary with specials {vocabulary.specials}, expected {self.specials}"
             raise ValueError(msg)
         if max_length < 3:
             msg = f"got max_length={max_length}, expected at least 3"
             raise ValueError(msg)
+        self.splitter = WordSplitter(words, lemmatizer)
         self.vocabulary = vocabulary
         self.max_length = max_length
         self.vocab_size = len(vocabulary)
@@ -108,6 +55,8 @@ class WordTokenizer(Tokenizer):
         max_length: int = 128,
         min_count: int = 1,
         max_size: int | None = None,
+        words: WordSettings = WordSettings(),
+        lemmatizer: Lemmatizer | None = None,
     ) -> "WordTokenizer":
         """Make the vocabulary from (training) texts; pairs count with both their texts.
 
@@ -116,20 +65,25 @@ class WordTokenizer(Tokenizer):
             max_length: see the class.
             min_count: words seen less often have no id of their own.
             max_size: ids at most, the three specials included; None for no limit.
+            words: see the class.
+            lemmatizer: see the class.
         """
-        words = (
-            split_words(part)
+        splitter = WordSplitter(words, lemmatizer)
+        split = (
+            splitter.split(part)
             for text in texts
             for part in ((text,) if isinstance(text, str) else text)
         )
         return cls(
-            Vocabulary.build(words, cls.specials, min_count=min_count, max_size=max_size),
+            Vocabulary.build(split, cls.specials, min_count=min_count, max_size=max_size),
             max_length,
+            words=words,
+            lemmatizer=lemmatizer,
         )
 
     def tokens(self, text: str) -> list[str]:
         """The tokens of one string, before they become ids."""
-        return split_words(text)
+        return self.splitter.split(text)
 
     def encode(self, texts: Sequence[Text]) -> list[Encoding]:
         """Encode texts, pairs or both."""
@@ -138,7 +92,11 @@ class WordTokenizer(Tokenizer):
         ]
 
     def _ids(self, text: str) -> list[int]:
-        return self.vocabulary(split_words(text)) or [self.unk_id]
+        return self.vocabulary(self.tokens(text)) or [self.unk_id]
+
+    def _located(self, column: int, text: str) -> list[Span]:
+        spans = [Span(column, start, end) for start, end in self.splitter.spans(text)]
+        return spans or [Span(column, 0, 0)]
 
     def _single(self, text: str) -> Encoding:
         ids = self._ids(text)
@@ -150,9 +108,9 @@ class WordTokenizer(Tokenizer):
         result = []
         for text in texts:
             if isinstance(text, str):
-                result.append(_located(0, text)[: self.max_length])
+                result.append(self._located(0, text)[: self.max_length])
                 continue
-            first, second = _located(0, text[0]), _located(1, text[1])
+            first, second = self._located(0, text[0]), self._located(1, text[1])
             n_a, n_b = self._kept(len(first), len(second))
             result.append([*first[:n_a], Span(0, 0, 0), *second[:n_b]])
         return result
@@ -180,9 +138,24 @@ class WordTokenizer(Tokenizer):
             "kind": "word",
             "max_length": self.max_length,
             "vocabulary": self.vocabulary.state(),
+            **self.splitter.state(),
         }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> "WordTokenizer":
-        """Rebuild from `state()`."""
-        return cls(Vocabulary.from_state(state["vocabulary"]), state["max_length"])
+    def from_state(
+        cls,
+        state: Mapping[str, Any],
+        find: Callable[[WordSettings], Lemmatizer] | None = None,
+    ) -> "WordTokenizer":
+        """Rebuild from `state()`.
+
+        Args:
+            state: the state.
+            find: finds the lemmatiser that some settings ask for.
+
+        Raises:
+            ValueError: the state needs a lemmatiser, and there is none, or one with other data.
+        """
+        words, lemmatizer = words_of(state, find)
+        vocabulary = Vocabulary.from_state(state["vocabulary"])
+        return cls(vocabulary, state["max_length"], words=words, lemmatizer=lemmatizer)

@@ -103,12 +103,19 @@ class Resources:
 
     def wordnet(self) -> WordNet:
         """Returns WordNet 3.0."""
-        return self._once("wordnet", lambda: WordNet(self._nltk("corpora/wordnet", "wordnet")))
+        return self._once("wordnet", lambda: WordNet(self.wordnet_place()))
+
+    def wordnet_place(self) -> Path:
+        """Returns the folder or zip archive of WordNet."""
+        return self._nltk("corpora/wordnet", "wordnet")
 
     def tagger(self) -> Tagger:
         """Returns the part-of-speech tagger."""
-        name = "taggers/averaged_perceptron_tagger_eng"
-        return self._once("tagger", lambda: Tagger.read(self._nltk(name, "tagger")))
+        return self._once("tagger", lambda: Tagger.read(self.tagger_place()))
+
+    def tagger_place(self) -> Path:
+        """Returns the folder or zip archive of the tagger."""
+        return self._nltk("taggers/averaged_perceptron_tagger_eng", "tagger")
 
     def stop_words(self, name: StopWordList = "english") -> frozenset[str]:
         """Returns a list of stop words; see `stop_words`.

@@ -11,23 +11,13 @@ from pathlib import Path
 
 from attacks.digests import content_digest, digest
 from attacks.resources.archive import BrokenFile, member
-
-PARTS = ("noun", "verb", "adj", "adv")
-
-# Endings and their replacements, which give the base form; see morphy(7WN).
-_ENDINGS = {
-    "noun": "s: ses:s ves:f xes:x zes:z ches:ch shes:sh men:man ies:y",
-    "verb": "s: ies:y es:e es: ed:e ed: ing:e ing:",
-    "adj": "er: est: er:e est:e",
-    "adv": "",
-}
-DETACHMENT = {part: [rule.split(":") for rule in rules.split()] for part, rules in _ENDINGS.items()}
+from attacks.resources.word_forms import PARTS, WordForms
 
 _MARKER = re.compile(r"\((?:a|p|ip)\)$")
 """The position of an adjective; follows its name in the data files."""
 
 
-class WordNet:
+class WordNet(WordForms):
     """Finds words that share a sense with a word.
 
     Args:
@@ -38,25 +28,8 @@ class WordNet:
     """
 
     def __init__(self, place: str | Path) -> None:
-        self.place = Path(place)
-        self._index: dict[str, dict[bytes, bytes]] = {}
-        self._data: dict[str, bytes] = {}
-        self._exceptions: dict[str, dict[str, list[str]]] = {}
-        for part in PARTS:
-            self._index[part] = {
-                line[: line.index(b" ")]: line
-                for line in member(self.place, f"index.{part}").split(b"\n")
-                if line and not line.startswith(b" ")
-            }
-            self._data[part] = member(self.place, f"data.{part}")
-            exceptions = (
-                line.split()
-                for line in member(self.place, f"{part}.exc").decode("utf-8", "replace").split("\n")
-            )
-            self._exceptions[part] = {form[0]: form[1:] for form in exceptions if form}
-        if not self._index["noun"]:
-            msg = f"{self.place}: got no nouns in it, expected WordNet's database files"
-            raise BrokenFile(msg)
+        super().__init__(place)
+        self._data = {part: member(self.place, f"data.{part}") for part in PARTS}
         self._synsets: dict[tuple[str, int], tuple[str, ...]] = {}
         self._synonyms: dict[str, tuple[str, ...]] = {}
 
@@ -85,18 +58,6 @@ class WordNet:
             found = tuple(name for name in names if name != word and "_" not in name)
             self._synonyms[word] = found
         return found
-
-    def forms(self, lemma: str, part: str) -> list[str]:
-        """Returns the known forms of a word: the word itself, then its base forms."""
-        base = self._exceptions[part].get(lemma)
-        if base is None:
-            base = [
-                lemma.removesuffix(old) + new
-                for old, new in DETACHMENT[part]
-                if lemma.endswith(old)
-            ]
-        index = self._index[part]
-        return [form for form in dict.fromkeys((lemma, *base)) if form.encode() in index]
 
     def _offsets(self, lemma: str, part: str) -> Iterator[int]:
         """Yields the offsets of a word's senses in the data file."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from attacks.resources.catalogue import ResourceError
 from lit_modules.checkpoints.plausible import check_archive, check_content, without_weights
 from lit_modules.checkpoints.sealed import intact
 from lit_modules.shared.settings import parameters
@@ -185,6 +186,7 @@ def load_module(path: str | Path) -> TextModule:
 
     Raises:
         CheckpointError: see `read_checkpoint`, or a method or setting unknown to this version.
+        ResourceError: its words are lemmatised, and WordNet or the tagger is not there.
     """
     checkpoint = read_checkpoint(path)
     method = checkpoint[CHECKPOINT_KEY]["method"]
@@ -205,7 +207,7 @@ def load_module(path: str | Path) -> TextModule:
         model.restore_text(checkpoint)
         check_would_fit(checkpoint, model, path)
         model.configure_model()
-    except CheckpointError:
+    except (CheckpointError, ResourceError):
         raise
     # Settings that make no sense lead constructors to exceptions of any kind.
     except Exception as error:

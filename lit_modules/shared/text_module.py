@@ -9,6 +9,7 @@ from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 
+from attacks.resources.lemmas import find_lemmas_again
 from lit_modules.shared.means import SampleMeans
 from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.process_means import batch_weight, global_means
@@ -138,8 +139,10 @@ class TextModule(pl.LightningModule):
 
         Raises:
             ValueError: it has none, or others than the model already has.
+            ResourceError: the tokenizer needs WordNet or a tagger, which is not there.
         """
-        self.attach_tokenizer(tokenizer_from_state(checkpoint_content(checkpoint)["tokenizer"]))
+        state = checkpoint_content(checkpoint)["tokenizer"]
+        self.attach_tokenizer(tokenizer_from_state(state, find_lemmas_again))
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint[CHECKPOINT_KEY] = {

@@ -3,26 +3,37 @@
 from collections.abc import Iterable
 from typing import Any
 
+from attacks.resources.lemmas import find_lemmas
+from lit_modules.shared.settings import within
 from lit_modules.shared.task_module import TaskModule
-from text import Text, Tokenizer, WordTokenizer, check_range
+from text import Text, Tokenizer, WordSettings, WordTokenizer, check_range
 
 
 class WordLevel(TaskModule):
     """A method with a vocabulary of the words of its training split."""
 
     def __init__(
-        self, *, min_count: int = 1, max_vocab_size: int | None = None, **base: Any
+        self,
+        *,
+        min_count: int = 1,
+        max_vocab_size: int | None = None,
+        words: WordSettings = WordSettings(),
+        **base: Any,
     ) -> None:
         """Keeps the settings.
 
         Args:
             min_count: words rarer than this in the training split become unknown.
             max_vocab_size: largest number of words, the most frequent ones.
+            words: the words that a text is split into.
             base: settings of `TaskModule`.
         """
         super().__init__(**base)
         check_range({"min_count": min_count, "max_vocab_size": max_vocab_size}, least=1)
-        self.min_count, self.max_vocab_size = min_count, max_vocab_size
+        self.min_count, self.max_vocab_size, self.words = min_count, max_vocab_size, words
+
+    def unused(self) -> dict[str, str]:
+        return super().unused() | within("words", self.words.unused)
 
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
         """Builds the vocabulary of a corpus."""
@@ -31,4 +42,6 @@ class WordLevel(TaskModule):
             max_length=self.max_length,
             min_count=self.min_count,
             max_size=self.max_vocab_size,
+            words=self.words,
+            lemmatizer=None if self.words.lemmas == "none" else find_lemmas(self.words),
         )

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from text import Span, Text, Vocabulary, WordTokenizer, split_words, tokenizer_from_state
-from text.word_tokenizer import split_spans
+from text.word_splitter import split_spans
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,88 @@
+"""Finds the base forms of words as NLTK's `WordNetLemmatizer` does, with or without a tagger.
+
+Source: Bird, Klein, Loper, "Natural Language Processing with Python" (2009), section 3.6. Of the
+known forms of a word the shortest is its lemma; a word without known form stays as it is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+from attacks.digests import content_digest
+from attacks.resources.catalogue import ResourceError, Resources
+from attacks.resources.tagger import Tagger
+from attacks.resources.word_forms import PARTS, WordForms
+from text import WordSettings
+
+_PARTS = {"NOUN": "noun", "VERB": "verb", "ADJ": "adj", "ADV": "adv"}
+"""Parts of speech in WordNet, by universal tags. Words of others have no forms there."""
+
+
+class Lemmas:
+    """Finds base forms; see `text.Lemmatizer`.
+
+    Args:
+        forms: of the words.
+        tagger: gives a word its part of speech; without one, every word is a noun.
+    """
+
+    def __init__(self, forms: WordForms, tagger: Tagger | None = None) -> None:
+        self.tags = tagger is not None
+        self._tagger = tagger
+        self.digest = content_digest([one.about() for one in (forms, tagger) if one is not None])
+        self._forms = forms
+        # Attacks ask for the same words again and again, and for many that are in no dictionary.
+        self._lemma = lru_cache(maxsize=1 << 17)(self._shortest)
+
+    def lemmas(
+        self, words: Sequence[str], sentence: Sequence[str], places: Sequence[int]
+    ) -> list[str]:
+        """See `text.Lemmatizer`."""
+        if self._tagger is None:
+            return [self._lemma(word, "noun") for word in words]
+        tags = self._tagger.tag(sentence)
+        parts = (_PARTS.get(tags[place]) for place in places)
+        return [
+            word if part is None else self._lemma(word, part)
+            for word, part in zip(words, parts, strict=True)
+        ]
+
+    def _shortest(self, word: str, part: str) -> str:
+        return min(self._forms.forms(word, part), key=len, default=word)
+
+
+def find_lemmas(settings: WordSettings) -> Lemmas:
+    """Returns the lemmatiser that some settings ask for.
+
+    Raises:
+        ResourceError: WordNet, the tagger or the folder is missing.
+        BrokenFile: one of them has wrong content.
+    """
+    tagged = settings.lemmas == "part_of_speech"
+    try:
+        resources = Resources(settings.resources)
+        return _read(resources.wordnet_place(), resources.tagger_place() if tagged else None)
+    except ResourceError as error:
+        needed = "WordNet and the part-of-speech tagger" if tagged else "WordNet"
+        reason = str(error).replace("--attack.resources", "--model.words.resources, NLTK_DATA")
+        msg = f"words.lemmas={settings.lemmas} needs {needed}, also to predict: {reason}"
+        raise ResourceError(msg) from error
+
+
+def find_lemmas_again(settings: WordSettings) -> Lemmas:
+    """Returns the lemmatiser of a checkpoint, whose folder may be that of another machine.
+
+    Raises:
+        ResourceError: see `find_lemmas`.
+        BrokenFile: see `find_lemmas`.
+    """
+    gone = settings.resources is not None and not Path(settings.resources).is_dir()
+    return find_lemmas(replace(settings, resources=None) if gone else settings)
+
+
+@lru_cache(maxsize=4)
+def _read(wordnet: Path, tagger: Path | None) -> Lemmas:
+    """Reads each place once in a process."""
+    forms = WordForms(wordnet, ("noun",) if tagger is None else PARTS)
+    return Lemmas(forms, None if tagger is None else Tagger.read(tagger))

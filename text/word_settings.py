@@ -1,0 +1,61 @@
+"""The settings of the words that a text is split into, and the interface of lemmatisers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from text.checks import check_choice
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordSettings:
+    r"""The settings of the words of a text, the same in training, attacks and predictions.
+
+    Attributes:
+        split: the words of a text, in lower case. clitics: words, clitics (do, n't), numbers and
+            punctuation; alphanumeric: runs of letters, digits and _, as NLTK's
+            `RegexpTokenizer` finds them by \w+, without punctuation.
+        lemmas: base forms that stand for the words. none: words as they are; noun: NLTK's
+            `WordNetLemmatizer`, which takes every word for a noun (was: wa); part_of_speech: by the
+            part of speech in its sentence (was: be).
+        resources: folder with WordNet and, for part_of_speech, the tagger, as attacks read them;
+            looked for in the usual places, too (docs/attacks.md).
+    """
+
+    split: Literal["clitics", "alphanumeric"] = "clitics"
+    lemmas: Literal["none", "noun", "part_of_speech"] = "none"
+    resources: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for an unknown choice."""
+        check_choice("words.split", self.split, ("clitics", "alphanumeric"))
+        check_choice("words.lemmas", self.lemmas, ("none", "noun", "part_of_speech"))
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Returns the settings without effect, each with the setting that disables it."""
+        return {"resources": "words.lemmas=none"} if self.lemmas == "none" else {}
+
+
+class Lemmatizer(Protocol):
+    """Finds the base forms of words.
+
+    Attributes:
+        digest: identifies the data that it reads.
+        tags: True if it reads the sentence around a word.
+    """
+
+    digest: str
+    tags: bool
+
+    def lemmas(
+        self, words: Sequence[str], sentence: Sequence[str], places: Sequence[int]
+    ) -> list[str]:
+        """Returns the base form of each word.
+
+        Args:
+            words: n words in lower case.
+            sentence: the tokens of the text, as they are written; empty unless `tags`.
+            places: n positions of the words in it; empty unless `tags`.
+        """
+        ...
