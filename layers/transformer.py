@@ -6,7 +6,6 @@ from typing import Literal
 from torch import Tensor, nn
 from torch.nn import functional
 
-from layers.attention.headed import HeadedAttention
 from layers.attention.mechanisms import Attention, Layer, build_attention
 from layers.single_logit import logit_head
 
@@ -20,7 +19,7 @@ class TransformerBlock(nn.Module):
     def __init__(
         self,
         width: int,
-        attention: HeadedAttention,
+        attention: nn.Module,
         *,
         dropout: float,
         feedforward: int | None = None,

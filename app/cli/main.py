@@ -154,6 +154,10 @@ def _load(*, debug: bool) -> int:
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
         from app.training import interrupt  # noqa: F401 (with torch behind it)
+
+        for name in os.environ.get("STEADFAST_IMPORT", "").split(","):
+            if name.strip():
+                import_module(name.strip())
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except Exception as error:  # of any kind, in a broken installation

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from torch import nn
+
 from layers.attention.block_diagonal import BlockDiagonalAttention
 from layers.attention.cosformer import CosFormerAttention
 from layers.attention.gaussian import GaussianAttention
@@ -11,6 +13,7 @@ from layers.attention.headed import HeadedAttention
 from layers.attention.l2 import ContractiveL2Attention, L2Attention, TiedL2Attention
 from layers.attention.linformer import LinformerAttention
 from layers.attention.normed import NormAttention
+from layers.attention.own_attention import build_own, own_class
 from layers.attention.position_scaled import PositionScaledAttention
 from layers.attention.relu_value import ReluValueAttention
 from layers.attention.scaled_dot_product import SelfAttention
@@ -24,7 +27,8 @@ class Attention:
     """The settings of the self-attention of an encoder.
 
     Attributes:
-        kind: name of the mechanism; see docs/methods/attention_study.md.
+        kind: name of the mechanism, or the import path of one's own class, as
+            my_file.MyAttention; see docs/methods/attention_study.md.
         window: tokens of a block of `diag` and of the first layers of `transnormer_*`.
         mixtures: number k of mixtures of the tokens in `linformer`.
         landmarks: number of landmarks of `soft_linear`.
@@ -37,7 +41,10 @@ class Attention:
 
     def __post_init__(self) -> None:
         """Checks the settings."""
-        check_choice("attention.kind", self.kind, tuple(KINDS))
+        if "." in self.kind:
+            own_class(self.kind)
+        else:
+            check_choice("attention.kind", self.kind, tuple(KINDS))
         least = {name: getattr(self, name) for name in ("window", "mixtures", "landmarks")}
         check_range({f"attention.{name}": value for name, value in least.items()}, least=1)
 
@@ -124,14 +131,16 @@ KINDS: dict[str, Build] = {
 """Builders by the name of the mechanism."""
 
 
-def build_attention(given: Attention, at: Layer) -> HeadedAttention:
-    """Returns the attention of a layer.
+def build_attention(given: Attention, at: Layer) -> nn.Module:
+    """Returns the attention of a layer, from tokens `[B, N, d]` and mask `[B, N]` to `[B, N, d]`.
 
     Args:
         given: the settings.
         at: the layer.
 
     Raises:
-        ValueError: sizes that do not go together.
+        ValueError: sizes that do not go together, or an attention of one's own that is refused.
     """
+    if "." in given.kind:
+        return build_own(given.kind, vars(at))
     return KINDS[given.kind](at, given)

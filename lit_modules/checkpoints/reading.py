@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from attacks.resources.catalogue import ResourceError
+from layers.attention.own_attention import NotImportedError
 from lit_modules.checkpoints.plausible import check_archive, check_content, without_weights
 from lit_modules.checkpoints.sealed import intact
 from lit_modules.shared.settings import parameters
@@ -209,6 +210,9 @@ def load_module(path: str | Path) -> TextModule:
         model.configure_model()
     except (CheckpointError, ResourceError):
         raise
+    except NotImportedError as error:
+        msg = f"got checkpoint {path}, of which no model can be built: {error}"
+        raise CheckpointError(msg) from error
     # Settings that make no sense lead constructors to exceptions of any kind.
     except Exception as error:
         msg = f"got checkpoint {path}, from which no model can be built ({error}): it is damaged"

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from layers.attention.own_attention import no_imports
+
 CODE = ("optimizer", "lr_scheduler")
 """Settings that are code and so are not stored in checkpoints."""
 
@@ -43,7 +45,7 @@ def plain(value: Any) -> Any:
 
 
 def rebuilt(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arguments of a class from what `plain` made of them.
+    """Returns the arguments of a class from what `plain` made of them, without importing anything.
 
     Args:
         cls: whose constructor, or whose fields, say which of them are dataclasses.
@@ -53,7 +55,8 @@ def rebuilt(cls: type, settings: Mapping[str, Any]) -> dict[str, Any]:
         TypeError: a setting that one of these dataclasses does not have.
     """
     types_of = _types(cls)
-    return {name: _typed(types_of.get(name), value) for name, value in settings.items()}
+    with no_imports():
+        return {name: _typed(types_of.get(name), value) for name, value in settings.items()}
 
 
 def named(one: object, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,13 +1,15 @@
 """The plain classifier: its encoders and embeddings, alone and under attack."""
 
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 
 from attacks import PGD
-from layers import WordEmbedding
-from lit_modules import TextClassifier, load
+from examples import attention_of_your_own
+from layers import Attention, WordEmbedding
+from lit_modules import CheckpointError, TextClassifier, load
 from lit_modules import unused_settings as unused
 from lit_modules.shared.radius_objective import RadiusObjective
 from tests.unit.lit_modules.builders import SINGLE, attached, batch_of, loader, plain, trainer
@@ -89,3 +91,25 @@ def test_settings_without_effect_are_said() -> None:
 def test_an_lstm_says_why_it_has_no_certificate() -> None:
     assert "LSTM" in str(TextClassifier(encoder="lstm").no_certificate)
     assert "Transformer" in str(TextClassifier().no_certificate)
+
+
+def test_a_checkpoint_does_not_import_an_own_attention(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Path(attention_of_your_own.__file__).read_text()
+    (tmp_path / "my_file.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        module = attached(plain(attention=Attention(kind="my_file.NearAttention")))
+        run, batches = trainer(), loader(module, SINGLE, 3)
+        run.fit(module, batches, batches)
+        run.save_checkpoint(tmp_path / "a.ckpt")
+        texts = [str(text) for text in SINGLE]
+        expected = module.eval().predict_texts(texts)
+        assert torch.equal(load(tmp_path / "a.ckpt").predict_texts(texts), expected)
+        del sys.modules["my_file"]
+        with pytest.raises(CheckpointError, match=r"a\.ckpt.*runs no code: import my_file first"):
+            load(tmp_path / "a.ckpt")
+        assert "my_file" not in sys.modules
+    finally:
+        sys.modules.pop("my_file", None)
