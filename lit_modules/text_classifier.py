@@ -132,7 +132,7 @@ class TextClassifier(CertifiedClassifier, method=True):
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
         if self.table is None:
             return super().build_tokenizer(texts)
-        return self.table.tokenizer(texts, max_length=self.max_length, max_size=self.max_vocab_size)
+        return self.table.tokenizer(self.word_tokenizer(texts), self.max_vocab_size)
 
     def restore_text(self, checkpoint: dict[str, Any]) -> None:
         super().restore_text(checkpoint)

@@ -37,11 +37,17 @@ class WordLevel(TaskModule):
 
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
         """Builds the vocabulary of a corpus."""
+        return self.word_tokenizer(texts, self.min_count, self.max_vocab_size)
+
+    def word_tokenizer(
+        self, texts: Iterable[Text], min_count: int = 1, max_size: int | None = None
+    ) -> WordTokenizer:
+        """Returns a tokenizer with the words of some texts, see `WordTokenizer.build`."""
         return WordTokenizer.build(
             texts,
             max_length=self.max_length,
-            min_count=self.min_count,
-            max_size=self.max_vocab_size,
+            min_count=min_count,
+            max_size=max_size,
             words=self.words,
             lemmatizer=None if self.words.lemmas == "none" else find_lemmas(self.words),
         )

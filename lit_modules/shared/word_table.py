@@ -1,13 +1,12 @@
 """A file of word vectors as the vocabulary of a model, and as the begin of its embedding."""
 
 import logging
-from collections.abc import Iterable
 
 import torch
 from torch import Tensor
 
 from attacks.resources.vector_files import VectorFile, cache_folder, read_vectors
-from text import Text, Tokenizer, Vocabulary, WordTokenizer
+from text import Tokenizer, Vocabulary, WordTokenizer
 
 log = logging.getLogger(__name__)
 
@@ -55,24 +54,21 @@ class WordTable:
             self._content = found
         return self._content
 
-    def tokenizer(
-        self, texts: Iterable[Text], *, max_length: int, max_size: int | None
-    ) -> WordTokenizer:
+    def tokenizer(self, seen: WordTokenizer, max_size: int | None = None) -> WordTokenizer:
         """Returns the tokenizer with the words of the file.
 
         First come those of the training texts, by falling count, then the others in the order of
         the file, which in most files is that of their frequency.
 
         Args:
-            texts: of the training split.
-            max_length: see `WordTokenizer`.
+            seen: with the words of the training texts.
             max_size: ids at most; None for no limit.
 
         Raises:
             ValueError: see `content`; or no word of the texts is in the file.
         """
-        seen = WordTokenizer.build(texts).vocabulary
-        specials, words = seen.specials, seen.get_itos()[len(seen.specials) :]
+        before = seen.vocabulary
+        specials, words = before.specials, before.get_itos()[len(before.specials) :]
         known = set(self.content().words).difference(specials)
         found = [word for word in words if word in known]
         if not found:
@@ -81,7 +77,7 @@ class WordTable:
                 f"({', '.join(words[:5])} ...), expected vectors of words in lower case"
             )
             raise ValueError(msg)
-        share = sum(map(seen.count, found)) / sum(map(seen.count, words))
+        share = sum(map(before.count, found)) / sum(map(before.count, words))
         log.info(
             "%d of %d words of the training texts are in %s, %.1f%% of all their occurrences",
             *(len(found), len(words), self.path, 100 * share),
@@ -89,9 +85,14 @@ class WordTable:
         others = known.difference(found)
         tokens = [*specials, *found, *(word for word in self.content().words if word in others)]
         tokens = tokens[:max_size]
-        counts = list(map(seen.count, tokens))
-        state = {"specials": specials, "unk": seen.unk, "tokens": tokens, "counts": counts}
-        return WordTokenizer(Vocabulary.from_state(state), max_length)
+        counts = list(map(before.count, tokens))
+        state = {"specials": specials, "unk": before.unk, "tokens": tokens, "counts": counts}
+        return WordTokenizer(
+            Vocabulary.from_state(state),
+            seen.max_length,
+            words=seen.splitter.settings,
+            lemmatizer=seen.splitter.lemmatizer,
+        )
 
     @torch.no_grad()
     def fill(self, weight: Tensor, tokenizer: Tokenizer, *, frozen: bool) -> None:

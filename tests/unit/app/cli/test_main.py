@@ -81,3 +81,17 @@ def test_resources_need_no_torch() -> None:
 def test_wrong_resources(capsys: pytest.CaptureFixture[str]) -> None:
     assert entry(["resources", "nonsense"]) != 0
     assert "nonsense" in capsys.readouterr().err
+
+
+def test_files_of_ones_own_are_imported_on_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "my_layers.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("STEADFAST_IMPORT", "my_layers, my_layers")
+    monkeypatch.setattr(module, "main", lambda argv: None)
+    assert entry(["fit"]) == 0
+    assert sys.modules.pop("my_layers", None) is not None
+    monkeypatch.setenv("STEADFAST_IMPORT", "no_such_layers")
+    assert entry(["fit"]) == 1
+    assert "No module named 'no_such_layers'" in capsys.readouterr().err

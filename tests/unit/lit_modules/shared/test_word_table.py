@@ -11,6 +11,7 @@ from layers.embeddings import PlainEmbedding
 from lit_modules import AdversarialTraining, TaskModule, TextClassifier, load
 from lit_modules.adversaries import SMART
 from tests.unit.lit_modules.builders import SINGLE, loader, make, trainer
+from text import WordSettings
 
 WORDS = {"bad": 1, "good": 2, "splendid": 3, "film": 4, "a": 5, "awful": 6, "the": 7}
 
@@ -60,6 +61,17 @@ def test_all_words_of_the_file_have_their_vectors(vectors: Path) -> None:
 def test_the_most_frequent_words_are_kept(vectors: Path) -> None:
     module = joined(classifier(vectors, max_vocab_size=5))
     assert module.require_text()[0].state()["vocabulary"]["tokens"][3:] == ["bad", "good"]
+
+
+def test_words_are_split_as_the_settings_say(vectors: Path) -> None:
+    with vectors.open("a") as stream:
+        stream.write("n't 9 9 9 9\n")
+    for split, unknown in (("clitics", False), ("alphanumeric", True)):
+        words = WordSettings(split=split)  # type: ignore[arg-type] # a literal
+        tokenizer, _ = joined(classifier(vectors, words=words)).require_text()
+        (encoding,) = tokenizer.encode(["isn't"])
+        known = tokenizer.state()["vocabulary"]["tokens"].index("n't")
+        assert (known not in encoding.input_ids) is unknown
 
 
 def test_a_frozen_table_is_not_trained_and_a_free_one_is(vectors: Path) -> None:
