@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from certify.lipschitz import encoder_bound, measure, rounding_of_sums
 from certify.parts import check_holder, check_network
 from layers.attention.bounds import BOUNDS, Bound
+from layers.attention.one_lipschitz import OneLipschitzSelfAttention
 from layers.encoders import LipschitzClassifier
 from layers.orthogonal import OrthogonalLinear
 
@@ -70,7 +71,8 @@ class Certifier:
 
         Args:
             module: a classifier. One whose network is no `LipschitzClassifier` gets radius 0.
-            bound: which formula; `paper` is for reproduction only and not a guarantee.
+            bound: which formula; `paper` is for reproduction only and not a guarantee. `kim` is
+                Theorem 3.2 of Kim et al. as its proof gives it, for tied L2 attention only.
 
         Raises:
             ValueError: unknown bound, weights of reduced precision, or a network that the theorem
@@ -91,6 +93,7 @@ class Certifier:
         network = module.network
         if isinstance(network, LipschitzClassifier) and not getattr(module, "no_certificate", None):
             self._check()
+            _check_bound(network, bound)
             self.network = in_float64(network)
             self.norms = measure(self.network)
 
@@ -230,6 +233,21 @@ def _raise_others(logits: Tensor, prediction: Tensor, allowance: Tensor) -> Tens
     chosen = prediction.unsqueeze(1)
     raised: Tensor = (logits + allowance[:, None]).scatter(1, chosen, logits.gather(1, chosen))
     return raised
+
+
+def _check_bound(network: LipschitzClassifier, bound: Bound) -> None:
+    others = [
+        path
+        for path, part in network.named_modules()
+        if isinstance(part, OneLipschitzSelfAttention)
+    ]
+    if bound == "kim" and others:
+        msg = (
+            f"got bound=kim for a network with additive attention as {others[0]}, expected tied L2 "
+            "attention (layers.attention=l2), which Theorem 3.2 of Kim et al. is about; ask for "
+            "sound"
+        )
+        raise ValueError(msg)
 
 
 def in_float64(network: LipschitzClassifier) -> LipschitzClassifier:

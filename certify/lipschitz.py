@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from layers.attention.bounds import AttentionNorms, Bound, attention_bound, mixing_norm
+from layers.attention.l2_bounds import ball_gain
 from layers.attention.one_lipschitz import OneLipschitzSelfAttention
+from layers.attention.one_lipschitz_l2 import OneLipschitzL2Attention
 from layers.encoders import LipschitzBlock, LipschitzClassifier, LipschitzEncoder
 from layers.norms import spectral_norm_bound
 from layers.orthogonal import OrthogonalLinear
@@ -56,6 +58,14 @@ def _blocks(encoder: LipschitzEncoder) -> Iterator[LipschitzBlock]:
 
 def _measure(block: LipschitzBlock) -> BlockNorms:
     attention = block.attention
+    feedforward = torch.ones_like(attention.alpha_1, dtype=torch.float64)
+    if block.feedforward is not None:
+        feedforward = _norm(block.feedforward.inner) * _norm(block.feedforward.outer)
+    if isinstance(attention, OneLipschitzL2Attention):
+        # What it mixes are its queries, which are its keys, too.
+        query = _norm(attention.query)
+        norms = AttentionNorms(query=query, key=query, value=query * _norm(attention.output))
+        return BlockNorms(norms, feedforward)
     score = attention.score_weight().to(torch.float64)
     exact = 1 + 1e-12  # covers the rounding of the vector norms and of kappa
     query, key = (spectral_norm_bound(w) for w in attention.query_key.weight())
@@ -66,9 +76,6 @@ def _measure(block: LipschitzBlock) -> BlockNorms:
         score=torch.linalg.vector_norm(score, dim=-1).amax() * exact,
         kappa=attention.kappa().to(torch.float64) * exact,
     )
-    feedforward = query.new_ones(())
-    if block.feedforward is not None:
-        feedforward = _norm(block.feedforward.inner) * _norm(block.feedforward.outer)
     return BlockNorms(norms, feedforward)
 
 
@@ -134,7 +141,7 @@ def rounding_of_sums(width: int, lengths: Tensor) -> Tensor:
 
 
 def _attention_rounding(
-    attention: OneLipschitzSelfAttention,
+    attention: OneLipschitzSelfAttention | OneLipschitzL2Attention,
     norms: AttentionNorms,
     lengths: Tensor,
     gamma: Tensor,
@@ -146,7 +153,10 @@ def _attention_rounding(
     """
     longest = torch.stack([torch.as_tensor(n) for n in (norms.query, norms.key, norms.value)])
     longest = longest.amax().clamp_min(1)
-    sharpness = 1 + norms.score * longest * radius / attention.alpha_1
+    if isinstance(attention, OneLipschitzL2Attention):
+        sharpness = 1 + 6 * (longest * radius).square() / attention.alpha_1
+    else:
+        sharpness = 1 + norms.score * longest * radius / attention.alpha_1
     step = 16 * gamma * (attention.width + lengths) * sharpness * longest
     # Beyond this the logits of a row may be nothing but rounding, or their softmax underflow.
     proven = (sharpness < 300) & (gamma * math.sqrt(attention.width) * sharpness < 0.01)
@@ -154,7 +164,7 @@ def _attention_rounding(
 
 
 def _attention(
-    attention: OneLipschitzSelfAttention,
+    attention: OneLipschitzSelfAttention | OneLipschitzL2Attention,
     norms: AttentionNorms,
     lengths: Tensor,
     *,
@@ -165,6 +175,11 @@ def _attention(
     """Lipschitz constant and largest output norm of one layer before the division by alpha_2."""
     value_radius = norms.value * proven
     largest = value_radius * lengths.clamp_max(attention.heads).sqrt()
+    if isinstance(attention, OneLipschitzL2Attention):
+        queries = norms.query * proven
+        reach = mixing_norm(4 * queries.square() / attention.alpha_1, lengths)
+        gain = ball_gain(attention.alpha_1, lengths, radius=queries, bound=bound)
+        return norms.value * gain, torch.minimum(largest, value_radius * reach)
     if attention.value_clip is not None:
         value_radius = torch.minimum(value_radius, attention.value_radius(used))
         largest = torch.minimum(largest, value_radius * math.sqrt(attention.heads))

@@ -14,8 +14,10 @@ from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
 from layers.attention.additive import ACTIVATIONS
-from layers.attention.bounds import BOUNDS
+from layers.attention.bounds import ADDITIVE_BOUNDS, BOUNDS
+from layers.attention.l2 import L2Attention, TiedL2Attention
 from layers.attention.one_lipschitz import OneLipschitzSelfAttention
+from layers.attention.one_lipschitz_l2 import OneLipschitzL2Attention
 from layers.encoders import (
     LipschitzBlock,
     LipschitzClassifier,
@@ -55,6 +57,7 @@ class Part:
         optional: parameters that may be None.
         settings: its other attributes by name, and what their values must be.
         children: its parts by name, and their very class.
+        others: the class that a part of that name may be of instead.
         absent: children that may be None.
     """
 
@@ -62,6 +65,7 @@ class Part:
     optional: tuple[str, ...] = ()
     settings: Mapping[str, Check] = field(default_factory=dict)
     children: Mapping[str, type[nn.Module]] = field(default_factory=dict)
+    others: Mapping[str, type[nn.Module]] = field(default_factory=dict)
     absent: tuple[str, ...] = ()
 
 
@@ -76,6 +80,7 @@ PARTS: dict[type[nn.Module], Part] = {
             "norm": MeanOnlyNorm,
             "dropout": nn.Dropout,
         },
+        others={"attention": OneLipschitzL2Attention},
         absent=("feedforward", "norm"),
     ),
     OneLipschitzSelfAttention: Part(
@@ -85,11 +90,20 @@ PARTS: dict[type[nn.Module], Part] = {
             "heads": _count,
             "offset_heads": _count,
             "value_clip": lambda value: value is None or _positive(value),
-            "bound": lambda value: value in BOUNDS,
+            "bound": lambda value: value in ADDITIVE_BOUNDS,
             "activation": lambda value: value in ACTIVATIONS,
             "form": _plain,
         },
         children={"value": OrthogonalLinear, "query_key": OrthogonalLinear},
+    ),
+    OneLipschitzL2Attention: Part(
+        parameters=("raw_alpha_1",),
+        settings={
+            "width": _count,
+            "heads": _count,
+            "bound": lambda value: value in BOUNDS,
+        },
+        children={"query": OrthogonalLinear, "output": OrthogonalLinear},
     ),
     OrthogonalFeedForward: Part(
         children={"inner": OrthogonalLinear, "outer": OrthogonalLinear, "activation": GroupSort}
@@ -175,6 +189,9 @@ def _in_holder(holder: object) -> Iterator[Complaint]:
 
 
 def _in_part(part: nn.Module, kind: type[nn.Module], path: str) -> Iterator[Complaint]:
+    if isinstance(part, L2Attention) and not isinstance(part, TiedL2Attention):
+        theorem = "which has no Lipschitz constant (Kim et al., 2021, Lemma F.1)"
+        yield f"L2 attention with own keys as {path}, {theorem}", "a tied one"
     if type(part) is not kind:
         yield f"a {type(part).__name__} as {path}", f"a {kind.__name__}"
     yield from _hooks(part, path)
@@ -220,6 +237,8 @@ def _children(part: nn.Module, known: Part, path: str) -> Iterator[Complaint]:
         yield f"parts {list(found)} in {path}", f"{list(kinds)}"
     for name, child in found.items():
         if child is not None:
-            yield from _in_part(child, kinds[name], f"{path}.{name}")
+            other = known.others.get(name)
+            kind = other if other is not None and type(child) is other else kinds[name]
+            yield from _in_part(child, kind, f"{path}.{name}")
         elif name not in known.absent:
             yield f"None as {path}.{name}", f"a {kinds[name].__name__}"

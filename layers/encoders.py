@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -9,10 +10,11 @@ from torch import Tensor, nn
 from layers.attention.additive import Activation
 from layers.attention.bounds import Bound
 from layers.attention.one_lipschitz import OneLipschitzSelfAttention
+from layers.attention.one_lipschitz_l2 import OneLipschitzL2Attention
 from layers.ball import project_to_ball
 from layers.groupsort import GroupSort
 from layers.orthogonal import Method, OrthogonalLinear
-from text import check_range
+from text import check_choice, check_range
 
 
 class MeanOnlyNorm(nn.Module):
@@ -50,7 +52,7 @@ class LipschitzBlock(nn.Module):
 
     def __init__(
         self,
-        attention: OneLipschitzSelfAttention,
+        attention: OneLipschitzSelfAttention | OneLipschitzL2Attention,
         *,
         feedforward: OrthogonalFeedForward | None = None,
         norm: MeanOnlyNorm | None = None,
@@ -152,7 +154,9 @@ class OLSALayers:
     """The settings of the layers of an OLSA Transformer.
 
     Attributes:
-        bound: formula behind alpha_2. sound: our theorem. paper: as printed, not a theorem.
+        attention: additive: OLSA's. l2: tied L2 attention, the baseline "Kim et al.".
+        bound: formula behind alpha_2. sound: our theorem. paper: as printed, not a theorem. kim:
+            of attention=l2, Theorem 3.2 of Kim et al. as its proof gives it.
         initial_alpha_1: attention temperature at the start, in units of logits; trained.
         value_clip: project each head's values to value_clip * r / sqrt(heads); null for none.
         offset_heads: number of heads that look at the neighbours 1, 1, 2, 2, ... tokens away, which
@@ -164,6 +168,7 @@ class OLSALayers:
         dropout: dropout after each layer while training, the paper's ablation.
     """
 
+    attention: Literal["additive", "l2"] = "additive"
     bound: Bound = "sound"
     initial_alpha_1: float = 16.0
     value_clip: float | None = None
@@ -175,7 +180,23 @@ class OLSALayers:
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        """Checks the ranges."""
+        """Checks the ranges, and that the attention has what is asked for."""
+        check_choice("layers.attention", self.attention, ("additive", "l2"))
+        if self.attention == "l2" and (
+            self.value_clip is not None or self.offset_heads or self.activation != "maxmin"
+        ):
+            msg = (
+                f"got layers.attention=l2 with layers.value_clip={self.value_clip}, "
+                f"layers.offset_heads={self.offset_heads} and layers.activation={self.activation}, "
+                "expected null, 0 and maxmin: only additive attention has these"
+            )
+            raise ValueError(msg)
+        if self.attention == "additive" and self.bound == "kim":
+            msg = (
+                "got layers.bound=kim with layers.attention=additive, expected sound or paper, or "
+                "layers.attention=l2: Kim et al. prove it for tied L2 attention"
+            )
+            raise ValueError(msg)
         check_range({"layers.initial_alpha_1": self.initial_alpha_1}, above=0)
         check_range({"layers.value_clip": self.value_clip}, above=0)
         check_range({"layers.offset_heads": self.offset_heads}, least=0)
@@ -206,17 +227,10 @@ def olsa_classifier(
     if not math.isfinite(radius) or radius <= 0:
         msg = f"got radius={radius}, expected a positive number"
         raise ValueError(msg)
-    attention = {
-        name: getattr(layers, name)
-        for name in (
-            *("initial_alpha_1", "bound", "value_clip", "offset_heads"),
-            *("activation", "orthogonal"),
-        )
-    }
     blocks = []
     for _ in range(depth):
         feedforward = None
-        mechanism = OneLipschitzSelfAttention(width, heads, **attention)
+        mechanism = _attention(width, heads, layers)
         if layers.feedforward:
             feedforward = OrthogonalFeedForward(width, orthogonal=layers.orthogonal)
         norm = MeanOnlyNorm(width) if layers.mean_norm else None
@@ -225,3 +239,26 @@ def olsa_classifier(
         )
     encoder = LipschitzEncoder(blocks, radius=radius)
     return LipschitzClassifier(encoder, width, num_classes, head_bias=head_bias)
+
+
+def _attention(
+    width: int, heads: int, layers: OLSALayers
+) -> OneLipschitzSelfAttention | OneLipschitzL2Attention:
+    if layers.attention == "l2":
+        return OneLipschitzL2Attention(
+            width,
+            heads,
+            initial_alpha_1=layers.initial_alpha_1,
+            bound=layers.bound,
+            orthogonal=layers.orthogonal,
+        )
+    return OneLipschitzSelfAttention(
+        width,
+        heads,
+        initial_alpha_1=layers.initial_alpha_1,
+        bound=layers.bound,
+        value_clip=layers.value_clip,
+        offset_heads=layers.offset_heads,
+        activation=layers.activation,
+        orthogonal=layers.orthogonal,
+    )

@@ -111,6 +111,9 @@ class TextClassifier(CertifiedClassifier, method=True):
     def no_certificate(self) -> str | None:
         if self.encoder == "lstm":
             return "no Lipschitz constant is proven for an LSTM; OLSA has one"
+        if self.encoder == "transformer" and self.attention.kind == "l2":
+            theorem = "L2 attention with own keys has no Lipschitz constant (Kim et al., Lemma F.1)"
+            return f"{theorem}; OLSA with layers.attention=l2 has one"
         return super().no_certificate
 
     def unused(self) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 from app.runs import atomic
 from app.runs.version import versions
 
-Stage = Literal["fit", "validate", "test", "certify", "certify_paper", "predict"]
+Stage = Literal["fit", "validate", "test", "certify", "certify_paper", "certify_kim", "predict"]
 
 
 class Results(TypedDict):

@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 
 MEASURED = (
     "certificates.jsonl",
+    "certificates_*.jsonl",
     "printed_*.jsonl",
     "pgd.jsonl",
     "predictions.jsonl",
@@ -81,7 +82,9 @@ class RunDirectory:
 
     def certificates(self, bound: str = "sound") -> Path:
         """One certificate per sample; apart where the bound is no theorem."""
-        return self.path / ("certificates.jsonl" if bound == "sound" else f"printed_{bound}.jsonl")
+        if bound == "sound":
+            return self.path / "certificates.jsonl"
+        return self.path / f"{'printed' if bound == 'paper' else 'certificates'}_{bound}.jsonl"
 
     @property
     def begun(self) -> bool:

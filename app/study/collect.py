@@ -14,6 +14,8 @@ from app.study.study import Cell, CellFigures, Column, Study, StudyError
 from app.study.uncertainty import Kind, kind_of, score
 from attacks.digests import file_digest
 
+_CERTIFIED = {"certify_paper": "printed_paper.jsonl", "certify_kim": "certificates_kim.jsonl"}
+"""The files of certificates by another bound than `sound`, by stage."""
 _DOUBTED = ("accuracy", "success_rate")
 """Figures of an attack that have another name where they are unreliable."""
 _ROUNDING = 1e-5
@@ -173,12 +175,12 @@ def _sources(metric: str) -> tuple[_Source, ...]:
     if metric == "test/accuracy" or kind_of(metric) != "mean":
         outcome = _right if metric == "test/accuracy" else _predicted
         # What `test` has written first: in other batches, a prediction may be rounded otherwise.
-        files = ("pgd.jsonl", "predictions.jsonl", "certificates.jsonl", "printed_paper.jsonl")
+        files = ("pgd.jsonl", "predictions.jsonl", "certificates.jsonl", *_CERTIFIED.values())
         return tuple(_Source(file, outcome) for file in files) if stage == "test" else ()
     if metric == "test/pgd_accuracy":
         return (_Source("pgd.jsonl", lambda line: float(line["survived"])),)
-    if stage in ("certify", "certify_paper"):
-        file = "certificates.jsonl" if stage == "certify" else "printed_paper.jsonl"
+    if stage == "certify" or stage in _CERTIFIED:
+        file = _CERTIFIED.get(stage, "certificates.jsonl")
         certified = _certified(name)
         return () if certified is None else (_Source(file, certified),)
     attack, _, figure = name.rpartition("/")

@@ -123,7 +123,8 @@ def missing(run: RunDirectory, stage: Stage, settings: Parsed) -> str | None:
             if reason is None and applies:
                 reason = _missing_evaluation(run, part, settings, None)
         return reason
-    name = "certify_paper" if settings.get("bound") == "paper" else stage.command
+    bound = settings.get("bound", "sound")
+    name = stage.command if bound == "sound" else f"{stage.command}_{bound}"
     return _missing_evaluation(run, name, settings, stage.options)
 
 

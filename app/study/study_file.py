@@ -281,7 +281,8 @@ def _outcomes(stages: Sequence[Stage]) -> Iterator[str]:
         elif stage.command == "diagnose":
             yield f"diagnose {_diagnosed(stage)}"
         else:
-            yield "certify paper" if stage.options.get("bound") == "paper" else stage.command
+            bound = stage.options.get("bound", "sound")
+            yield stage.command if bound == "sound" else f"{stage.command} {bound}"
 
 
 def _diagnosed(stage: Stage) -> str:
@@ -434,6 +435,7 @@ def _unknown_metric(study: Study, metric: str) -> str | None:
         "val": {"fit", "train", "validate"},
         "certify": {"certify", "train"},
         "certify_paper": {"certify"},
+        "certify_kim": {"certify"},
         "attack": {"attack"},
         "diagnose": {"diagnose"},
     }

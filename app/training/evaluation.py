@@ -23,7 +23,8 @@ from text import IGNORED, Batch
 class CertifyEvaluator(StandIn):
     """Certifies each sample in a test run, in place of the classifier.
 
-    Logs, with the prefix `certify_paper/` for the paper's bound, which guarantees nothing:
+    Logs, with the prefix `certify_paper/` for the paper's bound, which guarantees nothing, and
+    `certify_kim/` for that of Kim et al.:
     `certify/radius` (mean over all samples), `certify/radius_correct` (the same with 0 where
     the prediction is wrong) and `certify/accuracy@R` (share of the samples that are predicted
     rightly with a radius of more than R, and for R = 0 all those predicted rightly). Of samples
@@ -58,9 +59,11 @@ class CertifyEvaluator(StandIn):
         self._certifier: Certifier | None = None
 
     @property
-    def stage(self) -> Literal["certify", "certify_paper"]:
+    def stage(self) -> Literal["certify", "certify_paper", "certify_kim"]:
         """Name of the outcome; a bound without a proof is never called `certify`."""
-        return "certify" if self.bound == "sound" else "certify_paper"
+        if self.bound == "sound":
+            return "certify"
+        return "certify_kim" if self.bound == "kim" else "certify_paper"
 
     def on_test_start(self) -> None:
         """Measure the weights once, and find what a former sitting has certified."""

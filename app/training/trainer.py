@@ -36,6 +36,7 @@ _LIMITS: dict[Stage, str] = {
     "test": "limit_test_batches",
     "certify": "limit_test_batches",
     "certify_paper": "limit_test_batches",
+    "certify_kim": "limit_test_batches",
     "predict": "limit_predict_batches",
 }
 RADII = (0.0, 0.25, 0.5, 1.0, 2.0)
@@ -201,7 +202,9 @@ class RobustTrainer(pl.Trainer):
             datamodule: the corpus.
             ckpt_path: checkpoint to certify; `best.ckpt` of `--run` if not given.
             bound: formula of the Lipschitz constant: `sound` is proven; `paper` is the papers'
-                formula, for reproduction only: its metrics are named `certify_paper/...`.
+                formula, for reproduction only: its metrics are named `certify_paper/...`; `kim`,
+                for tied L2 attention, is proven, too: Theorem 3.2 of Kim et al. with its constant
+                corrected; its metrics are named `certify_kim/...`.
             radii: the R of the metrics `certify/accuracy@R`, the share of the texts that are
                 classified rightly with a radius of more than R.
         """

@@ -10,8 +10,10 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-Bound = Literal["sound", "paper"]
-BOUNDS: tuple[Bound, ...] = ("sound", "paper")
+Bound = Literal["sound", "paper", "kim"]
+BOUNDS: tuple[Bound, ...] = ("sound", "paper", "kim")
+ADDITIVE_BOUNDS: tuple[Bound, ...] = ("sound", "paper")
+"""Those of additive attention; `kim` is of tied L2 attention."""
 
 
 class AttentionNorms(NamedTuple):
@@ -75,6 +77,9 @@ def attention_bound(
     Returns:
         `[B]` upper bounds (`paper`: the printed value) for inputs of that length.
     """
+    if bound not in ADDITIVE_BOUNDS:
+        msg = f"got bound={bound!r}, which is of tied L2 attention, expected sound or paper"
+        raise ValueError(msg)
     if bound == "paper":
         return 1 + lengths * radius / (4 * alpha_1)
     norms = AttentionNorms() if norms is None else norms

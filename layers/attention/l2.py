@@ -10,7 +10,8 @@ from torch.nn import functional
 from typing_extensions import override
 
 from layers.attention.headed import HeadedAttention, exact
-from layers.attention.l2_bounds import Formula, L2Weights, Norm, l2_bound
+from layers.attention.l2_bounds import Formula, L2Weights, l2_bound
+from layers.norms import NORMS, Norm
 
 _HALVES = (torch.float16, torch.bfloat16)
 _UNIT = 256.0
@@ -204,7 +205,7 @@ class ContractiveL2Attention(TiedL2Attention):
             ValueError: no tokens, or another norm.
         """
         super().__init__(width, heads, dropout=dropout, causal=causal)
-        if length < 1 or norm not in ("2", "inf"):
+        if length < 1 or norm not in NORMS:
             msg = f"got length={length} and norm={norm!r}, expected 1 token or more and 2 or inf"
             raise ValueError(msg)
         self.length, self.norm = length, norm

@@ -11,8 +11,9 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-Norm = Literal["2", "inf"]
-NORMS: tuple[Norm, ...] = ("2", "inf")
+from layers.attention.bounds import Bound, mixing_norm
+from layers.norms import NORMS, Norm
+
 Formula = Literal["sound", "kim", "paper"]
 FORMULAS: tuple[Formula, ...] = ("sound", "kim", "paper")
 _EXACT = 1 + 1e-9
@@ -77,6 +78,33 @@ def mixing_gain(lengths: Tensor, *, size: int, norm: Norm, formula: Formula = "s
     if formula != "sound":
         return root * (4 * variance + 1) * _EXACT
     return (2 * variance * (1 + root) + root) * _EXACT
+
+
+def ball_gain(alpha_1: Tensor, lengths: Tensor, *, radius: Tensor, bound: Bound) -> Tensor:
+    """`[B]`: Lipschitz constant of one head, from its queries Q to P Q, in the norm 2.
+
+    The weights are softmaxes of -|q_i - q_j|^2 / alpha_1, and queries lie in a ball.
+
+    Args:
+        alpha_1: temperature, positive scalar.
+        lengths: `[B]` number of real tokens, floating point.
+        radius: `[B]` bound on the norm of every query.
+        bound: `sound`: docs/certificates.md, Theorem 3. `kim`: `mixing_gain` as its proof gives
+            it, which has neither temperature nor radius. `paper`: the same with W_0(N / e), the
+            figure that the OLSA paper compares itself with.
+    """
+    variance, root = phi_inverse(lengths - 1).to(lengths), lengths.sqrt()
+    if bound == "paper":
+        return root * (4 * phi_inverse(lengths).to(lengths) + 1)
+    if bound == "kim":
+        return root * (4 * variance + 1)
+    reach = radius.square() / alpha_1
+    peak = 1 / (1 + (lengths - 1) * torch.exp(-4 * reach))
+    through_queries = 2 * torch.minimum(reach, variance)
+    through_keys = torch.minimum(
+        4 * reach * (lengths * peak.clamp_max(0.5)).sqrt(), 2 * variance * root
+    )
+    return mixing_norm(4 * reach, lengths) + through_queries + through_keys
 
 
 def l2_bound(

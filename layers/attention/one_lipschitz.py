@@ -11,7 +11,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from layers.attention.additive import ACTIVATIONS, Activation, Form, additive_scores
-from layers.attention.bounds import BOUNDS, AttentionNorms, Bound, attention_bound, mixing_norm
+from layers.attention.bounds import (
+    ADDITIVE_BOUNDS,
+    AttentionNorms,
+    Bound,
+    attention_bound,
+    mixing_norm,
+)
 from layers.ball import project_to_ball
 from layers.orthogonal import Method, OrthogonalLinear
 
@@ -65,10 +71,10 @@ class OneLipschitzSelfAttention(nn.Module):
         if initial_alpha_1 <= 0 or (value_clip is not None and value_clip <= 0):
             msg = f"got {initial_alpha_1=} and {value_clip=}, expected positive numbers or no clip"
             raise ValueError(msg)
-        if bound not in BOUNDS or activation not in ACTIVATIONS:
+        if bound not in ADDITIVE_BOUNDS or activation not in ACTIVATIONS:
             msg = (
-                f"got {bound=} and {activation=}, expected one of {', '.join(BOUNDS)} and one of "
-                f"{', '.join(ACTIVATIONS)}"
+                f"got {bound=} and {activation=}, expected one of "
+                f"{', '.join(ADDITIVE_BOUNDS)} and one of {', '.join(ACTIVATIONS)}"
             )
             raise ValueError(msg)
         if not 0 <= offset_heads < heads:

@@ -27,6 +27,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "newton-schulz": {"orthogonal": "newton_schulz"},
     "householder": {"orthogonal": "householder"},
     "qr": {"orthogonal": "qr"},
+    "distance": {"attention": "l2"},
+    "distance-kim": {"attention": "l2", "bound": "kim", "feedforward": True, "mean_norm": True},
     "everything": {
         "value_clip": 0.9,
         "offset_heads": 1,

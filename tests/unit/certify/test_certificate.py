@@ -9,6 +9,8 @@ import torch
 
 from certify import BOUNDS, Certificates, Certifier, certify, margins, signed_margins
 from layers import TransformerClassifier
+from layers.attention.bounds import ADDITIVE_BOUNDS
+from layers.attention.one_lipschitz import OneLipschitzSelfAttention
 from layers.encoders import LipschitzBlock
 from tests.unit.certify.models import F64, OPTIONS, Tokens, Toy, classifier, olsa, tokens
 
@@ -18,8 +20,14 @@ def rows(certificates: Certificates, index: list[int] | slice) -> list[torch.Ten
     return [field[index] for field in fields]
 
 
-@pytest.mark.parametrize("name", OPTIONS)
-@pytest.mark.parametrize("bound", BOUNDS)
+BOUNDED = [
+    (name, bound)
+    for name, options in OPTIONS.items()
+    for bound in (BOUNDS if options.get("attention") == "l2" else ADDITIVE_BOUNDS)
+]
+
+
+@pytest.mark.parametrize(("name", "bound"), BOUNDED)
 def test_the_same_alone_and_in_a_padded_batch(name: str, bound: Any) -> None:
     toy, batch = classifier(2, **OPTIONS[name]), tokens([1, 6, 3, 2])
     together = certify(toy, batch, bound=bound)
@@ -263,8 +271,14 @@ def test_certifies_the_matrices_in_use() -> None:
         )
         if isinstance(block, LipschitzBlock) and isinstance(twin, LipschitzBlock)
     ]
-    assert len(layers) == 1
-    for layer, twin in layers:
+    attentions = [
+        (one, other)
+        for one, other in layers
+        if isinstance(one, OneLipschitzSelfAttention)
+        and isinstance(other, OneLipschitzSelfAttention)
+    ]
+    assert len(attentions) == 1
+    for layer, twin in attentions:
         assert torch.equal(layer.value.weight().to(F64), twin.value.weight())
         assert torch.equal(layer.query_key.weight().to(F64), twin.query_key.weight())
     assert float(certifier(batch).lipschitz) != 1.0  # their rounding is measured

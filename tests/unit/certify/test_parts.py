@@ -15,7 +15,9 @@ from torch.nn.utils import spectral_norm as old_spectral_norm
 from certify import Certifier, certify
 from certify.parts import PARTS
 from layers import LipschitzClassifier, LipschitzEncoder, OrthogonalLinear
+from layers.attention.l2 import L2Attention
 from layers.attention.one_lipschitz import OneLipschitzSelfAttention
+from layers.attention.one_lipschitz_l2 import OneLipschitzL2Attention
 from layers.encoders import LipschitzBlock
 from tests.unit.certify.models import OPTIONS, RADIUS, Toy, classifier, olsa, tokens
 
@@ -83,7 +85,8 @@ def parts_of(toy: Toy, kind: type[nn.Module]) -> list[nn.Module]:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("tampering", TAMPERINGS)
 def test_a_part_that_is_tampered_with_is_refused(tampering: str, kind: type[nn.Module]) -> None:
-    toy = classifier(2, **ALL)
+    distance = {"attention": "l2"} if kind is OneLipschitzL2Attention else ALL
+    toy = classifier(2, **distance)
     part = parts_of(toy, kind)[-1]
     if "param" in tampering and tampering != "another parameter" and not part._parameters:
         return  # nothing there to tamper with
@@ -165,6 +168,13 @@ def test_refuses_subclasses_by_name() -> None:
         Certifier(Toy(network))
     with pytest.raises(ValueError, match="got a Renamed as network, expected a LipschitzClassif"):
         Certifier(Toy(Renamed(LipschitzEncoder([], radius=RADIUS), 8, 2)))
+
+
+def test_refuses_l2_attention_with_own_keys_by_its_theorem() -> None:
+    toy = classifier(1, attention="l2")
+    replace("encoder.blocks.0.attention", L2Attention(8, 2))(toy)
+    with pytest.raises(ValueError, match=r"has no Lipschitz constant \(Kim et al., 2021, Lemma F"):
+        Certifier(toy)
 
 
 @contextmanager

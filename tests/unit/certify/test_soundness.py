@@ -8,8 +8,9 @@ import torch
 from attacks import PGD
 from certify import Certifier, certify
 from layers import OrthogonalLinear, olsa_classifier, project_to_ball
-from layers.attention.bounds import attention_bound, mixing_norm
+from layers.attention.bounds import Bound, attention_bound, mixing_norm
 from layers.attention.one_lipschitz import OneLipschitzSelfAttention
+from layers.attention.one_lipschitz_l2 import OneLipschitzL2Attention
 from layers.encoders import LipschitzBlock, OLSALayers
 from lit_modules import OLSA, TextClassifier
 from lit_modules.shared.certified import CertifiedClassifier
@@ -138,6 +139,8 @@ def test_attacks_on_modules_fail_inside_the_radius(name: str) -> None:
         pytest.param("offsets-clip", 2, 5, marks=pytest.mark.long),
         ("everything", 1, 5),
         pytest.param("everything", 2, 2, marks=pytest.mark.long),
+        ("distance", 1, 2),
+        pytest.param("distance-kim", 1, 5, marks=pytest.mark.long),
     ],
 )
 def test_no_pair_moves_the_output_by_more_than_the_constant(
@@ -187,7 +190,7 @@ def test_tokens_stay_within_the_radius_that_is_followed(name: str) -> None:
             attention = block.attention
             alpha_2 = attention.alpha_2(lengths, radius)
             assert torch.all(alpha_2 >= mixing_norm(radius / attention.alpha_1, lengths))
-            if not attention.offset_heads:
+            if not getattr(attention, "offset_heads", 0):
                 assert torch.all(attention.growth(lengths, radius) <= alpha_2)
             x, radius = block(x, batch.mask, radius)
             assert torch.all(x.norm(dim=-1) <= radius.unsqueeze(1) * (1 + 1e-12))
@@ -276,6 +279,7 @@ def counterexample(
 def layer_of(toy: Toy) -> OneLipschitzSelfAttention:
     block = olsa(toy).encoder.blocks[0]
     assert isinstance(block, LipschitzBlock)
+    assert isinstance(block.attention, OneLipschitzSelfAttention)
     return block.attention
 
 
@@ -366,6 +370,51 @@ def test_longer_weights_shrink_the_radius(name: str) -> None:
     torch.testing.assert_close(certify(toy, batch).lipschitz, before.lipschitz)
 
 
+def test_tied_l2_attention_by_each_bound() -> None:
+    toy, batch = classifier(2, attention="l2"), tokens([5, 2, 4, 1])
+    ours, theirs, printed = (certify(toy, batch, bound) for bound in BOUNDS_OF_L2)
+    assert torch.allclose(ours.lipschitz, torch.ones(4, dtype=F64), atol=1e-6)
+    assert torch.all(theirs.lipschitz[:3] > 1.05 * ours.lipschitz[:3])
+    assert torch.all(printed.lipschitz > theirs.lipschitz * (1 + 1e-9))
+    assert torch.equal(ours.prediction, theirs.prediction)
+    with pytest.raises(ValueError, match="bound=kim for a network with additive attention as enc"):
+        certify(classifier(1), batch, "kim")
+    assert torch.all(certify(classifier(0), batch, "kim").radius > 0)  # a bag has any attention
+
+
+BOUNDS_OF_L2: tuple[Bound, ...] = ("sound", "kim", "paper")
+
+
+@pytest.mark.parametrize("size", [1, 4])
+@pytest.mark.parametrize("alpha_1", [0.3, 3.0, 30.0])
+def test_no_input_of_the_ball_exceeds_the_bound_of_l2_attention(size: int, alpha_1: float) -> None:
+    """Theorem 3 against ascent on the Jacobian's norm, all tokens within the ball."""
+    torch.manual_seed(0)
+    attention = OneLipschitzL2Attention(size, 1, initial_alpha_1=alpha_1).double()
+    x = torch.randn(8, 5, size, dtype=F64, requires_grad=True)
+    mask, radius = torch.ones(1, 5, dtype=torch.bool), torch.full((1,), 2.0, dtype=F64)
+    optimizer = torch.optim.Adam([x], lr=0.1)
+
+    def norms() -> torch.Tensor:
+        def one(tokens: torch.Tensor) -> torch.Tensor:
+            mixed: torch.Tensor = attention(tokens[None], mask, radius)[0][0]
+            return mixed.flatten()
+
+        inside = project_to_ball(x, 2.0)
+        rows = torch.func.vmap(torch.func.jacrev(one))(inside)
+        found: torch.Tensor = torch.linalg.matrix_norm(rows.flatten(2), 2)
+        return found
+
+    best = 0.0
+    for _ in range(40):
+        found = norms()
+        best = max(best, found.amax().item())
+        optimizer.zero_grad()
+        torch.autograd.backward(-found.sum())
+        optimizer.step()
+    assert 0.2 < best < 1
+
+
 @pytest.mark.parametrize("which", ["value", "query", "key"])
 def test_measured_norms_cover_longer_weights(which: str) -> None:
     """Weights three times too long: tokens leave the radius in use, pairs move three times more."""
@@ -373,6 +422,7 @@ def test_measured_norms_cover_longer_weights(which: str) -> None:
     for block in olsa(toy).encoder.blocks:
         assert isinstance(block, LipschitzBlock)
         attention = block.attention
+        assert isinstance(attention, OneLipschitzSelfAttention)
         if which == "value":
             attention.value.fix(3 * attention.value.weight().detach())
         else:

@@ -91,6 +91,8 @@ def test_settings_without_effect_are_said() -> None:
 def test_an_lstm_says_why_it_has_no_certificate() -> None:
     assert "LSTM" in str(TextClassifier(encoder="lstm").no_certificate)
     assert "Transformer" in str(TextClassifier().no_certificate)
+    untied = TextClassifier(attention=Attention(kind="l2"))
+    assert "Lemma F.1" in str(untied.no_certificate)
 
 
 def test_a_checkpoint_does_not_import_an_own_attention(

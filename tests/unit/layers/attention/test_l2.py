@@ -12,7 +12,7 @@ from layers.attention.l2 import (
     TiedL2Attention,
     l2_attention,
 )
-from layers.attention.l2_bounds import Norm
+from layers.norms import Norm
 
 HEADS, SIZE = 3, 4
 WIDTH = HEADS * SIZE

@@ -13,13 +13,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from layers.attention.l2 import ContractiveL2Attention, TiedL2Attention
 from layers.attention.l2_bounds import (
     FORMULAS,
-    NORMS,
     Formula,
-    Norm,
     l2_bound,
     mixing_gain,
     phi_inverse,
 )
+from layers.norms import NORMS, Norm
 
 
 def layer(heads: int, size: int, *, scale: float = 1.0, seed: int = 0) -> TiedL2Attention:
