@@ -41,6 +41,9 @@ COMMANDS = {
     "resources": Command(
         "Download what attacks need.", "app.resources.resources_command:main", light=True
     ),
+    "resources counter-fit": Command(
+        "Move the vectors of synonyms together.", "app.resources.counter_fit_command:main"
+    ),
 }
 """The commands by their words."""
 

@@ -8,6 +8,7 @@ import torch
 from pytorch_lightning import Trainer
 
 from attacks.resources.catalogue import ResourceError
+from layers import WordEmbedding
 from lit_modules import TextClassifier, load
 from tests.unit.attacks.lexicon import write_wordnet
 from text import WordSettings, WordTokenizer
@@ -68,3 +69,20 @@ def test_a_folder_without_lemmas_is_said_to_be_unused() -> None:
     assert (
         TextClassifier(words=plain).unused().keys() == TextClassifier(words=unread).unused().keys()
     )
+
+
+def test_words_of_a_file_of_vectors_are_looked_up_by_their_base_forms(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    vectors = tmp_path / "v.txt"
+    vectors.write_text("film 1 0\ngood 0 1\nunseen 1 1\n")
+    words = WordSettings(split="alphanumeric", lemmas="noun", resources=str(folder))
+    module = TextClassifier(
+        width=2, heads=1, embedding=WordEmbedding(vectors=str(vectors)), words=words
+    )
+    tokenizer = module.build_tokenizer(TEXTS)
+    assert isinstance(tokenizer, WordTokenizer)
+    assert tokenizer.vocabulary.get_itos()[3:] == ["film", "good", "unseen"]
+    assert tokenizer.vocabulary.count("film") == 2
+    assert tokenizer.encode(["Films?"])[0].input_ids == [3]
