@@ -77,7 +77,8 @@ class Term(NamedTuple):
 def unit(vectors: Floats) -> Floats:
     """Returns `[n, d]` vectors of length 1 (of length 0 where the vector is 0)."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.maximum(lengths, np.finfo(np.float64).tiny)
+    found: Floats = vectors / np.maximum(lengths, np.finfo(np.float64).tiny)
+    return found
 
 
 def read_pairs(path: str | Path, index: Mapping[str, int]) -> tuple[Pairs, int]:
