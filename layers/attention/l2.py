@@ -121,7 +121,8 @@ class L2Attention(HeadedAttention):
         self.causal = causal
 
     @override
-    def mix(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+    def mix(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        """See `HeadedAttention`; without a mask all tokens are real."""
         dropout = self.dropout if self.training else 0.0
         return l2_attention(query, key, value, mask=mask, causal=self.causal, dropout=dropout).to(
             self.output.weight.dtype
