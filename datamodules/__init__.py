@@ -11,6 +11,7 @@ from datamodules.labelled import TextDataModule
 from datamodules.mnli import MNLI
 from datamodules.mrpc import MRPC
 from datamodules.paws_qqp import PAWSQQP
+from datamodules.ptb_characters import PTBCharacters
 from datamodules.qnli import QNLI
 from datamodules.qqp import QQP
 from datamodules.reviews import Reviews
@@ -49,6 +50,7 @@ CORPORA: dict[str, type[Corpus]] = {
         TextFiles,
         TaggedFiles,
         RunningText,
+        PTBCharacters,
     )
 }
 """Every corpus, by the name that command lines give."""
@@ -73,6 +75,7 @@ __all__ = [
     "DataError",
     "Example",
     "HellaSwag",
+    "PTBCharacters",
     "Reviews",
     "RunningText",
     "TaggedFiles",

@@ -14,6 +14,7 @@ from text.batch import (
     collate,
     length_batches,
 )
+from text.character_tokenizer import CharacterTokenizer
 from text.checks import check_choice, check_range
 from text.given import Texts, cuts_unsaid, given_texts, say_cut
 from text.hub_access import hub_reachable
@@ -31,6 +32,7 @@ from text.word_tokenizer import WordTokenizer
 __all__ = [
     "IGNORED",
     "Batch",
+    "CharacterTokenizer",
     "Choices",
     "Encoding",
     "Lemmatizer",

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from text.character_tokenizer import CharacterTokenizer
 from text.pretrained_tokenizer import PretrainedTokenizer
 from text.tokenizer import Tokenizer
 from text.word_settings import Lemmatizer, WordSettings
@@ -30,8 +31,10 @@ def tokenizer_from_state(
             return WordTokenizer.from_state(state, find)
         if kind == "pretrained":
             return PretrainedTokenizer.from_state(state)
+        if kind == "character":
+            return CharacterTokenizer.from_state(state)
     except KeyError as error:
         msg = f"got a {kind} tokenizer state without {error}, expected one written by state()"
         raise ValueError(msg) from error
-    msg = f"got a tokenizer state of kind {kind!r}, expected 'word' or 'pretrained'"
+    msg = f"got a tokenizer state of kind {kind!r}, expected 'word', 'pretrained' or 'character'"
     raise ValueError(msg)
