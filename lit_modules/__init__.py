@@ -4,6 +4,7 @@ from lit_modules.adversarial import AdversarialTraining
 from lit_modules.adversaries import Adversary
 from lit_modules.asa import ASA
 from lit_modules.asa_pretraining import ASAPretraining
+from lit_modules.char_lm import CharacterLM
 from lit_modules.checkpoints.reading import (
     CheckpointError,
     check_fits,
@@ -18,6 +19,7 @@ from lit_modules.masked_lm import MaskedLM
 from lit_modules.olsa import OLSA
 from lit_modules.shared.attention_masking import Masking
 from lit_modules.shared.encoder_source import Encoder
+from lit_modules.shared.generation import Generation
 from lit_modules.shared.multi_margin import MarginObjective
 from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.radius_objective import RadiusObjective
@@ -37,9 +39,11 @@ __all__ = [
     "ASAPretraining",
     "AdversarialTraining",
     "Adversary",
+    "CharacterLM",
     "CheckpointError",
     "Encoder",
     "FineTuning",
+    "Generation",
     "MarginObjective",
     "MaskedLM",
     "Masking",

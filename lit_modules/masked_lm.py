@@ -17,7 +17,7 @@ from torch.nn import functional
 from lit_modules.shared.encoder_training import EncoderTraining
 from lit_modules.shared.means import SampleMeans
 from lit_modules.shared.optimisation import Optimisation
-from lit_modules.shared.process_means import batch_weight
+from lit_modules.shared.process_means import batch_weight, process_sums
 from lit_modules.shared.token_masking import TokenMasking, mask_tokens
 from text import Batch
 
@@ -145,7 +145,7 @@ class MaskedLM(EncoderTraining, method=True):
         counts = float(batch_weight(self.trainer, batch_idx) > 0)
         number = values[0].new_tensor(float(len(values[0])))
         sums = torch.stack([*(value.sum() for value in values), number])
-        total = self._over_processes(counts * sums.detach())
+        total = process_sums(self.trainer, counts * sums.detach())
         self._tokens += int(counts) * batch.input_ids.numel()
         if batch_idx == 0:
             self._guessed = torch.zeros_like(total[-1])
@@ -199,11 +199,6 @@ class MaskedLM(EncoderTraining, method=True):
             "knows: take a backbone or tokenizer of its language, or an architecture without "
             "tokenizer, for which word pieces are learnt from the text"
         )
-
-    def _over_processes(self, sums: Tensor) -> Tensor:
-        if self.trainer.world_size == 1:
-            return sums
-        return torch.as_tensor(self.trainer.strategy.reduce(sums, reduce_op="sum"))
 
     def _log_speed(self) -> None:
         """Tokens per second of all processes since this was last called."""

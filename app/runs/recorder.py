@@ -19,7 +19,7 @@ from app.runs.run_directory import RunDirectory
 from attacks.digests import file_digest
 from app.training.stand_in import WholeSplit
 from app.runs.weights import Weights, keep_apart, shelf, unfinished, weights_of
-from datamodules import TextDataModule
+from datamodules import PTBCharacters, TextDataModule
 from datamodules.labelled import Split
 from datamodules.batching.examples import fingerprint
 from lit_modules import TaskModule
@@ -291,7 +291,7 @@ def _rows(trainer: pl.Trainer, stage: str) -> dict[str, str]:
     split: Split = "validation" if stage == "validate" else "test"
     if isinstance(corpus, WholeSplit):
         corpus, split = corpus.source, corpus.split
-    if not isinstance(corpus, TextDataModule):
+    if not isinstance(corpus, TextDataModule | PTBCharacters):
         return {}
     examples = corpus.examples(split)
     labelled = [example for example in examples if example.label is not None]

@@ -81,6 +81,9 @@ def table(results: Results) -> str:
     named = {f"test/{name}": text for name, text in figures.items()}
     reason = results.get("no_certificate")
     named |= _certified(metrics) if reason is None else {}
+    if "test/bits_per_character" in metrics:
+        named["test/loss"] = "nats per character"
+        named["test/bits_per_character"] = "bits per character"
     named["test/pgd_accuracy"] = attack
     if "test" not in seconds or "validate" in seconds:
         named |= {name: name for name in metrics if name.startswith("val/")}

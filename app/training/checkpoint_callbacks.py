@@ -1,6 +1,7 @@
 """Keeps the checkpoints of a fit: the best weights, and the state to resume from."""
 
 import logging
+import math
 import os
 import signal
 import time
@@ -36,8 +37,10 @@ class CheckpointSettings:
     Args:
         monitor: logged validation metric by which `best.ckpt` is chosen, for example
             `val/loss` or `val/radius_correct`; null: those of the last epoch. `auto` is the figure
-            of the task: `val/accuracy`, for a regression `val/spearman`, for tagging `val/f1`.
+            of the task: `val/accuracy`, for a regression `val/spearman`, for tagging `val/f1`, for
+            a language model over characters `val/loss`.
         mode: direction of `monitor`: its largest (`max`) or its smallest (`min`) value is best.
+            With `auto`, that of the figure.
         allow_world_change: let a run go on with another number of processes. Its batches stay the
             same if `--data.batch_size` keeps the product of the two; its random numbers do not.
     """
@@ -52,6 +55,11 @@ def monitored(monitor: str, module: pl.LightningModule) -> str:
     if monitor != AUTO:
         return monitor
     return f"val/{module.headline if isinstance(module, TextModule) else 'accuracy'}"
+
+
+def falls(module: pl.LightningModule) -> bool:
+    """Returns True if the figure of a method is best where it is least."""
+    return isinstance(module, TextModule) and module.lower_is_better
 
 
 class Kept(ModelCheckpoint):
@@ -105,6 +113,8 @@ class BestCheckpoint(Kept):
 
         The module has been joined to its corpus before.
         """
+        if self.monitor == AUTO and falls(pl_module):
+            self.mode, self.kth_value = "min", torch.tensor(math.inf)
         if self.monitor is not None:
             self.monitor = monitored(self.monitor, pl_module)
         super().setup(trainer, pl_module, stage)

@@ -1,15 +1,17 @@
 """Chooses the number of epochs if it is not given, and stops a fit early."""
 
 import logging
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import pytorch_lightning as pl
+import torch
 from pytorch_lightning.callbacks import EarlyStopping
 from torch import Tensor
 
-from app.training.checkpoint_callbacks import monitored
+from app.training.checkpoint_callbacks import AUTO, falls, monitored
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +105,7 @@ class StopEarly(EarlyStopping):
     ) -> None:
         # Not a number, as the rank correlation of equal predictions, is no reason to end at once.
         super().__init__(
-            monitor=monitor or "auto",
+            monitor=monitor or AUTO,
             patience=patience,
             mode=mode if monitor else "max",
             strict=False,
@@ -113,6 +115,8 @@ class StopEarly(EarlyStopping):
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Take the task's own figure, where nobody has chosen one."""
+        if self.monitor == AUTO and falls(pl_module):
+            self.mode, self.best_score = "min", torch.tensor(math.inf)
         self.monitor = monitored(self.monitor, pl_module)
         super().setup(trainer, pl_module, stage)
 

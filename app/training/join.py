@@ -7,8 +7,14 @@ from functools import partial
 import pytorch_lightning as pl
 
 from app.training.stand_in import StandIn, WholeSplit
-from datamodules import Corpus, Example, RunningText, TextDataModule
-from lit_modules import AdversarialTraining, TaskModule, TextModule, unused_settings
+from datamodules import Corpus, Example, PTBCharacters, RunningText, TextDataModule
+from lit_modules import (
+    AdversarialTraining,
+    CharacterLM,
+    TaskModule,
+    TextModule,
+    unused_settings,
+)
 from lit_modules.adversaries import TextSample
 from text import Choices, TaskName, Text, Words
 
@@ -42,6 +48,13 @@ def join(module: TextModule, corpus: Corpus) -> None:
         ValueError: the module has been trained for other classes; or classifies where the corpus
             has no labels, or does not where it has; or takes shorter sequences than there are.
     """
+    if isinstance(module, CharacterLM) != isinstance(corpus, PTBCharacters):
+        msg = (
+            f"got {type(module).__name__} on {type(corpus).__name__}, expected sentences of "
+            "characters and a model of them together: --model CharacterLM --data PTBCharacters "
+            "(--data.name for a folder of your own text)"
+        )
+        raise ValueError(msg)
     if isinstance(module, TaskModule) and not isinstance(corpus, TextDataModule):
         msg = (
             f"got {type(module).__name__} on {type(corpus).__name__}, which has no labels, "
@@ -73,6 +86,13 @@ def join(module: TextModule, corpus: Corpus) -> None:
             f"{tokenizer.max_length} (--model.max_length), expected no more than that"
         )
         raise ValueError(msg)
+    if isinstance(corpus, PTBCharacters) and corpus.longest + 2 > tokenizer.max_length:
+        msg = (
+            f"got sentences of up to {corpus.longest} characters (--data.longest) for a model of "
+            f"at most {tokenizer.max_length} tokens (--model.max_length), expected at least 2 more "
+            "tokens than characters: one for each end"
+        )
+        raise ValueError(msg)
     corpus.tokenizer = module.tokenizer
 
 
@@ -94,10 +114,15 @@ def labelled_texts(examples: Iterable[Example]) -> Iterator[tuple[int, Text, int
 def require_classifier(model: pl.LightningModule, what: str) -> None:
     """Raise ValueError for a model that classifies nothing."""
     if not isinstance(model, TaskModule):
+        advice = (
+            "train one on its folder, for example --model UniBERT --model.backbone.pretrained "
+            "runs/NAME/backbone"
+        )
+        if isinstance(model, CharacterLM):
+            advice = "its commands are fit, validate, test and predict, which writes text"
         msg = (
             f"got {what} for {type(model).__name__}, which classifies nothing, expected a "
-            "classifier: train one on its folder, for example --model UniBERT "
-            "--model.backbone.pretrained runs/NAME/backbone"
+            f"classifier: {advice}"
         )
         raise ValueError(msg)
 

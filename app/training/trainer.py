@@ -21,13 +21,14 @@ from app.runs.sample_records import Records
 from app.runs.version import line
 from app.training.checkpoint_callbacks import LastCheckpoint
 from app.training.evaluation import AttackWriter, CertifyEvaluator, PredictionWriter, check_radii
+from app.training.generation import Numbers, TextWriter
 from app.training.join import require_classification, require_classifier
 from app.training.session import session
 from attacks import PGD, Outcome, PGDSettings
 from attacks.digests import file_digest
 from datamodules import TextDataModule
 from layers.attention.bounds import Bound
-from lit_modules import TaskModule, TextModule
+from lit_modules import CharacterLM, Generation, TaskModule, TextModule
 
 log = logging.getLogger(__name__)
 
@@ -275,10 +276,12 @@ class RobustTrainer(pl.Trainer):
         return_predictions: bool | None = None,
         ckpt_path: str | Path | None = None,
         weights_only: bool | None = None,
+        *,
+        generation: Generation = Generation(),
     ) -> Any:
-        """Predict the class of each text of the test split.
+        """Predict the class of each text of the test split; a language model writes texts.
 
-        With a run directory, the predictions are written to its `predictions.jsonl`.
+        With a run directory, either is written to its `predictions.jsonl`.
 
         Args:
             model: the model.
@@ -287,7 +290,10 @@ class RobustTrainer(pl.Trainer):
             return_predictions: see Lightning.
             ckpt_path: checkpoint to predict with; `best.ckpt` of `--run` if not given.
             weights_only: see Lightning; checkpoints with code in them are never loaded.
+            generation: texts that a language model writes; not used by a classifier.
         """
+        if isinstance(model, CharacterLM):
+            return self._write(model, datamodule, ckpt_path, generation)
         if isinstance(model, TextModule):
             require_classifier(model, "predict")
         if self._files is not None:
@@ -308,6 +314,37 @@ class RobustTrainer(pl.Trainer):
                     True if path else weights_only,
                 ),
             )
+
+    def _write(
+        self,
+        model: CharacterLM,
+        datamodule: pl.LightningDataModule | None,
+        ckpt_path: str | Path | None,
+        settings: Generation,
+    ) -> list[str]:
+        """Let a language model write texts."""
+        model.generation = settings
+        numbers = Numbers(getattr(datamodule, "corpus", "unknown"), settings.number)
+        self._measure(ckpt_path)
+        path = None if self._files is None else self._files.path / "predictions.jsonl"
+        with closing(Records(path, stamp=self._stamp)) as records:
+            writer = TextWriter(records)
+            self.callbacks.insert(0, writer)
+            try:
+                self._evaluate(
+                    "predict",
+                    "predict/",
+                    model,
+                    ckpt_path,
+                    lambda found: super(RobustTrainer, self).predict(
+                        model, None, numbers, False, found, True if found else None
+                    ),
+                    about={"generation": asdict(settings)},
+                )
+            finally:
+                self.callbacks.remove(writer)
+        self.report = writer.report
+        return writer.texts
 
     def train(
         self,

@@ -51,3 +51,15 @@ def global_means(
     values = torch.stack([value.detach() for value in means.values()]) * weight
     reduced = trainer.strategy.reduce(values, reduce_op="mean")
     return dict(zip(means, torch.as_tensor(reduced).unbind(), strict=True))
+
+
+def process_sums(trainer: pl.Trainer, sums: Tensor) -> Tensor:
+    """Returns the sums over all processes, which all have to call it (it waits).
+
+    Args:
+        trainer: the trainer.
+        sums: of this process.
+    """
+    if trainer.world_size == 1:
+        return sums
+    return torch.as_tensor(trainer.strategy.reduce(sums, reduce_op="sum"))

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Literal
 
-Decay = Literal["none", "linear", "cosine"]
+Decay = Literal["none", "linear", "cosine", "inverse_sqrt"]
 
 
 def learning_rate_factor(total: int, *, warmup: float, decay: Decay) -> Callable[[int], float]:
@@ -17,7 +17,8 @@ def learning_rate_factor(total: int, *, warmup: float, decay: Decay) -> Callable
         total: optimiser steps of the whole run; 0 for a run without end, whose factor stays at 1.
         warmup: steps over which the factor rises from almost 0 to 1: their share of all, 0 ... 1,
             or, above 1, their number. A run of fewer steps ends on the way up.
-        decay: shape of the decrease to 0 over the rest.
+        decay: shape of the decrease to 0 over the rest. inverse_sqrt: of Vaswani et al., 2017, with
+            w steps of warm-up min(t / w, sqrt(w / t)) at step t = 1, 2, ..., without an end.
 
     Raises:
         ValueError: `warmup` is neither.
@@ -32,6 +33,9 @@ def learning_rate_factor(total: int, *, warmup: float, decay: Decay) -> Callable
     rise = warmup if warmup > 1 else warmup * total
 
     def factor(step: int) -> float:
+        if decay == "inverse_sqrt":
+            peak = max(rise, 1.0)
+            return float(min((step + 1) / peak, (peak / (step + 1)) ** 0.5))
         if total == 0:
             return min(1.0, (step + 1) / (rise + 1))
         share = min(1.0, warmup / total) if warmup > 1 else warmup

@@ -41,6 +41,8 @@ class TextModule(pl.LightningModule):
     """Arguments, such as modules, that `save_hyperparameters` leaves to the method."""
     headline: str = "accuracy"
     """Validation metric by which the command line chooses the best weights."""
+    lower_is_better: bool = False
+    """True if the least value of `headline` is the best one."""
     default_epochs: int = 20
     """Epochs of a fit from the command line without a limit of its own."""
 

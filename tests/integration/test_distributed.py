@@ -12,6 +12,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from tests.integration.conftest import ATTACK, OLSA, lines, process, results
 from tests.integration.several import QUIET, TWO, run, until, weights
+from tests.unit.datamodules import characters
 from tests.unit.datamodules.running_text import write
 
 pytestmark = pytest.mark.distributed
@@ -105,7 +106,16 @@ ASA = [
 ]
 OTHER = [*FIT[:-1], *ASA, "--data.data_dir=data"]
 RUNS["asa"] = [*ASA, "--data.limit_train=65"]
+CHARACTERS = [
+    *FIT[:-1],
+    "--model=CharacterLM",
+    "--model.attention=l2_contractive",
+    *("--model.width=8", "--model.heads=2", "--model.depth=1", "--model.hidden=16"),
+    *("--model.dropout=0", "--model.optimisation.warmup=4"),
+    *("--data=PTBCharacters", "--data.data_dir=data"),
+]
 TASKS = {
+    "char_lm": CHARACTERS,
     "masked_lm": MASKED_LM,
     "asa_pretraining": [*MASKED_LM, "--model=ASAPretraining", "--model.masking.initial_keep=0.6"],
     "regression": [*OTHER, "--data=STSB"],
@@ -179,6 +189,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (where / "text").mkdir()
     write(where / "text")
     write_tasks(where / "data")
+    characters.write(where / "data" / "ptb_characters", train=65, other=9)
     nameless = ["fit", *OLSA, *QUIET, *TWO, "--data=Reviews", "--trainer.max_steps=1"]
     out, _ = run([nameless, *commands("two", HALVES)], where=where)
     assert out.count("_OLSA_Reviews\n") == 1

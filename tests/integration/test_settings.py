@@ -134,6 +134,7 @@ def test_model_help(here: Path, steadfast: Steadfast, name: str) -> None:
         "TextClassifier": {"objective.gamma", "width", "max_length"},
         "AdversarialTraining": {"adversary", "classifier", "init_from"},
         "FineTuning": {"backbone.pretrained", "backbone.architecture", "pooling", "max_length"},
+        "CharacterLM": {"attention", "base_rate", "width", "max_length"},
         "ASA": {"backbone.vocab_size", "masking.tau", "masking.schedule", "max_length"},
     }.get(name, {"backbone.pretrained", "unitary.method", "max_length"})
     assert {"optimisation.optimizer"} | own <= settings

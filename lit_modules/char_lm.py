@@ -1,0 +1,212 @@
+"""A language model over characters, with dot-product or L2 self-attention, or an LSTM.
+
+Source: Kim et al., "The Lipschitz Constant of Self-Attention", 2021, section 5.3, appendices I and
+N. docs/methods/char_lm.md says where this differs.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from layers.decoder import KINDS, Decoder, Kind, LSTMNetwork, NextToken, initialise_
+from lit_modules.shared.generation import Generation, records, write
+from lit_modules.shared.means import SampleMeans
+from lit_modules.shared.optimisation import Optimisation
+from lit_modules.shared.process_means import batch_weight, process_sums
+from lit_modules.shared.text_module import TextModule
+from text import Batch, CharacterTokenizer, Text, Tokenizer, check_choice, check_range
+
+
+class CharacterLM(TextModule, method=True):
+    """Predicts the next character of sentences, and their end."""
+
+    headline = "loss"
+    lower_is_better = True
+
+    def __init__(
+        self,
+        *,
+        attention: Kind = "dot_product",
+        width: int = 512,
+        heads: int = 8,
+        depth: int = 3,
+        hidden: int = 2048,
+        dropout: float = 0.1,
+        initial_scale: float = 1 / 24,
+        base_rate: float | None = 0.4,
+        max_length: int = 290,
+        optimisation: Optimisation = Optimisation(warmup=4000, decay="inverse_sqrt"),
+        **base: Any,
+    ) -> None:
+        """Keeps the settings; layers are built once the characters are known.
+
+        Args:
+            attention: `dot_product`; `l2`; `l2_tied`, with W^K = W^Q; `l2_contractive`, divided by
+                its Lipschitz bound as well; `lstm`, an LSTM in place of attention.
+            width: width D of a token, and of the states of an LSTM.
+            heads: number of heads of each attention; not used by lstm.
+            depth: number of blocks, or of layers of an LSTM.
+            hidden: width of the network on each token; not used by lstm.
+            dropout: share of the numbers that are dropped while training: of embedded tokens, and
+                of what a layer adds to them.
+            initial_scale: the s of the weights of L2 attentions, which begin uniform in
+                +- s / sqrt(D); not used by the others.
+            base_rate: the gamma of a schedule with decay `inverse_sqrt` and w steps of warm-up,
+                whose rate is gamma / sqrt(D) min(t^-0.5, t w^-1.5) at step t; it takes the place of
+                the optimiser's learning rate. null: that one counts, with any schedule.
+            max_length: longest sentence in tokens: its characters and two for its ends.
+            optimisation: optimiser and learning rate.
+            base: settings of `TextModule`.
+        """
+        super().__init__(max_length=max_length, optimisation=optimisation, **base)
+        check_choice("attention", attention, KINDS)
+        check_range({"width": width, "heads": heads, "depth": depth, "hidden": hidden}, least=1)
+        check_range({"max_length": max_length}, least=3)
+        check_range({"dropout": dropout}, least=0, below=1)
+        check_range({"initial_scale": initial_scale, "base_rate": base_rate}, above=0)
+        given = (optimisation.decay, optimisation.warmup)
+        if base_rate is not None and (given[0] != "inverse_sqrt" or given[1] < 1):
+            msg = (
+                f"got base_rate={base_rate} with optimisation.decay={given[0]} and optimisation."
+                f"warmup={given[1]}, expected inverse_sqrt and a number of steps; for another "
+                "schedule, or none, pass base_rate null and a learning rate of the optimiser"
+            )
+            raise ValueError(msg)
+        if attention != "lstm" and width % heads:
+            msg = f"got width={width} and heads={heads}, expected a width divisible by the heads"
+            raise ValueError(msg)
+        self.attention, self.width, self.heads, self.depth = attention, width, heads, depth
+        self.hidden, self.dropout = hidden, dropout
+        self.initial_scale, self.base_rate = initial_scale, base_rate
+        self.val_means, self.test_means = SampleMeans(["loss"]), SampleMeans(["loss"])
+        self.generation = Generation()
+        """Of the texts of a predict run; not a setting of the model."""
+
+    def unused(self) -> dict[str, str]:
+        names = [] if self.attention.startswith("l2") else ["initial_scale"]
+        names += ["heads", "hidden"] if self.attention == "lstm" else []
+        return super().unused() | dict.fromkeys(names, f"attention={self.attention}")
+
+    def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
+        return CharacterTokenizer.build(texts, max_length=self.max_length)
+
+    @property
+    def characters(self) -> CharacterTokenizer:
+        """The tokenizer.
+
+        Raises:
+            RuntimeError: there is none yet.
+            ValueError: it is one of words.
+        """
+        tokenizer = self.require_tokenizer()
+        if not isinstance(tokenizer, CharacterTokenizer):
+            msg = f"got a {type(tokenizer).__name__}, expected a CharacterTokenizer"
+            raise ValueError(msg)
+        return tokenizer
+
+    def configure_model(self) -> None:
+        if hasattr(self, "network"):
+            return
+        size, length = self.characters.vocab_size, self.characters.max_length - 1
+        self.network: NextToken
+        if self.attention == "lstm":
+            self.network = LSTMNetwork(
+                size, width=self.width, depth=self.depth, dropout=self.dropout
+            )
+        else:
+            self.network = Decoder(
+                size,
+                kind=self.attention,
+                width=self.width,
+                heads=self.heads,
+                depth=self.depth,
+                hidden=self.hidden,
+                dropout=self.dropout,
+                length=length,
+            )
+        initialise_(self.network, scale=self.initial_scale)
+
+    def parameter_groups(self) -> list[nn.Parameter] | list[dict[str, Any]]:
+        trained = [p for p in self.parameters() if p.requires_grad]
+        if self.base_rate is None:
+            return trained
+        peak = self.base_rate / math.sqrt(self.width * self.optimisation.warmup)
+        return [{"params": trained, "lr": peak}]
+
+    # Steps
+
+    def forward(self, batch: Batch) -> Tensor:
+        """`[B, N, V]` logits of the token behind each of the batch."""
+        logits: Tensor = self.network(batch.input_ids)
+        return logits
+
+    def losses(self, batch: Batch) -> Tensor:
+        """`[M]`: -log p in nats of each character, and of each end of a sentence.
+
+        Padding stands behind a sentence, where no causal layer sees it.
+        """
+        ids, real = batch.input_ids, batch.mask[:, 1:]
+        logits: Tensor = self.network(ids[:, :-1])
+        return functional.cross_entropy(logits[real].float(), ids[:, 1:][real], reduction="none")
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        losses = self.losses(batch)
+        # A stand-in, for a process without samples of its own, counts nothing.
+        counts = float(batch_weight(self.trainer, batch_idx) > 0)
+        sums = counts * torch.stack([losses.sum(), losses.new_tensor(float(len(losses)))])
+        total, number = process_sums(self.trainer, sums.detach()).unbind()
+        loss = total / number
+        self.log("train/loss", loss, prog_bar=True, batch_size=len(batch))
+        if self.logs_this_step():
+            self.log("train/bits_per_character", loss / math.log(2), batch_size=len(batch))
+        # DDP takes the average over processes: this one's part of the mean over all characters.
+        return self.trainer.world_size * sums[0] / number
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        self.accumulate(self.val_means, {"loss": self.losses(batch)}, batch_idx)
+
+    def test_step(self, batch: Batch, batch_idx: int) -> None:
+        self.accumulate(self.test_means, {"loss": self.losses(batch)}, batch_idx)
+
+    def on_validation_epoch_end(self) -> None:
+        self._log_evaluation("val", self.val_means)
+
+    def on_test_epoch_end(self) -> None:
+        self._log_evaluation("test", self.test_means)
+
+    def _log_evaluation(self, stage: str, means: SampleMeans) -> None:
+        [loss] = means.take(["loss"]).values()
+        self.log(f"{stage}/loss", loss, prog_bar=True)
+        self.log(f"{stage}/bits_per_character", loss / math.log(2))
+
+    def predict_step(self, batch: list[int], batch_idx: int) -> list[dict[str, Any]]:
+        """Writes the texts of these numbers, see `write_records`."""
+        return self.write_records(batch, self.generation)
+
+    # Texts
+
+    def generate(self, settings: Generation = Generation()) -> list[str]:
+        """Write texts.
+
+        Args:
+            settings: see `Generation`.
+
+        Raises:
+            ValueError: a prompt of unknown characters, or too long a text.
+        """
+        found = self.write_records(list(range(settings.number)), settings)
+        return [str(record["text"]) for record in found]
+
+    def write_records(self, numbers: list[int], settings: Generation) -> list[dict[str, Any]]:
+        """Write some of the texts 0, 1, ... of the settings; one JSON-able record for each."""
+        training = self.training
+        self.eval()
+        try:
+            texts = write(self.network, self.characters, numbers, settings)
+        finally:
+            self.train(training)
+        return records(numbers, texts, settings)

@@ -1,0 +1,120 @@
+"""Text that a language model over characters writes."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from layers.decoder import Memory, NextToken
+from text import CharacterTokenizer, check_range, hashed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generation:
+    """The settings of generated texts.
+
+    Attributes:
+        prompt: beginning of each text.
+        number: number of texts.
+        length: largest number of characters behind the prompt.
+        temperature: divides the logits; 0 takes the most probable character.
+        seed: of the random numbers; text i of a seed is the same however many texts there are.
+    """
+
+    prompt: str = ""
+    number: int = 1
+    length: int = 200
+    temperature: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        names = ("number", "length")
+        check_range({f"generation.{name}": getattr(self, name) for name in names}, least=1)
+        check_range({"generation.temperature": self.temperature}, least=0)
+        check_range({"generation.seed": self.seed}, least=0)
+
+
+class Written(NamedTuple):
+    """One generated text.
+
+    Attributes:
+        text: prompt and continuation.
+        ended: True if the model ended it, False if it is cut at its largest length.
+    """
+
+    text: str
+    ended: bool
+
+
+@torch.no_grad()
+def write(
+    network: NextToken,
+    tokenizer: CharacterTokenizer,
+    numbers: list[int],
+    settings: Generation,
+    *,
+    cache: bool = True,
+) -> list[Written]:
+    """Continue the prompt, once for each number.
+
+    A character is drawn by inverting the distribution function at a number that depends on seed,
+    text and place alone.
+
+    Args:
+        network: in evaluation mode.
+        tokenizer: of the network.
+        numbers: which of the texts 0, 1, ... to write, at least one.
+        settings: see `Generation`.
+        cache: keep keys and values of the tokens before; without, each character reads all of them
+            again. The texts are the same.
+
+    Raises:
+        ValueError: a prompt of unknown characters, or too long a text.
+    """
+    prompt = [tokenizer.end_id, *tokenizer.known(settings.prompt)]
+    if len(prompt) + settings.length > tokenizer.max_length - 1:
+        msg = (
+            f"got a prompt of {len(prompt) - 1} characters and generation.length="
+            f"{settings.length}, expected at most {tokenizer.max_length - 2} together, the longest "
+            "text of the model"
+        )
+        raise ValueError(msg)
+    device = next(network.parameters()).device
+    ids = torch.tensor([prompt] * len(numbers), device=device)
+    barred = torch.tensor([tokenizer.pad_id, tokenizer.unk_id], device=device)
+    ended = torch.zeros(len(numbers), dtype=torch.bool, device=device)
+    memory: Memory | None = None
+    for place in range(settings.length):
+        logits, memory = network.extend(ids if memory is None else ids[:, -1:], memory)
+        memory = memory if cache else None
+        drawn = _drawn(logits[:, -1].index_fill(1, barred, -torch.inf), numbers, place, settings)
+        ids = torch.cat([ids, torch.where(ended, tokenizer.end_id, drawn).unsqueeze(1)], dim=1)
+        ended |= drawn == tokenizer.end_id
+        if bool(ended.all()):
+            break
+    return [
+        Written(tokenizer.decode(row), bool(end))
+        for row, end in zip(ids.tolist(), ended.tolist(), strict=True)
+    ]
+
+
+def _drawn(logits: Tensor, numbers: list[int], place: int, settings: Generation) -> Tensor:
+    """`[B]`: the id that each text goes on with."""
+    if settings.temperature == 0:
+        return logits.argmax(dim=1)
+    odds = torch.softmax(logits.double() / settings.temperature, dim=1).cumsum(dim=1)
+    hashes = hashed(np.array(numbers, dtype=np.uint64), settings.seed, place)
+    shares = torch.from_numpy((hashes >> np.uint64(11)).astype(np.float64) / 2**53).to(odds)
+    # The first id whose share of the sum reaches further.
+    return (odds <= shares.unsqueeze(1) * odds[:, -1:]).sum(dim=1)
+
+
+def records(numbers: list[int], texts: list[Written], settings: Generation) -> list[dict[str, Any]]:
+    """One JSON-able record for each text."""
+    return [
+        {"sample_id": number, "prompt": settings.prompt, "text": one.text, "ended": one.ended}
+        for number, one in zip(numbers, texts, strict=True)
+    ]
