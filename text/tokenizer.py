@@ -12,11 +12,13 @@ class Tokenizer(ABC):
 
     Attributes:
         pad_id: the id written where a padded batch has no token.
+        unk_id: the id of a word that has none of its own.
         vocab_size: ids are below this.
         max_length: no encoding is longer.
     """
 
     pad_id: int
+    unk_id: int
     vocab_size: int
     max_length: int
 

@@ -26,7 +26,7 @@ COMMANDS = {
     "certify": Command("Certify a checkpoint: around each text a radius of constant prediction."),
     "attack": Command("Attack a checkpoint by changing words of texts: TextFooler and others."),
     "attack merge": Command("Unite the shards of one attack.", "app.attack.attack_merge:main"),
-    "predict": Command("Predict the class of each text of the test split."),
+    "predict": Command("Predict the class of a text (--text), of a file, or of the test split."),
     "diagnose": Command(
         "Measure a trained model, layer by layer.", "app.diagnose.diagnose_command:main"
     ),
@@ -48,12 +48,22 @@ COMMANDS = {
 """The commands by their words."""
 
 
+_ASKED = Command(COMMANDS["predict"].about, "app.predict.predict_command:main")
+"""`predict` of given texts; that of a corpus is LightningCLI's."""
+
+
 def of(argv: list[str]) -> tuple[int, Command] | None:
     """Returns the number of words of a command outside LightningCLI, and the command.
 
     Args:
         argv: the command line without the program's name.
     """
+    if argv[:1] == ["predict"] and {word.split("=")[0] for word in argv} & {
+        "--text",
+        "--file",
+        "-",
+    }:
+        return 1, _ASKED
     for count in (2, 1):
         found = COMMANDS.get(" ".join(argv[:count]))
         if len(argv) >= count and found is not None and found.place:
