@@ -33,6 +33,9 @@ COMMANDS = {
     "attention": Command(
         "Draw the attention of a trained model.", "app.attention.attention_command:main"
     ),
+    "runs": Command(
+        "List the runs, their state and main figures.", "app.runs.runs_command:main", light=True
+    ),
     "compare": Command("Print runs side by side, with tests.", "app.study.compare_command:main"),
     "study": Command("Run many trainings and collect them.", "app.study.study_command:main"),
     "study table": Command(

@@ -191,6 +191,10 @@ def _plain(argv: list[str], words: int, command: Command) -> int:
 
 
 def _failed(error: Exception, *, debug: bool) -> int:
+    if isinstance(error, BrokenPipeError):
+        # `steadfast runs | head`: whoever reads has enough. Python would try to write once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     if debug:
         traceback.print_exc()
     _say(f"error: {_message(error)}")
