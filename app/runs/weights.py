@@ -12,6 +12,7 @@ from app.runs import results
 from app.runs.run_directory import RunDirectory, of_checkpoint
 from attacks.digests import file_digest
 from lit_modules import CheckpointError, read_checkpoint
+from lit_modules.checkpoints.exported import WEIGHTS
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ def weights_of(checkpoint: Path) -> Weights:
     content = read_checkpoint(checkpoint, lazily=True)
     home = of_checkpoint(checkpoint)
     return Weights(
-        checkpoint=file_digest(checkpoint),
+        checkpoint=file_digest(checkpoint / WEIGHTS if checkpoint.is_dir() else checkpoint),
         file=checkpoint.name,
         epoch=int(content.get("epoch", 0)) + 1,
         step=int(content.get("global_step", 0)),

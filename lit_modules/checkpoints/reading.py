@@ -9,6 +9,7 @@ import torch
 
 from attacks.resources.catalogue import ResourceError
 from layers.attention.own_attention import NotImportedError
+from lit_modules.checkpoints.exported import is_exported, read_exported
 from lit_modules.checkpoints.plausible import check_archive, check_content, without_weights
 from lit_modules.checkpoints.sealed import intact
 from lit_modules.shared.settings import parameters
@@ -32,6 +33,8 @@ def verify(path: str | Path) -> None:
         CheckpointError: no such file, or a damaged one.
     """
     path = Path(path)
+    if is_exported(path):
+        return  # compared when it is read
     if not path.is_file():
         msg = f"got checkpoint {path}, which is no file; expected one written by `fit` or `train`"
         raise CheckpointError(msg)
@@ -54,7 +57,7 @@ def read_checkpoint(path: str | Path, *, lazily: bool = False) -> dict[str, Any]
     """The content of a checkpoint, on the CPU. Nothing in the file is executed.
 
     Args:
-        path: the file.
+        path: the file, or the folder of `export`.
         lazily: leave the tensors in the file until they are used, for a look at the rest.
 
     Raises:
@@ -65,8 +68,7 @@ def read_checkpoint(path: str | Path, *, lazily: bool = False) -> dict[str, Any]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns of odd pickles before it fails on them
-            check_archive(path)
-            checkpoint = torch.load(path, map_location="cpu", weights_only=True, mmap=lazily)
+            checkpoint = read_exported(path) if is_exported(path) else _of_file(path, lazily)
     # Bytes that are no pickle lead torch's reader to exceptions of any kind.
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -98,6 +100,11 @@ def read_checkpoint(path: str | Path, *, lazily: bool = False) -> dict[str, Any]
         msg = f"got checkpoint {path}, which has {error}: it is damaged or made to harm"
         raise CheckpointError(msg) from error
     return checkpoint
+
+
+def _of_file(path: Path, lazily: bool) -> Any:
+    check_archive(path)
+    return torch.load(path, map_location="cpu", weights_only=True, mmap=lazily)
 
 
 def check_fits(
@@ -164,7 +171,8 @@ def load(path: str | Path) -> TaskModule:
     """The classifier of any checkpoint, of any method, on the CPU and in evaluation mode.
 
     Args:
-        path: a checkpoint written by `fit` or `train`; nothing else is needed.
+        path: a checkpoint written by `fit` or `train`, or a folder written by `export`; nothing
+            else is needed.
 
     Raises:
         CheckpointError: see `load_module`, or a checkpoint of something else than a classifier.
@@ -183,7 +191,8 @@ def load_module(path: str | Path) -> TextModule:
     """The module of any checkpoint, on the CPU and in evaluation mode.
 
     Args:
-        path: a checkpoint written by `fit` or `train`; nothing else is needed.
+        path: a checkpoint written by `fit` or `train`, or a folder written by `export`; nothing
+            else is needed.
 
     Raises:
         CheckpointError: see `read_checkpoint`, or a method or setting unknown to this version.

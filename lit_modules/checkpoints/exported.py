@@ -1,0 +1,68 @@
+"""Folders that hold a trained model for others: weights as safetensors, all else as JSON."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from lit_modules.shared.text_module import CHECKPOINT_KEY
+
+SETTINGS, WEIGHTS = "steadfast.json", "steadfast.safetensors"
+"""Files of such a folder."""
+_KEPT = ("hyper_parameters", "epoch", "global_step", CHECKPOINT_KEY)
+
+
+def is_exported(path: Path) -> bool:
+    """Returns True for a folder that `write_exported` has written."""
+    return (path / SETTINGS).is_file()
+
+
+def write_exported(checkpoint: Mapping[str, Any], folder: Path) -> None:
+    """Writes the part of a checkpoint that a prediction needs.
+
+    Args:
+        checkpoint: as `read_checkpoint` returns it; the state of the training is left out.
+        folder: an empty folder.
+    """
+    # Tensors that share memory have to be written one by one.
+    tensors = {name: t.clone().contiguous() for name, t in checkpoint["state_dict"].items()}
+    save_file(tensors, folder / WEIGHTS)
+    content = {name: checkpoint[name] for name in _KEPT if name in checkpoint}
+    # Names with an underscore are the command line's own notes.
+    settings = content["hyper_parameters"]
+    content["hyper_parameters"] = {k: v for k, v in settings.items() if not k.startswith("_")}
+    content["weights_sha256"] = _digest(folder / WEIGHTS)
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1)
+    (folder / SETTINGS).write_text(f"{text}\n", encoding="utf-8")
+
+
+def read_exported(folder: Path) -> dict[str, Any]:
+    """Returns the checkpoint in a folder.
+
+    Args:
+        folder: written by `write_exported`.
+
+    Raises:
+        ValueError: a file is missing or damaged, or weights and settings are not of one model.
+    """
+    try:
+        content = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
+            msg = f"{SETTINGS} holds no settings"
+            raise ValueError(msg)
+        if content.pop("weights_sha256", None) != _digest(folder / WEIGHTS):
+            msg = f"{WEIGHTS} is not the file that {SETTINGS} was written with"
+            raise ValueError(msg)
+        content["state_dict"] = load_file(folder / WEIGHTS)
+    except (OSError, SafetensorError) as error:
+        raise ValueError(str(error)) from error
+    return content
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

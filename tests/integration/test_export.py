@@ -1,0 +1,168 @@
+"""`export`: a folder that others load, with the same logits."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import lit_modules
+from app.cli.main import entry
+from lit_modules import CheckpointError
+from lit_modules.checkpoints.exported import SETTINGS, WEIGHTS
+from tests.integration.conftest import REVIEWS, TINY, Steadfast
+
+TEXTS = ["the soup was fresh", "a rude waiter , and cold coffee", "not bad at all"]
+BEST = "runs/{}/checkpoints/best.ckpt"
+LAST = "runs/{}/checkpoints/last.ckpt"
+KINDS: dict[str, dict[str, Any]] = {
+    "bert": {"model_type": "bert"},
+    "roberta": {"model_type": "roberta", "max_position_embeddings": 140},
+    "albert": {"model_type": "albert", "embedding_size": 8},
+    "distilbert": {"model_type": "distilbert", "dim": 16, "n_heads": 2, "n_layers": 1},
+}
+SMALL = {
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+}
+
+
+def fit(kind: str, *settings: str) -> list[str]:
+    architecture = KINDS[kind] if kind == "distilbert" else KINDS[kind] | SMALL
+    return [
+        "fit",
+        "--model=FineTuning",
+        f"--model.backbone.architecture={json.dumps(architecture)}",
+        "--model.backbone.vocab_size=300",
+        *REVIEWS,
+        *TINY,
+        "--trainer.max_steps=3",
+        *settings,
+        f"--run={kind}",
+    ]
+
+
+@pytest.fixture(scope="module")
+def _encoders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("encoders")
+    before = Path.cwd()
+    os.chdir(path)
+    try:
+        for kind in KINDS:
+            assert entry(fit(kind)) == 0
+    finally:
+        os.chdir(before)
+        os.environ.pop("PL_GLOBAL_SEED", None)
+    return path / "runs"
+
+
+@pytest.fixture
+def encoders(here: Path, _encoders: Path) -> Path:
+    shutil.copytree(_encoders, here / "runs")
+    return here / "runs"
+
+
+def test_a_certified_model(trained: Path, steadfast: Steadfast) -> None:
+    outcome = steadfast("export", "--run=done", "--to=out/olsa")
+    assert outcome.status == 0, outcome.err
+    assert "out/olsa/README.md" in outcome.out
+    before = lit_modules.load(BEST.format("done"))
+    after = lit_modules.load("out/olsa")
+    assert torch.equal(before.predict_texts(TEXTS), after.predict_texts(TEXTS))
+    asked = ["--device=cpu", "--text", TEXTS[0]]
+    first = steadfast("predict", "--run=done", asked).out
+    assert steadfast("predict", "--ckpt_path=out/olsa", asked).out == first
+    assert json.loads(first)["radius"] > 0
+    # No code and no state of the training: a third of the bytes of Adam's checkpoint.
+    assert not list(Path("out/olsa").rglob("*.ckpt"))
+    card = Path("out/olsa/README.md").read_text()
+    metrics = json.loads((trained / "results.json").read_text())["metrics"]
+    assert f"| `test/accuracy` | {metrics['test/accuracy']:.6g} |" in card
+    assert f"| `certify/radius` | {metrics['certify/radius']:.6g} |" in card
+    assert "measured on a part of the split (limit_test_batches 1)" in card
+    assert "Around each embedded text a radius" in card
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_transformers_gives_the_same_logits(
+    encoders: Path, steadfast: Steadfast, kind: str
+) -> None:
+    from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+
+    assert steadfast("export", f"--run={kind}", "--to=out").status == 0
+    ours = lit_modules.load("out")
+    assert torch.equal(
+        ours.predict_texts(TEXTS), lit_modules.load(LAST.format(kind)).predict_texts(TEXTS)
+    )
+    tokenizer = AutoTokenizer.from_pretrained("out/transformers")
+    batch = tokenizer(TEXTS, return_tensors="pt", padding=True)
+    card = Path("out/README.md").read_text()
+    if kind == "distilbert":
+        encoder = AutoModel.from_pretrained("out/transformers")
+        batch.pop("token_type_ids", None)
+        assert encoder(**batch).last_hidden_state.shape[-1] == 16
+        assert "loads the encoder alone" in card
+        return
+    model = AutoModelForSequenceClassification.from_pretrained("out/transformers").eval()
+    batch.pop("token_type_ids", None)
+    with torch.no_grad():
+        theirs = model(**batch).logits
+    torch.testing.assert_close(theirs, ours.predict_texts(TEXTS), atol=1e-5, rtol=1e-4)
+    assert model.config.id2label == {0: "negative", 1: "positive"}
+    assert "loads the same classifier" in card
+
+
+def test_a_head_on_the_mean_is_no_head_of_transformers(here: Path, steadfast: Steadfast) -> None:
+    assert steadfast(fit("bert", "--model.pooling=mean")).status == 0
+    assert steadfast("export", "--run=bert", "--to=out").status == 0
+    assert "loads the encoder alone" in Path("out/README.md").read_text()
+
+
+def test_an_earlier_export_is_replaced_and_nothing_else(
+    trained: Path, steadfast: Steadfast
+) -> None:
+    export = ["export", "--run=done", "--to=out"]
+    assert steadfast(export).status == 0
+    Path("out/left.txt").touch()
+    assert steadfast(export).status == 0
+    assert not Path("out/left.txt").exists()
+    Path("mine").mkdir()
+    Path("mine/thesis.tex").touch()
+    outcome = steadfast("export", "--run=done", "--to=mine")
+    assert outcome.status == 1
+    assert "was not written by `export`" in outcome.err
+    assert [path.name for path in Path("mine").iterdir()] == ["thesis.tex"]
+    assert steadfast("export", "--run=no_such", "--to=new").status == 1
+    assert not Path("new").exists()
+
+
+def test_damaged_folders(trained: Path, steadfast: Steadfast) -> None:
+    assert steadfast("export", "--run=done", "--to=out").status == 0
+    whole = Path("out", WEIGHTS).read_bytes()
+    Path("out", WEIGHTS).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(CheckpointError, match="is not the file that"):
+        lit_modules.load("out")
+    Path("out", WEIGHTS).unlink()
+    outcome = steadfast("predict", "--ckpt_path=out", "--text=a")
+    assert outcome.status == 1
+    assert outcome.err.count("\n") == 1
+    Path("out", WEIGHTS).write_bytes(whole)
+    settings = json.loads(Path("out", SETTINGS).read_text())
+    for broken in ("{", "[]", json.dumps(settings | {"steadfast": 3}), "{}"):
+        Path("out", SETTINGS).write_text(broken)
+        with pytest.raises(CheckpointError):
+            lit_modules.load("out")
+
+
+def test_figures_of_other_weights_are_not_in_the_card(trained: Path, steadfast: Steadfast) -> None:
+    assert (
+        steadfast("export", f"--ckpt_path={trained}/checkpoints/last.ckpt", "--to=out").status == 0
+    )
+    card = Path("out/README.md").read_text()
+    assert "these weights have not been measured" in card
+    assert "test/accuracy" not in card
