@@ -28,7 +28,7 @@ OVERLAYS = sorted([*(UNIBERT / "trims").glob("*.yaml"), UNIBERT / "small.yaml"])
 CONFIGS = sorted(
     path
     for path in (ROOT / "configs").rglob("*.yaml")
-    if path.parent.name not in ("attack", "studies", "cluster")
+    if path.relative_to(ROOT / "configs").parts[0] not in ("attack", "studies", "cluster")
     and path not in [*OVERLAYS, *ADVERSARIES]
 )
 CORPORA_OF_UNIBERT = ("ag_news", "snli", "sst2", "yelp")

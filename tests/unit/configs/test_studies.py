@@ -8,7 +8,7 @@ from app.study.cell_check import check
 from app.study.cells import Place, laid_out
 from app.study.study_file import examine, read_study
 
-STUDIES = sorted((Path(__file__).parents[3] / "configs" / "studies").glob("*.yaml"))
+STUDIES = sorted((Path(__file__).parents[3] / "configs" / "studies").rglob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
@@ -19,6 +19,24 @@ def test_a_study_has_no_problem(path: Path) -> None:
     cells, more = laid_out(study, place)
     assert [*problems, *more] == []
     assert cells
+
+
+SIX = ("textbugger", "textfooler", "bae", "deepwordbug", "pwws", "a2t")
+THESIS = [path for path in STUDIES if path.parent.name == "attention"]
+
+
+@pytest.mark.parametrize("path", THESIS, ids=lambda path: path.stem)
+def test_printed_means_are_those_of_the_printed_figures(path: Path) -> None:
+    study = read_study(path)
+    assert study.published is not None
+    assert set(study.published.figures) <= {row.name for row in study.rows}
+    for row, by_corpus in study.published.figures.items():
+        for figures in by_corpus.values():
+            attacks = [figures[name] for name in SIX if name in figures]
+            assert len(attacks) in (0, 6)
+            # Rounded twice; a row of two figures has none of the single attacks.
+            if attacks:
+                assert sum(attacks) / 6 == pytest.approx(figures["mean"], abs=0.011), row
 
 
 @pytest.mark.long
