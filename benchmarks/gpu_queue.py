@@ -143,6 +143,12 @@ QUEUE = (
         "--batch 1 --length 8 --width 24 --repeats 1",
     ),
     Entry(
+        "attention",
+        "a layer of each self-attention, 64 to 4,096 tokens",
+        "benchmarks.attention --device {device} --out {file} --batch 8",
+        "--check",
+    ),
+    Entry(
         "attack",
         "attack beside plain forward passes, size of BERT-base",
         f"{_ATTACK} --recipes deepwordbug --samples 200",
