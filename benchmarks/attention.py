@@ -201,10 +201,12 @@ def draw(path: Path, given: Namespace, found: dict[Way, dict[str, list[float | N
                 (right, found[kind, "step"]["mib"]),
             ):
                 known = [(n, v) for n, v in zip(given.lengths, values, strict=True) if v]
-                axes.plot([n for n, _ in known], [v for _, v in known], **style)
+                if known:  # a short text may need less memory than can be seen
+                    axes.plot([n for n, _ in known], [v for _, v in known], **style)
         for axes, label in ((left, "training step, ms"), (right, "training step, MiB")):
-            axes.set_xscale("log", base=2)
-            axes.set_yscale("log")
+            if axes.lines:
+                axes.set_xscale("log", base=2)
+                axes.set_yscale("log")
             axes.set(xlabel="tokens", ylabel=label)
         figure.legend(*left.get_legend_handles_labels(), loc="outside right upper")
 
