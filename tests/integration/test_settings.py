@@ -24,12 +24,14 @@ UNIBERT = ROOT / "configs" / "unibert"
 ADVERSARIAL = ROOT / "configs" / "adversarial"
 ADVERSARIES = sorted((ADVERSARIAL / "adversaries").glob("*.yaml"))
 OVERLAYS = sorted([*(UNIBERT / "trims").glob("*.yaml"), UNIBERT / "small.yaml"])
+CHAR_LM = ROOT / "configs" / "char_lm"
+KINDS_OF_CHAR_LM = sorted(set(CHAR_LM.glob("*.yaml")) - {CHAR_LM / "base.yaml"})
 # Those of attacks are no settings of a run: tests/unit/app/attack/test_attack_settings.py.
 CONFIGS = sorted(
     path
     for path in (ROOT / "configs").rglob("*.yaml")
     if path.relative_to(ROOT / "configs").parts[0] not in ("attack", "studies", "cluster")
-    and path not in [*OVERLAYS, *ADVERSARIES]
+    and path not in [*OVERLAYS, *ADVERSARIES, *KINDS_OF_CHAR_LM]
 )
 CORPORA_OF_UNIBERT = ("ag_news", "snli", "sst2", "yelp")
 CORPORA = sorted(
@@ -228,6 +230,16 @@ def test_second_configurations_change_what_they_say(steadfast: Steadfast, path: 
             said |= dict(leaves(yaml.safe_load(one.read_text())))
         said["model.class_path"] = "lit_modules.UniBERT"
         assert effective(steadfast, base, *paths) == before | said
+
+
+@pytest.mark.parametrize("path", KINDS_OF_CHAR_LM, ids=lambda path: path.stem)
+def test_rows_of_the_character_models_change_what_they_say(
+    steadfast: Steadfast, path: Path
+) -> None:
+    said = dict(leaves(yaml.safe_load(path.read_text())))
+    said["model.class_path"] = "lit_modules.CharacterLM"
+    base = CHAR_LM / "base.yaml"
+    assert effective(steadfast, base, path) == effective(steadfast, base) | said
 
 
 @pytest.mark.parametrize("name", TRIMS)

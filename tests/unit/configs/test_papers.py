@@ -78,3 +78,37 @@ def test_asa_table_5(corpus: str) -> None:
     model, optimizer, rest = recipe(f"asa/{corpus}.yaml")
     found = (optimizer["lr"], rest["batch_size"], rest["max_epochs"])
     assert (*found, model["optimisation"]["warmup"], model["max_length"]) == ASA[corpus]
+
+
+def test_l2_self_attention_appendix_i() -> None:
+    model, _, rest = recipe("char_lm/base.yaml")
+    assert (model["width"], model["heads"]) == (512, 8)
+    assert model["initial_scale"] == 1 / 24
+    assert model["dropout"] in (0, 0.1, 0.2)
+    assert model["base_rate"] in (0.2, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0)
+    assert model["optimisation"]["warmup"] in (1000, 2000, 4000, 8000)
+    assert model["optimisation"]["decay"] == "inverse_sqrt"
+    assert (rest["batch_size"], rest["longest"]) == (64, 288)
+
+
+def test_l2_self_attention_tables_2_and_3() -> None:
+    studies = {
+        name: yaml.safe_load((CONFIGS / "studies" / f"{name}.yaml").read_text())
+        for name in ("char_lm", "char_lm_fixed_rate")
+    }
+    whole = studies["char_lm"]["paper"]["figures"]
+    assert [len(whole[row]) for row in ("dot_product", "l2", "l2_tied", "l2_contractive")] == [
+        *(5, 5, 5),
+        10,
+    ]
+    assert whole["l2_contractive"]["d14"] == {"n14": 1.005}
+    assert whole["l2_tied"]["d4"] == {"n4": 0.994}
+    fixed = studies["char_lm_fixed_rate"]["paper"]["figures"]
+    assert [len(row) for row in fixed.values()] == [5, 9, 9]
+    assert fixed["dot_product"]["d10"] == {"n10": 1.025}
+    assert fixed["l2_contractive"]["d18"] == {"n18": 1.031}
+    for study in studies.values():
+        for depth, column in zip(study["corpora"], study["columns"], strict=True):
+            layers = study["corpora"][depth]["settings"]["model.depth"]
+            assert (depth, column) == (f"d{layers}", f"n{layers}")
+            assert study["columns"][column]["corpus"] == depth
