@@ -39,6 +39,10 @@ COMMANDS = {
     "runs": Command(
         "List the runs, their state and main figures.", "app.runs.runs_command:main", light=True
     ),
+    "lipschitz": Command(
+        "Compare proven Lipschitz constants of attentions with those found.",
+        "app.lipschitz.lipschitz_command:main",
+    ),
     "compare": Command("Print runs side by side, with tests.", "app.study.compare_command:main"),
     "study": Command("Run many trainings and collect them.", "app.study.study_command:main"),
     "study table": Command(

@@ -18,6 +18,7 @@ from app.cli.arguments import classes_first, with_recipe
 from app.cli.robust_cli import RobustCLI
 from app.diagnose.diagnose_command import main as diagnose
 from app.doctor.doctor_command import run as doctor
+from app.lipschitz.lipschitz_command import main as lipschitz
 from app.resources.counter_fit_command import main as counter_fit
 from app.resources.resources_command import main as resources
 from app.study.compare_command import main as compare
@@ -32,6 +33,7 @@ PLAIN = {
     "compare": compare,
     "diagnose": diagnose,
     "doctor": doctor,
+    "lipschitz": lipschitz,
     "resources": resources,
     "resources counter-fit": counter_fit,
     "study": study,

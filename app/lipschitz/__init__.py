@@ -1,0 +1,1 @@
+"""Lipschitz constants of attentions, proven and found."""

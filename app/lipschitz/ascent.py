@@ -1,0 +1,171 @@
+"""Lower bounds on Lipschitz constants: ascent on the norm of the Jacobian, by products with it.
+
+No Jacobian is made. In the norm inf, its norm is the largest sum of absolute entries of a row, and
+a layer that treats all tokens alike has all rows of one token in its sup: a product J^T e for each
+feature of the first token. In the norm 2, |J^T u| of a unit vector u is a lower bound wherever u
+comes from; power iteration makes it the norm.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from app.lipschitz.subjects import Built
+from layers.norms import Norm
+from text import check_range
+
+_POLISH = 30
+"""Power iterations at the best input of a start."""
+_SMALL = 1e-4
+"""A relative gain below this, over `patience` steps, ends the ascent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ascent:
+    """The settings of an ascent, those of the paper's appendix I.
+
+    Attributes:
+        starts: random inputs, X_ij from U[-c, c] with c from U[0, 10] for each input.
+        steps: of Adam, at most.
+        patience: steps without gain after which the ascent of a group of starts ends.
+        rate: learning rate.
+    """
+
+    starts: int = 50
+    steps: int = 1000
+    patience: int = 100
+    rate: float = 0.1
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        check_range(
+            {"starts": self.starts, "steps": self.steps, "patience": self.patience}, least=1
+        )
+        check_range({"rate": self.rate}, above=0)
+
+
+class Climbed(NamedTuple):
+    """The outcome of some ascents.
+
+    Attributes:
+        best: `[B]` the largest norm on the way of each.
+        inputs: `[B, N, D]` where it was.
+        path: the largest norm of all at each step.
+    """
+
+    best: Tensor
+    inputs: Tensor
+    path: list[float]
+
+
+def random_inputs(seeds: list[int], tokens: int, width: int) -> Tensor:
+    """`[B, N, D]` float64, each from its own seed, so that groups do not matter."""
+    drawn = []
+    for seed in seeds:
+        generator = torch.Generator().manual_seed(seed)
+        spread = 10 * torch.rand((), generator=generator, dtype=torch.float64)
+        uniform = torch.rand(tokens, width, generator=generator, dtype=torch.float64)
+        drawn.append(spread * (2 * uniform - 1))
+    return torch.stack(drawn)
+
+
+def climb(layer: Built, x: Tensor, norm: Norm, given: Ascent) -> Climbed:
+    """Moves inputs to where the norm of the Jacobian is larger.
+
+    Args:
+        layer: the layer.
+        x: `[B, N, D]` the inputs at the start.
+        norm: `2` or `inf`.
+        given: the settings.
+    """
+    x = x.clone().requires_grad_()
+    optimizer = torch.optim.Adam([x], lr=given.rate, maximize=True)
+    best, inputs, path = x.new_zeros(len(x)), x.detach().clone(), []
+    side, last = None, (0.0, 0)
+    for step in range(given.steps):
+        if norm == "inf":
+            found = row_sums(layer, x)
+        else:
+            found, side = stretch(layer, x, side)
+        with torch.no_grad():
+            better = found > best
+            best, inputs = torch.where(better, found, best), _chosen(better, x, inputs)
+        path.append(float(found.detach().max()))
+        total = float(best.sum())
+        if total > last[0] * (1 + _SMALL):
+            last = (total, step)
+        elif step - last[1] >= given.patience:
+            break
+        optimizer.zero_grad()
+        torch.autograd.backward(found.sum())
+        optimizer.step()
+    return Climbed(torch.maximum(best, value(layer, inputs, norm)), inputs, path)
+
+
+def value(layer: Built, x: Tensor, norm: Norm) -> Tensor:
+    """`[B]`: a lower bound on the norm of the Jacobian at x, exact but for power iteration.
+
+    Args:
+        layer: the layer.
+        x: `[B, N, D]`.
+        norm: `2` or `inf`.
+    """
+    x = x.detach().clone().requires_grad_()
+    if norm == "inf":
+        return row_sums(layer, x, graph=False).detach()
+    found, side = stretch(layer, x, None)
+    for _ in range(_POLISH):
+        found, side = stretch(layer, x, side)
+    return found.detach()
+
+
+def row_sums(layer: Built, x: Tensor, *, graph: bool = True) -> Tensor:
+    """`[B]`: the largest absolute sum of a row of the Jacobian, of the first token's rows.
+
+    Args:
+        layer: the layer.
+        x: `[B, N, D]` that needs gradients.
+        graph: whether the result has gradients.
+    """
+    out = layer.first(x)
+    sums = []
+    for feature in range(out.shape[1]):
+        (row,) = torch.autograd.grad(
+            out[:, feature].sum(), x, create_graph=graph, retain_graph=True
+        )
+        sums.append(row.abs().sum(dim=(1, 2)))
+    return torch.stack(sums).amax(dim=0)
+
+
+def stretch(layer: Built, x: Tensor, side: Tensor | None) -> tuple[Tensor, Tensor]:
+    """`[B]` |J^T u| with gradients, after one power iteration, and u `[B, N, D]` of norm 1.
+
+    Args:
+        layer: the layer.
+        x: `[B, N, D]` that needs gradients.
+        side: u of the step before; None to begin with.
+    """
+    out = layer.whole(x)
+    if side is None:
+        generator = torch.Generator().manual_seed(0)
+        side = torch.randn(out.shape[1:], generator=generator, dtype=out.dtype).to(out)
+        side = _unit(side.expand_as(out))
+    # J v is the derivative of J^T w, which is linear in w, in the direction v.
+    w = torch.zeros_like(out, requires_grad=True)
+    (pulled,) = torch.autograd.grad(out, x, w, create_graph=True)
+    (turned,) = torch.autograd.grad(out, x, side, retain_graph=True)
+    (pushed,) = torch.autograd.grad(pulled, w, _unit(turned), retain_graph=True)
+    side = _unit(pushed.detach())
+    (pulled,) = torch.autograd.grad(out, x, side, create_graph=True)
+    return pulled.flatten(1).norm(dim=1), side
+
+
+def _unit(x: Tensor) -> Tensor:
+    norm: Tensor = x.flatten(1).norm(dim=1)
+    return x / norm.clamp_min(1e-300)[:, None, None]
+
+
+def _chosen(where: Tensor, x: Tensor, other: Tensor) -> Tensor:
+    return torch.where(where[:, None, None], x, other)

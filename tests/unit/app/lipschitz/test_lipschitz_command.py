@@ -1,0 +1,113 @@
+"""`lipschitz`: its files, what it says, and that a killed command goes on to the same bytes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.lipschitz import points
+from app.lipschitz.lipschitz_command import main
+
+SMALL = {
+    "tightness": "--lengths 3 5 --starts 2 --steps 3 --top 2",
+    "divergence": "--kinds l2_tied scaled_dot_product --width 4 --heads 2 --tokens 4 --starts 1 "
+    "--steps 4",
+    "invertibility": "--kinds l2_tied l2_contractive --factors 0.5 --width 4 --heads 2 --tokens 4 "
+    "--texts 2 --iterations 1 8",
+    "runtime": "--kinds l2_tied --width 8 --heads 2 --tokens 4 --texts 2 --rounds 2",
+}
+
+
+def run(name: str, folder: Path, more: str = "") -> Path:
+    words = [name, *SMALL[name].split(), *more.split(), "--runs_dir", str(folder)]
+    assert main([*words, "--device", "cpu"]) == 0
+    return folder / f"lipschitz_{name}"
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != ".lock"}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_files_and_table(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = files(run(name, tmp_path))
+    endings = ("csv", "json", "png", "svg")
+    assert set(found) == {"points.jsonl", *(f"{name}.{ending}" for ending in endings)}
+    rows = found[f"{name}.csv"].decode().splitlines()
+    assert len({row.count(",") for row in rows}) == 1
+    assert f"{name}.json" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["tightness", "divergence", "invertibility"])
+def test_a_killed_command_goes_on_to_the_same_bytes(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = files(run(name, tmp_path / "whole"))
+    plain, written = points.append, []
+
+    def killed(stream: Any, contents: Any) -> None:
+        if len(written) == 2:  # what the points depend on, and the first one
+            stream.write(b'{"torn')
+            raise KeyboardInterrupt
+        written.append(contents)
+        plain(stream, contents)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(points, "append", killed)
+        # The first line is written by the file's own module.
+        written.append(None)
+        with pytest.raises(KeyboardInterrupt):
+            run(name, tmp_path / "again")
+    assert not (tmp_path / "again" / f"lipschitz_{name}" / f"{name}.json").exists()
+    assert files(run(name, tmp_path / "again")) == whole
+
+
+def test_a_finished_command_measures_nothing_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = files(run("tightness", tmp_path))
+    monkeypatch.setattr("app.lipschitz.tightness.climb", None)
+    assert files(run("tightness", tmp_path)) == before
+
+
+def test_lower_bounds_stand_beside_proven_ones(tmp_path: Path) -> None:
+    content = json.loads((run("tightness", tmp_path) / "tightness.json").read_text())
+    for point in content["points"]:
+        proven = point["proven"]
+        assert point["found"] == sorted(point["found"], reverse=True)
+        assert max(*point["found"], point["two_sides"]) < proven["sound"] <= proven["kim"]
+        # Half of the others on each side: 4 c - 1 + 2 P_ii, and the bound is 4 c + 1.
+        assert point["two_sides"] > proven["sound"] - 2
+
+
+def test_l2_attention_inverts(tmp_path: Path) -> None:
+    content = json.loads((run("invertibility", tmp_path) / "invertibility.json").read_text())
+    for line in content["lines"]:
+        assert line["errors"][1] < line["errors"][0]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("tightness --kind some", "kind='some'.*expected one of scaled_dot_product"),
+        ("tightness --norm 1", "norm='1'.*expected one of 2, inf"),
+        ("tightness --lengths 1", r"lengths=\[1\], expected numbers of tokens of 2 or more"),
+        ("tightness --starts 0", "starts=0"),
+        ("tightness --width 3 --heads 2", "width=3 and heads=2, expected a width divisible"),
+        ("invertibility --factors 1", "factors=1"),
+        ("invertibility --iterations 3 2", r"iterations=\[3, 2\], expected rising numbers"),
+        ("divergence --kinds some", "kind='some'"),
+        ("runtime --rounds 0", "rounds=0"),
+    ],
+)
+def test_wrong_settings(words: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        main([*words.split(), "--runs_dir", str(tmp_path), "--device", "cpu"])
+    assert not list(tmp_path.rglob("*.jsonl"))
+
+
+def test_other_settings_than_those_of_the_run_are_refused(tmp_path: Path) -> None:
+    run("tightness", tmp_path)
+    with pytest.raises(ValueError, match=r"got other settings \(seed\) than those of .*--run"):
+        run("tightness", tmp_path, "--seed 1")
