@@ -7,14 +7,14 @@ import torch
 from torch import Tensor
 
 from app.lipschitz.ascent import Ascent, climb, random_inputs, value
-from app.lipschitz.subjects import NAMES, Subject, build
+from app.lipschitz.subjects import NAMES, Subject, Weights, build
 from layers.norms import NORMS, Norm
 
 CPU = torch.device("cpu")
 
 
 def made(kind: str, norm: Norm, *, width: int = 4, tokens: int = 5) -> tuple[Subject, Tensor]:
-    weights = "identity" if kind == "l2_tied" else "random"
+    weights: Weights = "identity" if kind == "l2_tied" else "random"
     subject = Subject(kind=kind, width=width, heads=2, weights=weights, seed=1)
     return subject, random_inputs([0, 1, 2], tokens, width)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.lipschitz import points
 from app.lipschitz.lipschitz_command import main
+from attacks.json_lines import append
 
 SMALL = {
     "tightness": "--lengths 3 5 --starts 2 --steps 3 --top 2",
@@ -44,17 +44,17 @@ def test_a_killed_command_goes_on_to_the_same_bytes(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = files(run(name, tmp_path / "whole"))
-    plain, written = points.append, []
+    written: list[Any] = []
 
     def killed(stream: Any, contents: Any) -> None:
         if len(written) == 2:  # what the points depend on, and the first one
             stream.write(b'{"torn')
             raise KeyboardInterrupt
         written.append(contents)
-        plain(stream, contents)
+        append(stream, contents)
 
     with monkeypatch.context() as patched:
-        patched.setattr(points, "append", killed)
+        patched.setattr("app.lipschitz.points.append", killed)
         # The first line is written by the file's own module.
         written.append(None)
         with pytest.raises(KeyboardInterrupt):
