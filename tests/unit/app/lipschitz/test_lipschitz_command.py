@@ -109,5 +109,5 @@ def test_wrong_settings(words: str, message: str, tmp_path: Path) -> None:
 
 def test_other_settings_than_those_of_the_run_are_refused(tmp_path: Path) -> None:
     run("tightness", tmp_path)
-    with pytest.raises(ValueError, match=r"got other settings \(seed, subject\) than those of .*--run"):
+    with pytest.raises(ValueError, match=r"got other settings \(seed, subject\) than .*--run"):
         run("tightness", tmp_path, "--seed 1")
