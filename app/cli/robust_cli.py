@@ -39,6 +39,7 @@ from app.training.checkpoint_callbacks import (
     CheckpointSettings,
     LastCheckpoint,
 )
+from app.training.console import OneLine, Parts, progress
 from app.training.early_stopping import EarlyStoppingSettings, StopEarly, limits
 from app.training.export import Export
 from app.training.interrupt import KeepHandlers, Stopped, interruption
@@ -290,6 +291,12 @@ class RobustCLI(LightningCLI):
             )
         if config["logger"]:
             callbacks.append(LearningRates())
+        if config["enable_model_summary"] is not False:
+            callbacks.append(Parts())
+            config["enable_model_summary"] = False
+        if config["enable_progress_bar"] is not False and not config["barebones"]:
+            callbacks.append(progress())
+            config["enable_progress_bar"] = isinstance(callbacks[-1], OneLine)
         if config["enable_checkpointing"] is not False:
             minutes = float(self._get(self.config_init, "checkpoint_every_n_minutes"))
             callbacks += [

@@ -75,6 +75,15 @@ class RunLogger(TensorBoardLogger):
         self.open()
         super().log_metrics(metrics, step)
 
+    def finalize(self, status: str) -> None:
+        """Flushes; a test after a fit goes on in the same file.
+
+        Args:
+            status: see Lightning.
+        """
+        del status
+        self.save()
+
     def save(self) -> None:
         """Flush; `config.yaml` is there in the place of Lightning's `hparams.yaml`."""
         if self._experiment is not None:
