@@ -103,6 +103,8 @@ def _invertibility_options(one: argparse.ArgumentParser) -> None:
     _sizes(one, width=64, heads=8)
     _count(one, "tokens", 64, "tokens of a text")
     _count(one, "texts", 128, "inputs that are inverted")
+    text = "inputs are from U[-R, R], the first token is 0 (default: 10)"
+    add("--input_range", type=float, default=10.0, metavar="R", help=text)
     default = [1, 2, 4, 8, 16, 32, 64]
     text = "evaluations of f (default: 1 2 4 ... 64)"
     add("--iterations", type=int, nargs="+", default=default, metavar="N", help=text)
@@ -161,7 +163,8 @@ def _divergence(args: argparse.Namespace) -> Experiment:
 
 
 def _invertibility(args: argparse.Namespace) -> Experiment:
-    names = ("kinds", "factors", "width", "heads", "tokens", "texts", "iterations", "seed")
+    sizes = ("width", "heads", "tokens", "texts", "input_range", "seed")
+    names = ("kinds", "factors", "iterations", *sizes)
     given = reconstruction.Reconstruction(**{name: getattr(args, name) for name in names})
     return lambda folder, device: reconstruction.run(given, folder, device)
 

@@ -26,7 +26,8 @@ class Reconstruction:
         width: D.
         heads: H.
         tokens: N.
-        texts: inputs, of which the first token is 0 and all other numbers are from U[-1, 1].
+        texts: inputs, of which the first token is 0 and all other numbers are from U[-R, R].
+        input_range: R.
         iterations: evaluations of f, rising.
         seed: of weights and inputs.
     """
@@ -37,6 +38,7 @@ class Reconstruction:
     heads: int = 8
     tokens: int = 64
     texts: int = 128
+    input_range: float = 10.0
     iterations: Sequence[int] = (1, 2, 4, 8, 16, 32, 64)
     seed: int = 0
 
@@ -47,6 +49,7 @@ class Reconstruction:
         for c in self.factors:
             check_range({"factors": c}, above=0, below=1)
         check_range({"tokens": self.tokens}, least=2)
+        check_range({"input_range": self.input_range}, above=0)
         counts = {"texts": self.texts, "iterations": min(self.iterations, default=0)}
         lists = {"kinds": len(self.kinds), "factors": len(self.factors)}
         check_range(counts | lists, least=1)
@@ -79,6 +82,7 @@ def line(given: Reconstruction, device: torch.device, at: tuple[str, float]) -> 
     generator = torch.Generator().manual_seed(given.seed)
     size = (given.texts, given.tokens, given.width)
     x = (2 * torch.rand(size, generator=generator, dtype=torch.float64) - 1).to(device)
+    x *= given.input_range
     x[:, 0] = 0.0
     branch = _Branch(given, kind, device)
     residual = InvertibleResidual(branch, c=c, lipschitz=math.inf)

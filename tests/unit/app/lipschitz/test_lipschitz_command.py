@@ -97,6 +97,7 @@ def test_l2_attention_inverts(tmp_path: Path) -> None:
         ("tightness --width 3 --heads 2", "width=3 and heads=2, expected a width divisible"),
         ("invertibility --factors 1", "factors=1"),
         ("invertibility --iterations 3 2", r"iterations=\[3, 2\], expected rising numbers"),
+        ("invertibility --input_range 0", "input_range=0"),
         ("divergence --kinds some", "kind='some'"),
         ("runtime --rounds 0", "rounds=0"),
     ],
