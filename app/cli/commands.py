@@ -43,6 +43,10 @@ COMMANDS = {
         "Compare proven Lipschitz constants of attentions with those found.",
         "app.lipschitz.lipschitz_command:main",
     ),
+    "report": Command(
+        "Write a page about a run: figures, certificates, attacks, what was not measured.",
+        "app.report.report_command:main",
+    ),
     "compare": Command("Print runs side by side, with tests.", "app.study.compare_command:main"),
     "study": Command("Run many trainings and collect them.", "app.study.study_command:main"),
     "study table": Command(

@@ -116,7 +116,8 @@ def _outside(argv: list[str], words: int, command: Command) -> int:
     """Run a command outside LightningCLI."""
     if command.light:
         return _plain(argv, words, command)
-    if argv[0] in ("study", "compare") and (status := _refused(argv, command)) is not None:
+    quick = argv[0] in ("study", "compare", "report")
+    if quick and (status := _refused(argv, command)) is not None:
         return status
     return _load(debug=_debug(argv)) or _plain(argv, words, command)
 

@@ -1,5 +1,6 @@
 """The command line: LightningCLI with a run directory."""
 
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -51,6 +52,8 @@ from app.training.trainer import RobustTrainer
 from attacks import PGDSettings
 from lit_modules import FineTuning, MaskedLM, TextModule
 from text import check_range
+
+log = logging.getLogger(__name__)
 
 # Settings are code (SECURITY.md): of files only, and not of addresses, which Lightning has allowed.
 set_parsing_settings(config_read_mode_fsspec_enabled=False)
@@ -351,4 +354,21 @@ class RobustCLI(LightningCLI):
             print(getattr(self.trainer, "report", None) or harmless(report))
             if results is not None and (said := notes(results)):
                 print(harmless(f"\n{said}"))
+            if subcommand == "train":
+                _report(files)
             print(harmless(f"\n{files.path}"))
+
+
+def _report(run: RunDirectory) -> None:
+    """Write the page of a run; an error is a warning, as the training has succeeded."""
+    try:
+        from app.report.report_page import write_report
+
+        written = write_report([run])
+    except Exception as error:
+        again = f"`python -m app report --run {run.name}` tries it again"
+        log.warning("the report could not be written (%s); %s", error, again)
+        return
+    for said in written.contradictions:
+        log.warning("contradiction: %s", said)
+    print(harmless(f"\nreport: {written.page}"))

@@ -1,5 +1,6 @@
 """Figures: one style for all, readable in a README and by colour-blind readers; PNG or SVG."""
 
+import io
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -312,17 +313,29 @@ def save(figure: "Figure", path: Path, about: str | None = None) -> None:
     Raises:
         OSError: the file cannot be written.
     """
+    with atomic.replacing(path) as stream:
+        _write(figure, stream, "svg" if path.suffix == ".svg" else "png", about)
+
+
+def as_svg(figure: "Figure") -> str:
+    """Return a figure as SVG whose words are text; the same figure gives the same text."""
+    import matplotlib as mpl
+
+    stream = io.BytesIO()
+    with mpl.rc_context({"svg.fonttype": "none"}):
+        _write(figure, stream, "svg", None)
+    return stream.getvalue().decode()
+
+
+def _write(
+    figure: "Figure", stream: IO[bytes], kind: Literal["svg", "png"], about: str | None
+) -> None:
     import matplotlib as mpl
 
     # Otherwise files name the date and the version of the library, and SVG has random names inside.
-    kind = "svg" if path.suffix == ".svg" else "png"
     metadata = dict.fromkeys({"svg": ("Date", "Creator"), "png": ("Software",)}[kind])
     described = {} if about is None else {"Description": about}
-    with (
-        atomic.replacing(path) as stream,
-        _any_sign(),
-        mpl.rc_context({"svg.hashsalt": "steadfast"}),
-    ):
+    with _any_sign(), mpl.rc_context({"svg.hashsalt": "steadfast"}):
         figure.savefig(stream, format=kind, metadata={**metadata, **described})
 
 

@@ -26,6 +26,8 @@ MEASURED = (
     "diagnostics.json",
     "layer_similarity.png",
     "attention.png",
+    "report",
+    "report_with_*",
 )
 """Files of evaluations, besides `results.json`."""
 OTHERS = "others"

@@ -293,7 +293,7 @@ def test_usage_names_the_program(steadfast: Steadfast) -> None:
     assert outcome.out.startswith("usage: steadfast ")
     listed = {line.split("  ")[1] for line in outcome.out.splitlines() if line.startswith("  ")}
     assert set(COMMANDS) <= listed
-    assert {"doctor", "study", "study table", "attack merge", "compare"} <= listed
+    assert {"doctor", "study", "study table", "attack merge", "compare", "report"} <= listed
 
 
 def test_settings_of_all_corpora_may_come_before_the_corpus(

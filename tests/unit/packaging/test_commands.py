@@ -19,6 +19,7 @@ from app.cli.robust_cli import RobustCLI
 from app.diagnose.diagnose_command import main as diagnose
 from app.doctor.doctor_command import run as doctor
 from app.lipschitz.lipschitz_command import main as lipschitz
+from app.report.report_command import main as report
 from app.resources.counter_fit_command import main as counter_fit
 from app.resources.resources_command import main as resources
 from app.study.compare_command import main as compare
@@ -34,6 +35,7 @@ PLAIN = {
     "diagnose": diagnose,
     "doctor": doctor,
     "lipschitz": lipschitz,
+    "report": report,
     "resources": resources,
     "resources counter-fit": counter_fit,
     "study": study,

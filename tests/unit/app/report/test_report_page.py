@@ -1,0 +1,271 @@
+"""The page: figures of runs that are checked by hand, contradictions, hostile texts."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.cli.main import entry
+from app.report.evidence import read_evidence
+from app.report.report_command import main
+from app.report.report_page import write_report
+from app.runs.run_directory import RunDirectory
+from tests.unit.app.report.report_samples import (
+    certified_run,
+    write_predictions,
+    write_text_attack,
+)
+from tests.unit.app.study.run_samples import make_run, write_lines
+
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(2)">&amp;\u202e\x1b[2J{{ 7 * 7 }}'
+
+
+class Page(HTMLParser):
+    """The elements of a page and their attributes; fails where they are not nested."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self._open: list[str] = []
+        self.feed(text)
+        assert not self._open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self._open and self._open[-1] not in ("style", "title"):
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\s+", " ", " ".join(self.words))
+
+
+def page(*runs: RunDirectory) -> tuple[Page, str]:
+    text = write_report(runs).page.read_text()
+    return Page(text), text
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "runs"
+
+
+def test_figures_by_hand(runs: Path) -> None:
+    run = certified_run(runs / "first")
+    records = [([2.0, 0.0], 0, 0), ([0.0, 2.0], 1, 1), ([2.0, 0.0], 1, 0), ([2.0, 0.0], 0, 0)]
+    write_predictions(run, [{"logits": z, "label": y, "prediction": p} for z, y, p in records])
+    found, _ = page(run)
+    assert "accuracy 0.7500 0.3006 to 0.9544, 4 texts" in found.text  # Wilson
+    assert "accuracy under PGD" in found.text
+    # Labels 0 1 1 0, predictions 0 1 0 0: F1 of class 0 is 4/5, of class 1 2/3.
+    assert "0 0.8000 0.6667 1.0000 2 1 0.6667 1.0000 0.5000 2" in found.text
+    assert "mean F1 0.7333" in found.text
+    # Confidence 0.8808 of all, accuracy 3/4.
+    assert "Expected calibration error 0.1308 of 4 texts" in found.text
+    assert "certified accuracy at radius 1 0.5000" in found.text
+    assert (
+        "texts proved at eps 2 texts changed by PGD 1 texts of which nobody knows 1" in found.text
+    )
+    assert "No contradiction in 4 texts." in found.text
+    assert {path.name for path in (run.path / "report").iterdir()} == {
+        *("report.html", "accuracy-over-radius.svg", "sandwich-1.svg", "reliability-1.svg")
+    }
+
+
+def test_a_contradiction_is_a_banner_and_status_1(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    certified_run(runs / "sound")
+    certified_run(runs / "broken", attacked=(1, 0, 0, 0))  # the radius of the second text is 1.5
+    assert entry(["report", "--run", "sound"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "runs/sound/report/report.html\n"
+    assert "Contradiction" not in Path(out.strip()).read_text()
+    assert entry(["report", "--run", "sound", "--run", "broken"]) == 1
+    out, err = capsys.readouterr()
+    assert out == "runs/sound/report_with_broken/report.html\n"
+    assert "contradiction: run broken: an attack has changed 1 of 4 texts inside their" in err
+    text = Path(out.strip()).read_text()
+    found = Page(text)
+    assert ("div", {"class": "banner", "role": "alert"}) in found.elements
+    assert "Contradiction in broken An attack has changed 1 of 4 texts" in found.text
+    assert "1 1.5000 1 PGD 1.0000 0" in found.text
+
+
+def test_a_clean_text_with_two_answers_is_a_contradiction(runs: Path) -> None:
+    run = certified_run(runs / "first")
+    path = run.path / "pgd.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    records[3]["prediction"] = records[3]["pgd_prediction"] = 1
+    write_lines(path, records)
+    written = write_report([run])
+    assert written.contradictions
+    assert "no attack, in float32" in written.page.read_text()
+
+
+@pytest.mark.parametrize("change", ["rows", "norm"])
+def test_what_is_not_comparable_is_not_compared(runs: Path, change: str) -> None:
+    run = certified_run(runs / "first", attacked=(1, 0, 0, 0))
+    content = json.loads(run.results_path.read_text())
+    if change == "rows":
+        content["about"]["test"]["rows"] = {"test": "others"}
+    else:
+        content["about"]["test"]["pgd"]["norm"] = "linf"
+    run.results_path.write_text(json.dumps(content))
+    written = write_report([run])
+    assert not written.contradictions
+    assert "not compared" in written.page.read_text()
+
+
+def test_texts_of_strangers_stay_texts(runs: Path) -> None:
+    run = certified_run(runs / "first")
+    write_text_attack(run, "typos", [(f"good {HOSTILE} end", f"bad {HOSTILE} end")])
+    found, text = page(run)
+    assert not {"script", "img", "iframe", "object", "link"} & {n for n, _ in found.elements}
+    assert not [a for _, own in found.elements for a in own if a.startswith("on")]
+    assert "\u202e" not in text
+    assert "\x1b" not in text
+    assert "<script>alert(1)</script>" in "".join(found.words)
+    assert "{{ 7 * 7 }}" in "".join(found.words)
+    assert "del" in {name for name, _ in found.elements}
+    for _, own in found.elements:
+        for name in ("href", "xlink:href", "src"):
+            assert (own.get(name) or "#").startswith("#")  # nothing from elsewhere
+    policy = [a["content"] for n, a in found.elements if "http-equiv" in a]
+    assert policy == [
+        "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+    ]
+
+
+def test_a_name_of_an_attack_stays_a_name_in_pictures(runs: Path) -> None:
+    run = certified_run(runs / "first")
+    write_text_attack(run, "a<b>&'\"$x$", [("good", "bad")])
+    found, _ = page(run)
+    assert "b" not in {name for name, _ in found.elements}
+    assert "a<b>&'\"$x$" in "".join(found.words)
+
+
+def test_the_page_can_be_read_without_eyes(runs: Path) -> None:
+    run = certified_run(runs / "first")
+    write_text_attack(run, "typos", [("good", "bad")])
+    found, text = page(run, certified_run(runs / "second"))
+    names = [name for name, _ in found.elements]
+    assert names.count("h1") == names.count("main") == 1
+    assert names.count("table") == names.count("caption")
+    assert all(own.get("scope") in ("col", "row") for name, own in found.elements if name == "th")
+    ids = [own["id"] for _, own in found.elements if own.get("id")]
+    assert len(ids) == len(set(ids))
+    pictures = [own for name, own in found.elements if name == "svg"]
+    assert len(pictures) == 4
+    assert all(own["role"] == "img" and own["aria-labelledby"] in ids for own in pictures)
+    links = [own["href"] for name, own in found.elements if name == "a"]
+    assert {str(link)[1:] for link in links} <= set(ids)
+    assert "prefers-color-scheme: dark" in text
+
+
+def test_the_same_runs_give_the_same_bytes(runs: Path) -> None:
+    run = certified_run(runs / "first")
+    first = {path.name: path.read_bytes() for path in write_report([run]).page.parent.iterdir()}
+    second = {path.name: path.read_bytes() for path in write_report([run]).page.parent.iterdir()}
+    assert first == second
+
+
+def test_other_weights_are_named_and_not_used(runs: Path) -> None:
+    run = certified_run(runs / "first", attacked=(1, 0, 0, 0))
+    write_text_attack(run, "typos", [("good", "bad")], checkpoint="f" * 64)
+    path = run.path / "pgd.jsonl"
+    path.write_text(
+        re.sub(r'"checkpoint": "\w+"', '"checkpoint": "0123456789ab"', path.read_text())
+    )
+    content = json.loads(run.results_path.read_text())
+    content["about"]["test"]["checkpoint"] = "0123456789ab"
+    run.results_path.write_text(json.dumps(content))
+    (run.path / "others" / "step-1-x").mkdir(parents=True)
+    evidence = read_evidence(run)
+    assert evidence.pgd is None
+    assert not evidence.attacks
+    assert set(evidence.metrics) == {"certify/accuracy@1"}
+    assert list(evidence.unused) == [
+        "results.json, test: of other weights (0123456789ab)",
+        "pgd.jsonl: of other weights (0123456789ab)",
+        "attacks/typos: of other weights (ffffffffffff)",
+        "others/step-1-x: of other weights or other rows",
+    ]
+    written = write_report([run])
+    assert not written.contradictions
+    assert "pgd.jsonl: of other weights" in written.page.read_text()
+
+
+def test_a_run_that_is_only_trained(runs: Path) -> None:
+    run = make_run(runs / "new", metrics={}, about={})
+    run.results_path.unlink()
+    found, _ = page(run)
+    assert "No figure was measured." in found.text
+    for command in ("test", "predict", "certify", "attack"):
+        assert f"python -m app {command} --run new" in found.text
+
+
+def test_without_certificates_the_reason_is_given(runs: Path) -> None:
+    run = make_run(runs / "plain", metrics={"test/accuracy": 0.5})
+    content = json.loads(run.results_path.read_text())
+    run.results_path.write_text(json.dumps({**content, "no_certificate": "a Transformer has none"}))
+    found, _ = page(run)
+    assert "Certified radii: a Transformer has none." in found.text
+    assert "python -m app certify" not in found.text
+
+
+@pytest.mark.parametrize(
+    ("task", "metrics", "record"),
+    [
+        ("regression", {"test/spearman": 0.6}, {"label": 2.5, "prediction": 2.0, "logits": [2.0]}),
+        (
+            "tagging",
+            {"test/f1": 0.6, "test/accuracy": 0.9},
+            {"label": [0, 1], "prediction": [0, 0], "logits": [[1.0, 0.0], [1.0, 0.0]]},
+        ),
+    ],
+)
+def test_other_tasks(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, task: str, metrics: Any, record: Any
+) -> None:
+    run = make_run(runs / "other", metrics=metrics)
+    write_predictions(run, [record])
+    known = {"task": task, "class_names": []}
+    monkeypatch.setattr("app.report.evidence._known", lambda run: known)
+    found, _ = page(run)
+    assert f"not for a {task}" in found.text
+    assert "0.6000" in found.text
+    assert "Confusion matrix:" not in found.text
+
+
+def test_pages_of_wrong_commands(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    certified_run(runs / "first")
+    assert entry(["report"]) == 2
+    assert entry(["report", "--run", "third"]) == 1
+    assert "there are: first" in capsys.readouterr().err
+    (runs / "first" / "pgd.jsonl").write_text("no JSON\n")
+    assert entry(["report", "--run", "first"]) == 1
+    assert "pgd.jsonl with other lines than records of samples" in capsys.readouterr().err
+    assert not (runs / "first" / "report").exists()
+
+
+def test_another_folder(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    certified_run(runs / "first")
+    assert main(["--run", "first", "--run", "first", "--output", "here"]) == 0
+    assert capsys.readouterr().out == "here/report.html\n"
