@@ -136,6 +136,11 @@ class Checked:
         return [one for one in self.layers if one.broken]
 
     @property
+    def compared(self) -> bool:
+        """True if there is an attack that certificates could be held against."""
+        return self.epsilon is not None or any(not one.why for one in self.attacks)
+
+    @property
     def rounded(self) -> int:
         """Texts at which only rounding could tell."""
         return sum(one.rounded > 0 and not one.broken for one in self.layers)
