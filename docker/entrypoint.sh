@@ -40,7 +40,7 @@ writable() { # FOLDER: stops with what to do, if it is not
 }
 
 case ${1:-} in
-train | fit | validate | test | certify | attack | predict) ;;
+train | fit | validate | test | certify | attack | predict | serve) ;;
 '' | -* | doctor) exec python -m app "$@" ;;
 *)
     if command -v "$1" >/dev/null; then
@@ -67,8 +67,10 @@ else
     elsewhere=
     grep -q ' /app/runs ' /proc/self/mountinfo ||
         echo "note: runs/ is inside this container and goes with it; keep it with: -v \"\$PWD/runs:/app/runs\"" >&2
-    writable runs
-    [ -z "$run" ] || [ ! -e "runs/$run" ] || writable "runs/$run"
+    if [ "$command" != serve ]; then # which writes nothing
+        writable runs
+        [ -z "$run" ] || [ ! -e "runs/$run" ] || writable "runs/$run"
+    fi
 fi
 
 case $command in
@@ -90,5 +92,9 @@ fi
 if [ "$command" = attack ]; then
     # Word vectors, WordNet and models lie beside the corpora.
     set -- --attack.resources data "$@"
+fi
+if [ "$command" = serve ]; then
+    # All addresses of the container; which of the host's lead here is the engine's business.
+    exec python -m app serve ${run:+--run "$run"} --host 0.0.0.0 --data_dir data --resources data "$@"
 fi
 exec python -m app "$command" ${run:+--run "$run"} --data.data_dir data "$@"

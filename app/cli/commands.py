@@ -27,6 +27,7 @@ COMMANDS = {
     "attack": Command("Attack a checkpoint by changing words of texts: TextFooler and others."),
     "attack merge": Command("Unite the shards of one attack.", "app.attack.attack_merge:main"),
     "predict": Command("Predict the class of a text (--text), of a file, or of the test split."),
+    "serve": Command("Show trained models in a browser.", "app.serve.serve_command:main"),
     "export": Command(
         "Write a trained model as a folder for others.", "app.export.export_command:main"
     ),

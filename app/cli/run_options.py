@@ -3,19 +3,26 @@
 import argparse
 
 
-def run_parser(command: str, description: str, *, device: bool = True) -> argparse.ArgumentParser:
+def run_parser(
+    command: str, description: str, *, device: bool = True, several: bool = False
+) -> argparse.ArgumentParser:
     """Make a parser with the options that name a run, a checkpoint and a device.
 
     Args:
         command: name of the command.
         description: what the command does, for `--help`.
         device: False for a command that computes nothing.
+        several: True for a command about several runs; `run` is a list then.
     """
     parser = argparse.ArgumentParser(
         prog=f"steadfast {command}", description=description, allow_abbrev=False
     )
     add = parser.add_argument
-    add("--run", metavar="NAME", help="the run (default: the run of --ckpt_path)")
+    run = "the run (default: the run of --ckpt_path)"
+    if several:
+        add("--run", metavar="NAME", action="append", help=f"{run}; may be given several times")
+    else:
+        add("--run", metavar="NAME", help=run)
     add("--runs_dir", default="runs", metavar="DIR", help="directory of all runs (default: runs)")
     add("--ckpt_path", metavar="FILE", help="the checkpoint (default: best.ckpt of the run)")
     if device:

@@ -132,9 +132,19 @@ def test_tensorboard_is_for_this_machine_only() -> None:
     assert service["ports"] == ["127.0.0.1:${TENSORBOARD_PORT:-6006}:6006"]
     assert service["volumes"] == ["${RUNS_DIR:-./runs}:/app/runs:ro"]
     assert "urlopen" in service["healthcheck"]["test"][-1]
-    assert all(
-        "ports" not in other for name, other in services(BASE).items() if name != "tensorboard"
-    )
+
+
+def test_the_live_page_is_for_this_machine_only() -> None:
+    service = services(BASE)["serve"]
+    assert service["ports"] == ["127.0.0.1:${SERVE_PORT:-8000}:8000"]
+    assert "${RUNS_DIR:-./runs}:/app/runs:ro" in service["volumes"]
+    assert [one["read_only"] for one in service["volumes"] if isinstance(one, dict)] == [True]
+    assert "urlopen" in service["healthcheck"]["test"][-1]
+
+
+def test_no_other_service_can_be_reached() -> None:
+    ports = {name for name, service in services(BASE).items() if "ports" in service}
+    assert ports == {"tensorboard", "serve"}
 
 
 def test_base_file_asks_for_no_gpu_and_the_override_for_all() -> None:

@@ -78,6 +78,13 @@ def test_evaluation_without_a_run_names_those_there_are(
     assert "(there are: first)" in line
 
 
+def test_the_live_page_listens_in_its_container(folder: Path) -> None:
+    done = start(folder, "serve", "--queries", "9", RUN="first")
+    expected = "-m app serve --run first --host 0.0.0.0 --data_dir data --resources data"
+    assert done.stdout == f"{expected} --queries 9\n"
+    assert "got no run to serve" in start(folder, "serve").stderr
+
+
 @pytest.mark.parametrize("run", ["../x", ".x", "a b", "a/b", "-x"])
 def test_a_name_that_is_none_is_refused(folder: Path, run: str) -> None:
     done = start(folder, "train", RUN=run)

@@ -22,6 +22,7 @@ from app.lipschitz.lipschitz_command import main as lipschitz
 from app.report.report_command import main as report
 from app.resources.counter_fit_command import main as counter_fit
 from app.resources.resources_command import main as resources
+from app.serve.serve_command import main as serve
 from app.study.compare_command import main as compare
 from app.study.study_command import main as study
 from app.study.table_command import table_main as study_table
@@ -38,6 +39,7 @@ PLAIN = {
     "report": report,
     "resources": resources,
     "resources counter-fit": counter_fit,
+    "serve": serve,
     "study": study,
     "study table": study_table,
 }

@@ -61,6 +61,24 @@ def test_wheel_holds_the_rooms_and_nothing_else() -> None:
     assert on_disk == set(found)
 
 
+def test_wheel_holds_the_files_beside_the_code() -> None:
+    given = pyproject()["tool"]["setuptools"]["package-data"]
+    named = {
+        path
+        for room, globs in given.items()
+        for one in globs
+        for path in (ROOT / room.replace(".", "/")).glob(one)
+    }
+    beside = {
+        path
+        for room in ROOMS
+        for path in (ROOT / room).rglob("*")
+        if path.suffix in (".html", ".css", ".js", ".svg")
+    }
+    assert beside
+    assert beside <= named
+
+
 def test_malicious_versions_are_named() -> None:
     [line] = [line for line in project()["dependencies"] if line.startswith("pytorch-lightning")]
     assert not {"2.6.2", "2.6.3"} & set(Requirement(line).specifier.filter(["2.6.2", "2.6.3"]))

@@ -1,0 +1,150 @@
+"""`serve`: the real program, its port, its end; and a real browser."""
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.conftest import Steadfast, process
+
+TEXT = "the soup was fresh and the waiter was kind , but the coffee was cold and not good"
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture
+def serving(trained: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """The program with the run `done` and a copy of it, and its port."""
+    shutil.copytree(trained, trained.with_name("other"))
+    program = process("serve", "--run=done", "--run=other", "--port=0", "--device=cpu")
+    try:
+        assert program.stdout is not None
+        said = program.stdout.readline()
+        found = re.fullmatch(r"done, other: http://127\.0\.0\.1:(\d+)/\n", said)
+        assert found, (said, program.communicate())
+        yield program, int(found[1])
+    finally:
+        program.kill()
+        program.communicate()
+
+
+def asked(port: int, path: str, **body: Any) -> Any:
+    connection = HTTPConnection("127.0.0.1", port)
+    connection.request("POST", path, body=json.dumps(body), headers=JSON)
+    return connection.getresponse()
+
+
+def test_answers_and_the_end_by_sigterm(
+    serving: tuple[subprocess.Popen[str], int], steadfast: Steadfast
+) -> None:
+    program, port = serving
+    answer = json.loads(asked(port, "/api/predict", run="done", text=TEXT).read())
+    expected = json.loads(steadfast("predict", "--run=done", "--device=cpu", "--text", TEXT).out)
+    assert answer["covers"]
+    for name in ("prediction", "radius", "unknown", "cut"):
+        assert answer[name] == pytest.approx(expected[name]) if name == "radius" else expected[name]
+    connection = HTTPConnection("127.0.0.1", port)
+    connection.request("GET", "/api/texts?run=done")
+    texts = json.loads(connection.getresponse().read())["texts"]
+    assert {one["label"] for one in texts} == {"negative", "positive"}
+    # In the middle of an attack: its client is told.
+    many = f"{TEXT} " * 20
+    stream = asked(port, "/api/attack", run="done", text=many, recipe="deepwordbug")
+    assert json.loads(stream.readline())["event"] == "start"
+    program.send_signal(signal.SIGTERM)
+    _, err = program.communicate()
+    assert program.returncode == 143, err
+    assert err.splitlines()[-1] == "stopped by SIGTERM"
+    assert "Traceback" not in err
+    assert json.loads(stream.read().splitlines()[-1])["event"] in ("stopped", "end")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--run=nix"], "nix"),
+        ([], "--run"),
+        (["--run=done", "--run=done"], "expected each run once"),
+        (["--run=done", "--port=70000"], "got --port 70000"),
+        (["--run=done", "--host=192.0.2.1"], "got --host 192.0.2.1"),
+        (["--run=done", "--recipes=nix"], "got recipe 'nix'"),
+        (["--run=done", "--queries=0"], "queries"),
+    ],
+)
+def test_wrong_settings(
+    trained: Path, steadfast: Steadfast, words: list[str], message: str
+) -> None:
+    outcome = steadfast("serve", "--port=0", "--device=cpu", *words)
+    assert outcome.status == 1
+    assert message in outcome.err
+    assert len(outcome.err.splitlines()) == 1
+
+
+def test_in_a_browser(serving: tuple[subprocess.Popen[str], int]) -> None:
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("no browser: the live page is not tried in one; install Debian's chromium")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    _, port = serving
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page()
+        wrong: list[str] = []
+        page.on("console", lambda message: wrong.append(message.text))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("request", lambda request: foreign(request.url, port, wrong))
+        page.goto(f"http://127.0.0.1:{port}/")
+        # By keyboard alone: the text, then Ctrl + Enter.
+        page.get_by_label("Text", exact=True).fill(f"{TEXT} <b>bold</b>")
+        page.keyboard.press("Control+Enter")
+        page.wait_for_selector(".panel:not([aria-busy]) .words .word")
+        page.wait_for_selector(".panel[aria-busy]", state="detached")
+        panels = page.query_selector_all(".panel")
+        assert [one.get_attribute("aria-label") for one in panels] == ["done", "other"]
+        first = panels[0]
+        assert first.query_selector(".prediction").inner_text() in ("negative", "positive")
+        assert first.query_selector(".covers").inner_text().startswith("Proved: ")
+        # Text stays text.
+        assert first.query_selector(".words").inner_text() == f"{TEXT} <b>bold</b>"
+        assert first.query_selector(".words b") is None
+        assert len(first.query_selector_all(".weights tbody tr")) == len(
+            first.query_selector_all(".words .word")
+        )
+        first.query_selector("input[value=gradient]").check()
+        assert "darker" in first.query_selector(".legend").inner_text()
+        # The same by the link.
+        link, said = page.url, first.query_selector(".verdict").inner_text()
+        assert "beside=other" in link
+        again = browser.new_page()
+        again.goto(link)
+        again.wait_for_selector(".panel[aria-label=done]:not([aria-busy])")
+        assert again.query_selector(".panel[aria-label=done] .verdict").inner_text() == said
+        again.close()
+        # An attack to its end, and one that is stopped by Escape.
+        first.query_selector(".start").click()
+        page.wait_for_selector(".panel[aria-label=done] .start:not(:disabled)")
+        outcome = first.query_selector(".outcome").inner_text()
+        assert outcome.startswith("The answer ")
+        queries = int(first.query_selector(".queries").inner_text())
+        assert queries > 1
+        assert first.query_selector(".after ins") is not None
+        first.query_selector(".start").click()
+        page.keyboard.press("Escape")
+        page.wait_for_selector(".panel[aria-label=done] .start:not(:disabled)")
+        assert wrong == []
+        # A text of the corpus.
+        page.get_by_role("button", name="Text of the corpus").click()
+        page.wait_for_selector("#status:has-text('its gold class is')")
+        browser.close()
+
+
+def foreign(url: str, port: int, wrong: list[str]) -> None:
+    """Notes a request to anybody else."""
+    if not url.startswith(f"http://127.0.0.1:{port}/"):
+        wrong.append(url)
