@@ -5,8 +5,10 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
-from http.client import HTTPConnection
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from functools import partial
+from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Any
 
@@ -34,35 +36,44 @@ def serving(trained: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
         program.communicate()
 
 
-def asked(port: int, path: str, **body: Any) -> Any:
-    connection = HTTPConnection("127.0.0.1", port)
-    connection.request("POST", path, body=json.dumps(body), headers=JSON)
-    return connection.getresponse()
+def asked(stack: ExitStack, port: int, path: str, **body: Any) -> HTTPResponse:
+    """The answer to a request; without a body it is a GET."""
+    connection = stack.enter_context(closing(HTTPConnection("127.0.0.1", port)))
+    content = json.dumps(body) if body else None
+    connection.request("POST" if body else "GET", path, body=content, headers=JSON)
+    return stack.enter_context(closing(connection.getresponse()))
 
 
 def test_answers_and_the_end_by_sigterm(
     serving: tuple[subprocess.Popen[str], int], steadfast: Steadfast
 ) -> None:
     program, port = serving
-    answer = json.loads(asked(port, "/api/predict", run="done", text=TEXT).read())
-    expected = json.loads(steadfast("predict", "--run=done", "--device=cpu", "--text", TEXT).out)
-    assert answer["covers"]
-    for name in ("prediction", "radius", "unknown", "cut"):
-        assert answer[name] == pytest.approx(expected[name]) if name == "radius" else expected[name]
-    connection = HTTPConnection("127.0.0.1", port)
-    connection.request("GET", "/api/texts?run=done")
-    texts = json.loads(connection.getresponse().read())["texts"]
-    assert {one["label"] for one in texts} == {"negative", "positive"}
-    # In the middle of an attack: its client is told.
-    many = f"{TEXT} " * 20
-    stream = asked(port, "/api/attack", run="done", text=many, recipe="deepwordbug")
-    assert json.loads(stream.readline())["event"] == "start"
-    program.send_signal(signal.SIGTERM)
+    with ExitStack() as stack:
+        ask = partial(asked, stack, port)
+        _answers(ask, steadfast)
+        # In the middle of an attack: its client is told.
+        many = f"{TEXT} " * 20
+        stream = ask("/api/attack", run="done", text=many, recipe="deepwordbug")
+        assert json.loads(stream.readline())["event"] == "start"
+        program.send_signal(signal.SIGTERM)
+        last = stream.read().splitlines()[-1:]
+        assert not last or json.loads(last[0])["event"] in ("stopped", "end")
     _, err = program.communicate()
     assert program.returncode == 143, err
     assert err.splitlines()[-1] == "stopped by SIGTERM"
     assert "Traceback" not in err
-    assert json.loads(stream.read().splitlines()[-1])["event"] in ("stopped", "end")
+
+
+def _answers(ask: Callable[..., HTTPResponse], steadfast: Steadfast) -> None:
+    answer = json.loads(ask("/api/predict", run="done", text=TEXT).read())
+    expected = json.loads(steadfast("predict", "--run=done", "--device=cpu", "--text", TEXT).out)
+    assert answer["covers"]
+    for name in ("prediction", "radius", "unknown", "cut"):
+        assert answer[name] == (
+            pytest.approx(expected[name]) if name == "radius" else expected[name]
+        )
+    texts = json.loads(ask("/api/texts?run=done").read())["texts"]
+    assert {one["label"] for one in texts} == {"negative", "positive"}
 
 
 @pytest.mark.parametrize(
@@ -133,7 +144,8 @@ def test_in_a_browser(serving: tuple[subprocess.Popen[str], int]) -> None:
         assert outcome.startswith("The answer ")
         queries = int(first.query_selector(".queries").inner_text())
         assert queries > 1
-        assert first.query_selector(".after ins") is not None
+        changed = int(first.query_selector(".changed").inner_text().split()[0])
+        assert bool(changed) == (first.query_selector(".after ins") is not None)
         first.query_selector(".start").click()
         page.keyboard.press("Escape")
         page.wait_for_selector(".panel[aria-label=done] .start:not(:disabled)")
