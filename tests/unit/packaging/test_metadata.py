@@ -73,7 +73,7 @@ def test_wheel_holds_the_files_beside_the_code() -> None:
         path
         for room in ROOMS
         for path in (ROOT / room).rglob("*")
-        if path.suffix in (".html", ".css", ".js", ".svg")
+        if path.suffix in (".html", ".css", ".js", ".svg", ".j2")
     }
     assert beside
     assert beside <= named
