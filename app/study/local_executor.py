@@ -48,6 +48,11 @@ def shares(jobs: int) -> list[Share]:
     import torch
 
     threads = max(1, cores() // jobs)
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    if wanted.isdigit() and int(wanted):
+        # Somebody says that the other cores are not free. Threads that wait for a core are many
+        # times slower than one thread alone.
+        threads = min(threads, int(wanted))
     count = torch.cuda.device_count()
     if count == 0:
         return [Share(threads=threads)] * jobs
