@@ -21,7 +21,7 @@ Kind = Literal["dot_product", "l2", "l2_tied", "l2_contractive", "lstm"]
 KINDS: tuple[Kind, ...] = ("dot_product", "l2", "l2_tied", "l2_contractive", "lstm")
 
 Memory = list[tuple[Tensor, Tensor]]
-"""What a network keeps of the tokens before: for each layer of a decoder the keys and values
+"""The memory of a network of the tokens before: for each layer of a decoder the keys and values
 `[B, H, M, e]`, for an LSTM its hidden and cell states `[depth, B, d]`."""
 
 

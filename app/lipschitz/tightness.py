@@ -1,4 +1,4 @@
-"""How near a proven bound is to what can be found (Figures 2 and 7 of Kim et al.)."""
+"""The gap between a proven bound and what can be found (Figures 2 and 7 of Kim et al.)."""
 
 import math
 from collections.abc import Sequence

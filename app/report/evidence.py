@@ -150,7 +150,7 @@ class _Reader:
     unused: list[str]
 
     def stage(self, name: str) -> Mapping[str, Any]:
-        """What the figures of a stage are about."""
+        """The subject of the figures of a stage."""
         return {} if self.results is None else self.results.get("about", {}).get(name, {})
 
     def other(self, digest: Any) -> bool:
@@ -235,7 +235,7 @@ def _weights(run: RunDirectory, results: Results | None) -> str:
 
 
 def _known(run: RunDirectory) -> Mapping[str, Any]:
-    """What the checkpoint says of its classes; nothing where there is none that can be read."""
+    """The classes of the checkpoint; none where there is none that can be read."""
     if not run.chosen.is_file():
         return {}
     try:

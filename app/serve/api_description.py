@@ -22,7 +22,7 @@ ERRORS = {
     "503": "too much to do; Retry-After says when to try again",
     "504": "no answer within the time",
 }
-"""What else may come, as `{"error": "..."}`."""
+"""Errors that may come instead, as `{"error": "..."}`."""
 _NUMBER, _TEXT, _FLAG = {"type": "number"}, {"type": "string"}, {"type": "boolean"}
 _PIECES = {
     "type": "array",

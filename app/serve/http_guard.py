@@ -1,4 +1,4 @@
-"""What every request passes, and what every answer carries: hosts, sites, rates, headers."""
+"""Checks of every request, and headers of every answer: hosts, sites, rates."""
 
 import time
 from collections import OrderedDict
