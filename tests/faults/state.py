@@ -144,7 +144,8 @@ def left_over(run: Path) -> list[str]:
     known = {"config.yaml", "results.json", ".lock", *RECORDS}
     known |= {f"checkpoints/{name}.ckpt" for name in ("best", "last", "previous")}
     names = [str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()]
-    harmless = re.compile(r"events\.out\.tfevents\.[^/]*|\.[^/]*\.part")
+    page = r"report/[\w-]+\.(html|svg)"
+    harmless = re.compile(rf"events\.out\.tfevents\.[^/]*|\.[^/]*\.part|{page}")
     return sorted(name for name in names if name not in known and not harmless.fullmatch(name))
 
 
