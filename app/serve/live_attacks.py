@@ -100,7 +100,7 @@ class LiveAttack:
         except VictimError as error:
             log.warning("%s on %s: %s", self.recipe, self.worker.name, error)
             self.send("error", error="the model gave no finite answer to a changed text")
-        except Exception:
+        except Exception:  # of any kind: one attack must not end the server
             log.exception("%s on %s", self.recipe, self.worker.name)
             self.send("error", error="the attack failed; the server's log says how")
         finally:

@@ -1,4 +1,4 @@
-"""What a training prints, and how many event files it writes."""
+"""The lines that a training prints, and the number of its event files."""
 
 from pathlib import Path
 

@@ -79,7 +79,7 @@ def test_attacks_that_are_not_offered(
     "media", ["", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"]
 )
 def test_other_content_types(site: TestClient, media: str) -> None:
-    """What a form of another site can send without being asked by the browser."""
+    """Requests that a form of another site can send without a question of the browser."""
     answer = site.post("/api/predict", content=json.dumps(ASKED), headers={"Content-Type": media})
     assert answer.status_code == 415
 

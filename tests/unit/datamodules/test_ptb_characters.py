@@ -24,7 +24,7 @@ def corpus(folder: Path, **settings: Any) -> PTBCharacters:
 
 
 def place(module: PTBCharacters, rank: int, world: int, epoch: int = 0) -> PTBCharacters:
-    module.trainer = SimpleNamespace(  # type: ignore[assignment]
+    module.trainer = SimpleNamespace(  # type: ignore[assignment] # stands for a trainer
         world_size=world, global_rank=rank, current_epoch=epoch, is_global_zero=rank == 0
     )
     return module
@@ -41,7 +41,7 @@ def test_both_forms_of_a_file_are_the_same_text(tmp_path: Path, plain: bool) -> 
     module.setup("test")
     assert len(module.examples("test")) == 11
     decoded = {
-        int(number): module.tokenizer.decode(ids.tolist())  # type: ignore[union-attr]
+        int(number): module.tokenizer.decode(ids.tolist())  # type: ignore[union-attr] # is set
         for batch in module.val_dataloader()
         for number, ids in zip(batch.sample_ids, batch.input_ids, strict=True)
     }
