@@ -12,7 +12,7 @@ from layers.encoders import (
 from layers.groupsort import GroupSort, maxmin
 from layers.orthogonal import OrthogonalLinear
 from layers.recurrent import LSTMClassifier
-from layers.transformer import TransformerClassifier
+from layers.transformer import TransformerClassifier, TransformerLayers
 from layers.unitary import project_, unitary_factor, unitary_residual
 from layers.weight_names import unitary_weights
 
@@ -27,6 +27,7 @@ __all__ = [
     "OrthogonalLinear",
     "PlainEmbedding",
     "TransformerClassifier",
+    "TransformerLayers",
     "WordEmbedding",
     "maxmin",
     "olsa_classifier",

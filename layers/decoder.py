@@ -146,14 +146,11 @@ class Decoder(NextToken):
             vocab_size: number V of token ids.
             kind: of the attention.
             width: of a token.
-            heads: of each attention.
+            heads: of each attention; heads that do not divide the width are a ValueError.
             depth: number of blocks.
             hidden: width of the network on each token.
             dropout: of embedded tokens, and of what is added to a token, while training.
             length: the longest text in tokens.
-
-        Raises:
-            ValueError: heads that do not divide the width.
         """
         super().__init__()
         self.embedding = nn.Embedding(vocab_size, width)

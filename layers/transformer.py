@@ -1,16 +1,40 @@
 """The ordinary Transformer classifier on embedded tokens (Vaswani et al., 2017)."""
 
-from dataclasses import replace
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 from torch import Tensor, nn
 from torch.nn import functional
 
 from layers.attention.mechanisms import Attention, Layer, build_attention
 from layers.single_logit import logit_head
+from text import check_choice, check_range
 
 Norm = Literal["pre", "post"]
 FeedForwardActivation = Literal["gelu", "relu"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerLayers:
+    """The settings of the layers of an ordinary Transformer.
+
+    Attributes:
+        feedforward: number of features between the two maps of the feed-forward part; null: 4 *
+            width.
+        norm: LayerNorm. pre: before each part, and one behind the last layer; post: after each sum,
+            as in Vaswani et al., 2017.
+        activation: activation of the feed-forward part; relu is that of Vaswani et al.
+    """
+
+    feedforward: int | None = None
+    norm: Norm = "pre"
+    activation: FeedForwardActivation = "gelu"
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        check_range({"layers.feedforward": self.feedforward}, least=1)
+        check_choice("layers.norm", self.norm, get_args(Norm))
+        check_choice("layers.activation", self.activation, get_args(FeedForwardActivation))
 
 
 class TransformerBlock(nn.Module):
@@ -22,9 +46,7 @@ class TransformerBlock(nn.Module):
         attention: nn.Module,
         *,
         dropout: float,
-        feedforward: int | None = None,
-        norm: Norm = "pre",
-        activation: FeedForwardActivation = "gelu",
+        layers: TransformerLayers = TransformerLayers(),
     ) -> None:
         """Builds the layers.
 
@@ -32,18 +54,16 @@ class TransformerBlock(nn.Module):
             width: of a token.
             attention: the mechanism.
             dropout: everywhere else.
-            feedforward: features between the two maps of the feed-forward part; None: 4 * width.
-            norm: pre: x + f(norm(x)); post: norm(x + f(x)), as in Vaswani et al., 2017.
-            activation: between the two maps; relu is that of Vaswani et al.
+            layers: settings; norm pre: x + f(norm(x)), post: norm(x + f(x)).
         """
         super().__init__()
         self.attention_norm, self.feedforward_norm = nn.LayerNorm(width), nn.LayerNorm(width)
         self.attention = attention
-        features = 4 * width if feedforward is None else feedforward
+        features = 4 * width if layers.feedforward is None else layers.feedforward
         self.inner, self.outer = nn.Linear(width, features), nn.Linear(features, width)
         self.dropout = nn.Dropout(dropout)
-        self.post = norm == "post"
-        self.activation = functional.relu if activation == "relu" else functional.gelu
+        self.post = layers.norm == "post"
+        self.activation = functional.relu if layers.activation == "relu" else functional.gelu
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """`[B, N, d]` and `[B, N]` to `[B, N, d]`."""
@@ -75,12 +95,10 @@ class TransformerClassifier(nn.Module):
         pooling: Literal["mean", "first"] = "mean",
         attention: Attention = Attention(),
         max_length: int = 512,
-        feedforward: int | None = None,
-        norm: Norm = "pre",
-        activation: FeedForwardActivation = "gelu",
+        layers: TransformerLayers = TransformerLayers(),
         single_logit: bool = False,
     ) -> None:
-        """Builds the layers.
+        """Builds the layers; a ValueError says which sizes do not go together.
 
         Args:
             width: of a token.
@@ -91,29 +109,17 @@ class TransformerClassifier(nn.Module):
             pooling: input of the head, the mean of the real tokens or the first one.
             attention: settings of the self-attention of all layers.
             max_length: the longest text in tokens; some mechanisms have a table of places.
-            feedforward: see `TransformerBlock`.
-            norm: see `TransformerBlock`; pre has one more LayerNorm behind the last layer.
-            activation: see `TransformerBlock`.
+            layers: the other settings of all layers.
             single_logit: see `logit_head`.
-
-        Raises:
-            ValueError: sizes that do not go together.
         """
         super().__init__()
         first = Layer(width=width, heads=heads, dropout=dropout, length=max_length, early=True)
-        layers = [replace(first, early=number < depth // 2) for number in range(depth)]
+        places = [replace(first, early=number < depth // 2) for number in range(depth)]
+        mechanisms = (build_attention(attention, place) for place in places)
         self.blocks = nn.ModuleList(
-            TransformerBlock(
-                width,
-                build_attention(attention, layer),
-                dropout=dropout,
-                feedforward=feedforward,
-                norm=norm,
-                activation=activation,
-            )
-            for layer in layers
+            TransformerBlock(width, one, dropout=dropout, layers=layers) for one in mechanisms
         )
-        self.norm = nn.LayerNorm(width) if norm == "pre" else nn.Identity()
+        self.norm = nn.LayerNorm(width) if layers.norm == "pre" else nn.Identity()
         self.head = logit_head(width, num_classes, single=single_logit)
         self.pooling = pooling
 

@@ -20,12 +20,16 @@ from lit_modules.shared.process_means import batch_weight, process_sums
 from lit_modules.shared.text_module import TextModule
 from text import Batch, CharacterTokenizer, Text, Tokenizer, check_choice, check_range
 
+SIZES = ("width", "heads", "depth", "hidden")
+
 
 class CharacterLM(TextModule, method=True):
     """Predicts the next character of sentences, and their end."""
 
     headline = "loss"
     lower_is_better = True
+    generation = Generation()
+    """Of the texts of a predict run; not a setting of the model."""
 
     def __init__(
         self,
@@ -45,46 +49,48 @@ class CharacterLM(TextModule, method=True):
         """Keeps the settings; layers are built once the characters are known.
 
         Args:
-            attention: `dot_product`; `l2`; `l2_tied`, with W^K = W^Q; `l2_contractive`, divided by
-                its Lipschitz bound as well; `lstm`, an LSTM in place of attention.
+            attention: l2_tied: W^K = W^Q; l2_contractive: divided by its bound; lstm: an LSTM.
             width: width D of a token, and of the states of an LSTM.
-            heads: number of heads of each attention; not used by lstm.
+            heads: number of heads of each attention.
             depth: number of blocks, or of layers of an LSTM.
-            hidden: width of the network on each token; not used by lstm.
-            dropout: share of the numbers that are dropped while training: of embedded tokens, and
-                of what a layer adds to them.
-            initial_scale: the s of the weights of L2 attentions, which begin uniform in
-                +- s / sqrt(D); not used by the others.
-            base_rate: the gamma of a schedule with decay `inverse_sqrt` and w steps of warm-up,
-                whose rate is gamma / sqrt(D) min(t^-0.5, t w^-1.5) at step t; it takes the place of
-                the optimiser's learning rate. null: that one counts, with any schedule.
+            hidden: width of the network on each token.
+            dropout: dropout of embedded tokens and of what a layer adds to them, while training.
+            initial_scale: the s of L2 attentions, whose weights begin uniform in +- s / sqrt(D).
+            base_rate: gamma of the learning rate gamma / sqrt(D) min(t^-0.5, t w^-1.5) at step t
+                after w steps of warm-up; null: the rate is the optimiser's.
             max_length: longest sentence in tokens: its characters and two for its ends.
             optimisation: optimiser and learning rate.
             base: settings of `TextModule`.
         """
         super().__init__(max_length=max_length, optimisation=optimisation, **base)
-        check_choice("attention", attention, KINDS)
-        check_range({"width": width, "heads": heads, "depth": depth, "hidden": hidden}, least=1)
-        check_range({"max_length": max_length}, least=3)
-        check_range({"dropout": dropout}, least=0, below=1)
-        check_range({"initial_scale": initial_scale, "base_rate": base_rate}, above=0)
-        given = (optimisation.decay, optimisation.warmup)
-        if base_rate is not None and (given[0] != "inverse_sqrt" or given[1] < 1):
+        self.attention, self.width, self.heads, self.depth = attention, width, heads, depth
+        self.initial_scale, self.base_rate = initial_scale, base_rate
+        self.hidden, self.dropout = hidden, dropout
+        self._check_settings()
+        self.val_means, self.test_means = SampleMeans(["loss"]), SampleMeans(["loss"])
+
+    def _check_settings(self) -> None:
+        check_choice("attention", self.attention, KINDS)
+        check_range({name: getattr(self, name) for name in SIZES}, least=1)
+        check_range({"max_length": self.max_length}, least=3)
+        check_range({"dropout": self.dropout}, least=0, below=1)
+        scales = {"initial_scale": self.initial_scale, "base_rate": self.base_rate}
+        check_range(scales, above=0)
+        given = self.optimisation
+        if self.base_rate is not None and (given.decay != "inverse_sqrt" or given.warmup < 1):
             msg = (
-                f"got base_rate={base_rate} with optimisation.decay={given[0]} and optimisation."
-                f"warmup={given[1]}, expected inverse_sqrt and a number of steps; for another "
-                "schedule, or none, pass base_rate null and a learning rate of the optimiser"
+                f"got base_rate={self.base_rate} with optimisation.decay={given.decay} and "
+                f"optimisation.warmup={given.warmup}, expected inverse_sqrt and a number of steps; "
+                "for another schedule, or none, pass base_rate null and a learning rate of the "
+                "optimiser"
             )
             raise ValueError(msg)
-        if attention != "lstm" and width % heads:
-            msg = f"got width={width} and heads={heads}, expected a width divisible by the heads"
+        if self.attention != "lstm" and self.width % self.heads:
+            msg = (
+                f"got width={self.width} and heads={self.heads}, expected a width divisible by the "
+                "heads"
+            )
             raise ValueError(msg)
-        self.attention, self.width, self.heads, self.depth = attention, width, heads, depth
-        self.hidden, self.dropout = hidden, dropout
-        self.initial_scale, self.base_rate = initial_scale, base_rate
-        self.val_means, self.test_means = SampleMeans(["loss"]), SampleMeans(["loss"])
-        self.generation = Generation()
-        """Of the texts of a predict run; not a setting of the model."""
 
     def unused(self) -> dict[str, str]:
         names = [] if self.attention.startswith("l2") else ["initial_scale"]

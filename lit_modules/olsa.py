@@ -12,24 +12,21 @@ from torch import Tensor
 from layers import NormalizedEmbedding, OLSALayers, olsa_classifier
 from layers.frozen_backbone import FrozenBackbone, FrozenEncoder
 from layers.pretrained_encoders import check_backbone
-from lit_modules.shared.certified import CertifiedClassifier
+from lit_modules.shared.embedded import EmbeddedClassifier
 from lit_modules.shared.radius_objective import RadiusObjective
 from lit_modules.shared.settings import within
 from lit_modules.shared.text_module import CHECKPOINT_KEY
 from text import Batch, PretrainedTokenizer, Text, Tokenizer, check_range
 
 
-class OLSA(CertifiedClassifier, method=True):
+class OLSA(EmbeddedClassifier, method=True):
     """One-Lipschitz self-attention on word embeddings, or on a frozen pretrained encoder."""
 
     def __init__(
         self,
         *,
         depth: int = 1,
-        heads: int = 8,
-        width: int = 256,
         layers: OLSALayers = OLSALayers(),
-        embedding_norm: float = 2.0,
         head_bias: bool = False,
         backbone: FrozenEncoder = FrozenEncoder(),
         objective: RadiusObjective = RadiusObjective(loss="hinge", gamma=2.0, margin_cap=2.0),
@@ -39,23 +36,16 @@ class OLSA(CertifiedClassifier, method=True):
 
         Args:
             depth: number of OLSA layers; 0 is a bag of embeddings.
-            heads: number of attention heads.
-            width: token width from scratch; on a backbone the backbone's width is used.
             layers: settings of the layers.
-            embedding_norm: norm of word and of position embeddings, or of the backbone's output.
             head_bias: add a bias to the head; with it a margin reward may end in one class for all.
             backbone: pretrained encoder to put OLSA on, kept frozen.
             objective: the loss, and the reward of a large certified radius.
-            base: settings of `CertifiedClassifier`.
+            base: settings of `EmbeddedClassifier`.
         """
         super().__init__(objective=objective, **base)
         check_range({"depth": depth}, least=0)
-        check_range({"heads": heads, "width": width}, least=1)
-        check_range({"embedding_norm": embedding_norm}, above=0)
-        self.depth, self.heads, self.width, self.layers = depth, heads, width, layers
-        self.embedding_norm, self.head_bias, self.backbone = embedding_norm, head_bias, backbone
+        self.depth, self.layers, self.head_bias, self.backbone = depth, layers, head_bias, backbone
         self.backbone_config: dict[str, Any] | None = None
-        self.embedding: NormalizedEmbedding | FrozenBackbone | None = None
 
     def unused(self) -> dict[str, str]:
         if self.backbone.pretrained is None:
@@ -75,21 +65,23 @@ class OLSA(CertifiedClassifier, method=True):
         if self.embedding is not None:
             return
         tokenizer, class_names = self.require_text()
+        embedding: NormalizedEmbedding | FrozenBackbone
         if self.backbone.pretrained is None:
-            self.embedding = NormalizedEmbedding(
+            embedding = NormalizedEmbedding(
                 tokenizer.vocab_size,
                 self.width,
                 max_length=tokenizer.max_length,
                 pairs=self.pairs,
                 norm=self.embedding_norm,
             )
-            width, radius = self.width, self.embedding.radius
+            width, radius = self.width, embedding.radius
         else:
-            self.embedding = FrozenBackbone(
+            embedding = FrozenBackbone(
                 self.backbone, config=self.backbone_config, norm=self.embedding_norm
             )
-            self.embedding.check_fits(tokenizer.vocab_size, tokenizer.max_length)
-            width, radius = self.embedding.width, self.embedding_norm
+            embedding.check_fits(tokenizer.vocab_size, tokenizer.max_length)
+            width, radius = embedding.width, self.embedding_norm
+        self.embedding = embedding
         self.network = olsa_classifier(
             width,
             len(class_names),
@@ -118,16 +110,12 @@ class OLSA(CertifiedClassifier, method=True):
 
     def embed(self, batch: Batch) -> Tensor:
         """`[B, N, d]`: word plus position embeddings, or the backbone's normalised output."""
-        if isinstance(self.embedding, FrozenBackbone):
-            vectors: Tensor = self.embedding(
-                batch.input_ids,
-                batch.mask,
-                batch.segment_ids,
-                sample_ids=batch.sample_ids if self.training else None,
-            )
-            return vectors
-        if self.embedding is None:
-            msg = "got a model without layers, expected configure_model() before its first use"
-            raise RuntimeError(msg)
-        tokens: Tensor = self.embedding(batch.input_ids, batch.segment_ids)
-        return tokens
+        if not isinstance(self.embedding, FrozenBackbone):
+            return super().embed(batch)
+        vectors: Tensor = self.embedding(
+            batch.input_ids,
+            batch.mask,
+            batch.segment_ids,
+            sample_ids=batch.sample_ids if self.training else None,
+        )
+        return vectors

@@ -1,6 +1,7 @@
 """The baselines: ordinary encoders without certificate, and a bag of embeddings with one."""
 
 from collections.abc import Iterable
+from dataclasses import fields
 from typing import Any, Literal, get_args
 
 from torch import Tensor, nn
@@ -12,11 +13,11 @@ from layers import (
     OLSALayers,
     PlainEmbedding,
     TransformerClassifier,
+    TransformerLayers,
     WordEmbedding,
     olsa_classifier,
 )
-from layers.transformer import FeedForwardActivation, Norm
-from lit_modules.shared.certified import CertifiedClassifier
+from lit_modules.shared.embedded import EmbeddedClassifier
 from lit_modules.shared.radius_objective import RadiusObjective
 from lit_modules.shared.settings import within
 from lit_modules.shared.word_table import WordTable
@@ -25,7 +26,24 @@ from text import Batch, Text, Tokenizer, check_choice, check_range
 Encoder = Literal["transformer", "lstm", "mean"]
 
 
-class TextClassifier(CertifiedClassifier, method=True):
+def _check_encoder(encoder: Encoder, embedding: WordEmbedding, objective: RadiusObjective) -> None:
+    check_choice("encoder", encoder, get_args(Encoder))
+    if encoder != "mean" and not objective.plain:
+        msg = (
+            f"got encoder={encoder} with objective.loss={objective.loss} and "
+            f"objective.gamma={objective.gamma}, expected cross_entropy and 0: it has no "
+            "certificate to train for; use OLSA or mean"
+        )
+        raise ValueError(msg)
+    if encoder == "mean" and embedding.kind != "normalized":
+        msg = (
+            f"got encoder=mean with embedding.kind={embedding.kind}, expected normalized: its "
+            "certificate needs a bound on the norm of embedded words"
+        )
+        raise ValueError(msg)
+
+
+class TextClassifier(EmbeddedClassifier, method=True):
     """A plain classifier on word and position embeddings."""
 
     def __init__(
@@ -33,75 +51,39 @@ class TextClassifier(CertifiedClassifier, method=True):
         *,
         encoder: Encoder = "transformer",
         depth: int = 2,
-        heads: int = 8,
-        width: int = 256,
         dropout: float = 0.1,
         attention: Attention = Attention(),
-        feedforward: int | None = None,
-        norm: Norm = "pre",
-        activation: FeedForwardActivation = "gelu",
+        layers: TransformerLayers = TransformerLayers(),
         hidden: int = 200,
         single_logit: bool = False,
         embedding: WordEmbedding = WordEmbedding(),
-        embedding_norm: float = 2.0,
         objective: RadiusObjective = RadiusObjective(margin_cap=2.0),
         **base: Any,
     ) -> None:
         """Keeps the settings; layers are built once the vocabulary is known.
 
         Args:
-            encoder: kind of the encoder. transformer: no certificate; lstm: bidirectional, no
-                certificate; mean: sum of embeddings / sqrt(n), certified.
+            encoder: transformer; lstm: bidirectional; mean: sum of embeddings / sqrt(n), the only
+                one with a certificate, and the only one that takes another objective.
             depth: number of layers of a transformer or lstm.
-            heads: number of attention heads of a transformer.
-            width: token width.
             dropout: dropout of a transformer or lstm while training.
             attention: self-attention of the layers of a transformer.
-            feedforward: number of features in the feed-forward part of a transformer; null: 4 *
-                width.
-            norm: LayerNorm of a transformer. pre: before each part; post: after each sum (Vaswani
-                et al., 2017).
-            activation: activation in the feed-forward part of a transformer; relu is that of
-                Vaswani et al.
+            layers: the other settings of the layers of a transformer.
             hidden: size of the state of one direction of an lstm.
-            single_logit: one output z for two classes, in place of an output for each; their logits
-                are (0, z).
+            single_logit: one output z for two classes, whose logits are (0, z).
             embedding: settings of the embedding of words.
-            embedding_norm: norm of word and of position embeddings; not used by embedding.kind
-                plain.
-            objective: the loss, and the reward of a large certified radius; transformer and lstm
-                take cross_entropy with gamma 0 only.
-            base: settings of `CertifiedClassifier`.
+            objective: the loss, and the reward of a large certified radius.
+            base: settings of `EmbeddedClassifier`.
         """
-        check_choice("encoder", encoder, get_args(Encoder))
-        if encoder != "mean" and not objective.plain:
-            msg = (
-                f"got encoder={encoder} with objective.loss={objective.loss} and "
-                f"objective.gamma={objective.gamma}, expected cross_entropy and 0: it has no "
-                "certificate to train for; use OLSA or mean"
-            )
-            raise ValueError(msg)
-        if encoder == "mean" and embedding.kind != "normalized":
-            msg = (
-                f"got encoder=mean with embedding.kind={embedding.kind}, expected normalized: its "
-                "certificate needs a bound on the norm of embedded words"
-            )
-            raise ValueError(msg)
+        _check_encoder(encoder, embedding, objective)
         super().__init__(objective=objective, **base)
-        check_choice("norm", norm, get_args(Norm))
-        check_choice("activation", activation, get_args(FeedForwardActivation))
         check_range({"depth": depth}, least=1 if encoder == "lstm" else 0)
-        sizes = {"heads": heads, "width": width, "feedforward": feedforward, "hidden": hidden}
-        check_range(sizes, least=1)
-        check_range({"embedding_norm": embedding_norm}, above=0)
+        check_range({"hidden": hidden}, least=1)
         check_range({"dropout": dropout}, least=0, below=1)
-        self.encoder, self.depth, self.heads = encoder, depth, heads
-        self.width, self.dropout, self.embedding_norm = width, dropout, embedding_norm
-        self.attention, self.feedforward, self.norm = attention, feedforward, norm
-        self.activation, self.hidden, self.single_logit = activation, hidden, single_logit
+        self.encoder, self.depth, self.dropout, self.hidden = encoder, depth, dropout, hidden
+        self.attention, self.layers, self.single_logit = attention, layers, single_logit
         self.embedding_settings = embedding
-        self.table = None if embedding.vectors is None else WordTable(embedding.vectors, width)
-        self.embedding: NormalizedEmbedding | PlainEmbedding | None = None
+        self.table = WordTable(embedding.vectors, self.width) if embedding.vectors else None
 
     @property
     def certified(self) -> bool:
@@ -117,7 +99,8 @@ class TextClassifier(CertifiedClassifier, method=True):
         return super().no_certificate
 
     def unused(self) -> dict[str, str]:
-        of_transformer = ("heads", "attention", "feedforward", "norm", "activation")
+        layers = tuple(f"layers.{field.name}" for field in fields(TransformerLayers))
+        of_transformer = ("heads", "attention", *layers)
         names = {
             "transformer": ("hidden",),
             "lstm": of_transformer,
@@ -145,17 +128,14 @@ class TextClassifier(CertifiedClassifier, method=True):
         if self.embedding is not None:
             return
         tokenizer, class_names = self.require_text()
-        self.embedding = self._embedding()
+        self.embedding = embedding = self._embedding()
+        words, frozen = embedding.words.weight, self.embedding_settings.frozen
         if self.table is not None:
-            self.table.fill(
-                self.embedding.words.weight,
-                tokenizer,
-                frozen=self.embedding_settings.frozen,
-            )
+            self.table.fill(words, tokenizer, frozen=frozen)
             self.table = None
-        if self.embedding_settings.frozen:
-            self.embedding.words.weight.requires_grad_(False)
-        self.network = self._network(self.embedding, len(class_names))
+        if frozen:
+            words.requires_grad_(False)
+        self.network = self._network(embedding, len(class_names))
 
     def _embedding(self) -> NormalizedEmbedding | PlainEmbedding:
         tokenizer, _ = self.require_text()
@@ -209,19 +189,9 @@ class TextClassifier(CertifiedClassifier, method=True):
             dropout=self.dropout,
             attention=self.attention,
             max_length=embedding.max_length,
-            feedforward=self.feedforward,
-            norm=self.norm,
-            activation=self.activation,
+            layers=self.layers,
             single_logit=self.single_logit,
         )
-
-    def embed(self, batch: Batch) -> Tensor:
-        """`[B, N, d]`: embedded words and positions."""
-        if self.embedding is None:
-            msg = "got a model without layers, expected configure_model() before its first use"
-            raise RuntimeError(msg)
-        tokens: Tensor = self.embedding(batch.input_ids, batch.segment_ids)
-        return tokens
 
     def activations(self, batch: Batch) -> list[Tensor]:
         if not isinstance(self.network, TransformerClassifier | LSTMClassifier) or not self.depth:

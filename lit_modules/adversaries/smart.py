@@ -52,10 +52,8 @@ class SMART(Adversary):
             step_size: length of a step in that norm.
             noise: standard deviation of the initial perturbation.
             weight: weight of the regulariser, lambda in the paper.
-            bregman: weight of the proximal term, mu in the paper; 0: neither this term nor its
-                forward pass.
-            average_decay: decay of the moving average (beta) in the first tenth of the steps, and
-                after it.
+            bregman: weight of the proximal term, mu in the paper; 0 saves its forward pass.
+            average_decay: decay (beta) of the moving average, in the first tenth and after it.
             released: do as the released code does: no ball, and no proximal term.
         """
         check_ball(epsilon, steps, norm, step_size)

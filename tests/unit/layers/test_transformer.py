@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from layers import LSTMClassifier, TransformerClassifier
+from layers import LSTMClassifier, TransformerClassifier, TransformerLayers
 from layers.transformer import FeedForwardActivation, Norm
 
 
@@ -18,9 +18,7 @@ def test_table_4_1_of_the_thesis() -> None:
         *(300, 2),
         depth=4,
         heads=5,
-        feedforward=1024,
-        norm="post",
-        activation="relu",
+        layers=TransformerLayers(feedforward=1024, norm="post", activation="relu"),
         single_logit=True,
     )
     # The thesis prints 3.69M and 3.91M.
@@ -31,9 +29,8 @@ def test_table_4_1_of_the_thesis() -> None:
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_the_layers_are_those_of_torch(norm: Norm, activation: FeedForwardActivation) -> None:
     torch.manual_seed(0)
-    model = TransformerClassifier(
-        12, 2, depth=2, heads=3, dropout=0.0, feedforward=7, norm=norm, activation=activation
-    )
+    layers = TransformerLayers(feedforward=7, norm=norm, activation=activation)
+    model = TransformerClassifier(12, 2, depth=2, heads=3, dropout=0.0, layers=layers)
     names = {
         "self_attn.in_proj_": "attention.qkv.",
         "self_attn.out_proj": "attention.output",

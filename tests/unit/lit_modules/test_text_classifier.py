@@ -8,7 +8,7 @@ import torch
 
 from attacks import PGD
 from examples import attention_of_your_own
-from layers import Attention, WordEmbedding
+from layers import Attention, TransformerLayers, WordEmbedding
 from lit_modules import CheckpointError, TextClassifier, load
 from lit_modules import unused_settings as unused
 from lit_modules.shared.radius_objective import RadiusObjective
@@ -72,15 +72,16 @@ def test_wrong_settings() -> None:
         TextClassifier(encoder="mean", embedding=PLAIN)
     with pytest.raises(ValueError, match="got depth=0, expected a whole number of at least 1"):
         TextClassifier(encoder="lstm", depth=0)
-    with pytest.raises(ValueError, match="got feedforward=0"):
-        TextClassifier(feedforward=0)
+    with pytest.raises(ValueError, match=r"got layers\.feedforward=0"):
+        TextClassifier(layers=TransformerLayers(feedforward=0))
     with pytest.raises(ValueError, match="got hidden=0"):
         TextClassifier(encoder="lstm", hidden=0)
 
 
 def test_settings_without_effect_are_said() -> None:
-    assert list(unused(TextClassifier(encoder="lstm", feedforward=9))) == [
-        "feedforward=9 has no effect with encoder=lstm"
+    wide = TransformerLayers(feedforward=9)
+    assert list(unused(TextClassifier(encoder="lstm", layers=wide))) == [
+        "layers.feedforward=9 has no effect with encoder=lstm"
     ]
     assert list(unused(TextClassifier(hidden=9, embedding_norm=3.0, embedding=PLAIN))) == [
         "hidden=9 has no effect with encoder=transformer",

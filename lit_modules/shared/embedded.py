@@ -1,0 +1,38 @@
+"""The base class of classifiers on embedded tokens."""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from lit_modules.shared.certified import CertifiedClassifier
+from text import Batch, check_range
+
+
+class EmbeddedClassifier(CertifiedClassifier):
+    """A classifier with a network on embedded tokens; `configure_model` sets `embedding`."""
+
+    def __init__(
+        self, *, heads: int = 8, width: int = 256, embedding_norm: float = 2.0, **base: Any
+    ) -> None:
+        """Keeps the settings.
+
+        Args:
+            heads: number of attention heads of a layer.
+            width: token width; a pretrained encoder has its own.
+            embedding_norm: norm of word and of position embeddings, or of a frozen encoder's
+                output; not used by embedding.kind plain.
+            base: settings of `CertifiedClassifier`.
+        """
+        super().__init__(**base)
+        check_range({"heads": heads, "width": width}, least=1)
+        check_range({"embedding_norm": embedding_norm}, above=0)
+        self.heads, self.width, self.embedding_norm = heads, width, embedding_norm
+        self.embedding: nn.Module | None = None
+
+    def embed(self, batch: Batch) -> Tensor:
+        """`[B, N, d]`: embedded words and positions."""
+        if self.embedding is None:
+            msg = "got a model without layers, expected configure_model() before its first use"
+            raise RuntimeError(msg)
+        tokens: Tensor = self.embedding(batch.input_ids, batch.segment_ids)
+        return tokens
