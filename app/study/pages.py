@@ -146,8 +146,7 @@ def _tables(content: Content, corpus: str | None = None) -> str | None:
 
 
 def _comparisons(content: Content, corpus: str | None = None) -> str | None:
-    made = tables.comparisons(content, corpus)
-    return None if made is None else tables.markdown(made)
+    return "\n\n".join(map(tables.markdown, tables.comparisons(content, corpus))) or None
 
 
 _PARTS: dict[tuple[str, int], Callable[..., str | None]] = {

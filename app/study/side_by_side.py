@@ -182,7 +182,7 @@ def _report(rows: Sequence[_Row], columns: Sequence[Column], form: tables.Format
         return tables.as_csv(found)
     settings = _settings(rows)
     if form == "latex":
-        made = [*tables.main_tables(found), tables.comparisons(found), settings]
+        made = [*tables.main_tables(found), *tables.comparisons(found), settings]
         return tables.latex([one for one in made if one], tables.notes(found), label=study.name)
     end = "" if settings is None else f"\n{tables.markdown(settings)}\n"
     return tables.render(found, form) + end

@@ -10,11 +10,13 @@ from typing import Any, Literal
 
 Content = Mapping[str, Any]
 Format = Literal["markdown", "latex", "csv"]
-_WIDTH = 118
-"""Characters of a line of notes."""
+WIDTH = 120
+"""Characters of a line of Markdown."""
 LEVEL = 0.05
 """A difference is called significant where its p, corrected by Holm, is below."""
 UP, DOWN, DOUBT = "▲", "▼", "†"
+_COMPARED = ("row", "column", "difference [95 %]", "p texts", "p seeds", "p Holm")
+_PAPER = "paper"
 NOT_RUN, NOT_FINITE, NONE = "not run", "not finite", "–"
 _SIGNS = {
     "\\": r"\textbackslash{}",
@@ -74,9 +76,7 @@ def render(content: Content, form: Format) -> str:
     """
     if form == "csv":
         return as_csv(content)
-    parts = [*main_tables(content)]
-    compared = comparisons(content)
-    parts += [compared] if compared is not None else []
+    parts = [*main_tables(content), *comparisons(content)]
     if form == "latex":
         return latex(parts, notes(content), label=content["study"]["name"])
     return "\n\n".join([*map(markdown, parts), noted(content)]) + "\n"
@@ -87,7 +87,7 @@ def noted(content: Content) -> str:
     return "\n".join(
         textwrap.fill(
             line,
-            _WIDTH,
+            WIDTH - 2,
             initial_indent="- ",
             subsequent_indent="  ",
             break_long_words=False,
@@ -103,6 +103,8 @@ def noted(content: Content) -> str:
 def main_tables(content: Content, corpus: str | None = None) -> list[Table]:
     """Returns the tables of figures: one for each corpus, or one where the columns name corpora.
 
+    A corpus on which nothing was run has no table as long as there is another one.
+
     Args:
         content: of a `study.json`.
         corpus: name of the only corpus that is wanted; all if not given.
@@ -111,10 +113,12 @@ def main_tables(content: Content, corpus: str | None = None) -> list[Table]:
     columns = content["columns"]
     if columns and all(one["corpus"] for one in columns):
         return [_figures(content, "", columns)]
+    run = {one["corpus"] for one in content["figures"]}
+    wanted = [name for name in corpora if corpus in (None, name)]
     return [
         _figures(content, name, [one for one in columns if one["corpus"] in (None, name)], title)
         for name, title in corpora.items()
-        if corpus in (None, name)
+        if name in wanted and (name in run or run.isdisjoint(wanted))
         if any(not row["corpora"] or name in row["corpora"] for row in content["rows"])
     ]
 
@@ -129,13 +133,14 @@ def _figures(
     for column in columns:
         place = column["corpus"] or corpus
         beside = any(column["name"] in paper.get(row["name"], {}).get(place, {}) for row in rows)
-        header += [column["title"], "paper"] if beside else [column["title"]]
+        header += [column["title"], _PAPER] if beside else [column["title"]]
         shown.append((column, place, beside))
     lines = []
+    counted = common_seeds(content) is None
     for row in rows:
         line = [row["title"]]
         for column, place, beside in shown:
-            line.append(_cell(content, row, place, column))
+            line.append(_cell(content, row, place, column, counted=counted))
             if beside:
                 value = paper.get(row["name"], {}).get(place, {}).get(column["name"])
                 line.append(NONE if value is None else number(value, column["digits"]))
@@ -161,16 +166,30 @@ def figure(content: Content, row: str, column: str, corpus: str = "") -> str | N
     return _cell(content, rows[0], place, columns[0]) if place in known else None
 
 
-def _cell(content: Content, row: Mapping[str, Any], corpus: str, column: Mapping[str, Any]) -> str:
-    """A figure as in `79.4 ± 0.6 (3)`, with its marks."""
+def common_seeds(content: Content) -> int | None:
+    """Returns the number of seeds of all figures; None if they differ, or if there is none."""
+    counts = {len(one["seeds"]) for one in content["figures"]}
+    return counts.pop() if len(counts) == 1 else None
+
+
+def _cell(
+    content: Content,
+    row: Mapping[str, Any],
+    corpus: str,
+    column: Mapping[str, Any],
+    *,
+    counted: bool = True,
+) -> str:
+    """A figure as in `79.4 ± 0.6 (3)`, with its marks; the number of seeds only if counted."""
     key = {"row": row["name"], "corpus": corpus, "column": column["name"]}
     found = _first(content["figures"], key)
     if found is None:
-        return NONE if corpus and corpus not in row["corpora"] else NOT_RUN
+        place = {"row": row["name"], "corpus": corpus}
+        return NOT_RUN if _first(content["missing"], place) else NONE
     count = len(found["seeds"])
-    seeds = "1 seed" if count == 1 else str(count)
+    seeds = f" ({'1 seed' if count == 1 else count})" if counted else ""
     if found["mean"] is None:
-        return f"{NOT_FINITE} ({seeds})"
+        return f"{NOT_FINITE}{seeds}"
     text = number(found["mean"], column["digits"])
     if found["sd"] is not None:
         text += f" ± {number(found['sd'], column['digits'])}"
@@ -178,7 +197,7 @@ def _cell(content: Content, row: Mapping[str, Any], corpus: str, column: Mapping
     compared = _first(content["comparisons"], key)
     if compared is not None:
         marks += _mark(compared)
-    return f"{text}{marks} ({seeds})"
+    return f"{text}{marks}{seeds}"
 
 
 def _mark(line: Mapping[str, Any]) -> str:
@@ -195,41 +214,42 @@ def _first(lines: Sequence[Mapping[str, Any]], key: Mapping[str, str]) -> Mappin
     )
 
 
-def comparisons(content: Content, corpus: str | None = None) -> Table | None:
-    """Returns the table of comparisons; None if there are none.
+def comparisons(content: Content, corpus: str | None = None) -> list[Table]:
+    """Returns the tables of comparisons, one for each row that others are compared with.
 
     Args:
         content: of a `study.json`.
         corpus: name of the only corpus that is wanted; all if not given.
     """
     lines = [one for one in content["comparisons"] if corpus in (None, one["corpus"])]
-    if not lines:
-        return None
     rows = {one["name"]: one["title"] for one in content["rows"]}
-    corpora = {one["name"]: one["title"] for one in content["corpora"]}
-    columns = {one["name"]: one for one in content["columns"]}
     named = len({line["corpus"] for line in lines}) > 1
-    header = ["row", "against", "column", "difference [95 %]", "p texts", "p seeds", "p Holm"]
-    cells = []
-    for line in lines:
-        column = columns[line["column"]]
-        digits = column["digits"]
-        effect = number(line["effect"], digits, sign=True)
-        if line["low"] is not None:
-            ends = [number(line[end], digits, sign=True) for end in ("low", "high")]
-            effect += f" [{', '.join(ends)}]"
-        doubt = DOUBT if line["unreliable"] else ""
-        names = [rows[line["row"]], rows[line["against"]], column["title"]]
-        ps = [probability(line[name]) for name in ("p_texts", "p_seeds", "p_holm")]
-        ps[1] = "1 seed" if len(line["seeds"]) == 1 else ps[1]
-        where = [corpora[line["corpus"]]] if named else []
-        cells.append([*where, *names, f"{effect}{doubt}{_mark(line)}", *ps])
-    return Table(
-        title="Differences",
-        header=["corpus", *header] if named else header,
-        rows=cells,
-        left=4 if named else 3,
+    return [
+        Table(
+            title=f"Differences from: {rows[against]}",
+            header=[*(["corpus"] if named else []), *_COMPARED],
+            rows=[_compared(content, one, named) for one in lines if one["against"] == against],
+            left=3 if named else 2,
+        )
+        for against in dict.fromkeys(line["against"] for line in lines)
+    ]
+
+
+def _compared(content: Content, line: Mapping[str, Any], named: bool) -> list[str]:
+    rows, corpora, columns = (
+        {one["name"]: one for one in content[kind]} for kind in ("rows", "corpora", "columns")
     )
+    column = columns[line["column"]]
+    effect = number(line["effect"], column["digits"], sign=True)
+    if line["low"] is not None:
+        ends = [number(line[end], column["digits"], sign=True) for end in ("low", "high")]
+        effect += f" [{', '.join(ends)}]"
+    doubt = DOUBT if line["unreliable"] else ""
+    ps = [probability(line[name]) for name in ("p_texts", "p_seeds", "p_holm")]
+    ps[1] = "1 seed" if len(line["seeds"]) == 1 else ps[1]
+    where = [corpora[line["corpus"]]["title"]] if named else []
+    names = [*where, rows[line["row"]]["title"], column["title"]]
+    return [*names, f"{effect}{doubt}{_mark(line)}", *ps]
 
 
 def number(value: float, digits: int, *, sign: bool = False) -> str:
@@ -249,9 +269,14 @@ def notes(content: Content) -> list[str]:
     """Returns what a reader has to know, a sentence or two each."""
     figures, compared = content["figures"], content["comparisons"]
     lines = []
-    if any(one["sd"] is not None for one in figures):
+    seeds = common_seeds(content)
+    if seeds is not None and seeds > 1:
+        lines.append(f"Mean ± standard deviation over {seeds} seeds.")
+    elif any(one["sd"] is not None for one in figures):
         lines.append("Mean ± standard deviation over seeds; their number in brackets.")
-    if any(len(one["seeds"]) == 1 for one in figures):
+    if seeds == 1:
+        lines.append("One seed: chance among seeds is not known.")
+    elif any(len(one["seeds"]) == 1 for one in figures):
         lines.append("“1 seed”: chance among seeds is not known.")
     if any(one["unreliable"] for one in [*figures, *compared]):
         lines.append(
@@ -336,22 +361,45 @@ def _missing(content: Content) -> str:
 
 
 def markdown(table: Table) -> str:
-    """Returns a table as Markdown, with columns that are aligned in plain text, too."""
+    """Returns a table as Markdown, with columns that are aligned in plain text, too.
+
+    A table of more than `WIDTH` characters is continued below: some of its columns, then the rest.
+    """
     cells = [[_one_line(text).replace("|", "\\|") for text in row] for row in _lines(table)]
     widths = [max(3, *map(len, column)) for column in zip(*cells, strict=True)]
+    head = [f"**{_one_line(table.title)}**"] if table.title else []
+    parts = [_aligned(cells, widths, table.left, part) for part in _parts(table, widths)]
+    return "\n\n".join([*head, *parts])
 
-    def line(row: Sequence[str]) -> str:
-        padded = [
-            text.ljust(width) if i < table.left else text.rjust(width)
-            for i, (text, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        return f"| {' | '.join(padded)} |"
 
-    rule = [
-        "-" * width if i < table.left else f"{'-' * (width - 1)}:" for i, width in enumerate(widths)
+def _parts(table: Table, widths: Sequence[int]) -> list[list[int]]:
+    """The columns of each part that is narrow enough; a figure stays with the paper's beside it."""
+    first = list(range(table.left))
+    room = WIDTH - 1 - sum(widths[i] + 3 for i in first)
+    parts: list[list[int]] = []
+    left = 0
+    for i in range(table.left, len(widths)):
+        if table.header[i] == _PAPER:
+            continue
+        group = [i, i + 1] if table.header[i + 1 : i + 2] == [_PAPER] else [i]
+        needed = sum(widths[j] + 3 for j in group)
+        if not parts or needed > left:
+            parts.append([*first])
+            left = room
+        parts[-1] += group
+        left -= needed
+    return parts or [first]
+
+
+def _aligned(
+    cells: Sequence[Sequence[str]], widths: Sequence[int], left: int, part: Sequence[int]
+) -> str:
+    lines = [
+        [row[i].ljust(widths[i]) if i < left else row[i].rjust(widths[i]) for i in part]
+        for row in cells
     ]
-    head = [f"**{_one_line(table.title)}**", ""] if table.title else []
-    return "\n".join([*head, line(cells[0]), line(rule), *map(line, cells[1:])])
+    rule = ["-" * widths[i] if i < left else f"{'-' * (widths[i] - 1)}:" for i in part]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], rule, *lines[1:]])
 
 
 def latex(tables: Sequence[Table], notes: Sequence[str], *, label: str) -> str:

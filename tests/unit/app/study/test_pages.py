@@ -32,7 +32,7 @@ def test_a_page_is_filled(page: Path) -> None:
     text = page.read_text()
     assert text.startswith(f"# Title\n\n{begin}-->\n\n**SST-2**\n\n|")
     assert "old" not in text
-    assert "**Differences**" in text
+    assert "**Differences from: A**" in text
     assert f"- Printed by `python -m app study table docs/results/tiny.json`.\n\n{end}" in text
     # A single figure stands in its sentence.
     assert "-->80.0▲ (1 seed)<!-- /study -->.\n" in text
@@ -48,7 +48,7 @@ def test_a_page_is_filled(page: Path) -> None:
         (" table sst2", "accuracy, %", "Differences"),
         (" comparisons", "p texts", "Printed by"),
         (" comparisons sst2", "p texts", "Printed by"),
-        (" notes", "- “1 seed”", "p texts |"),
+        (" notes", "- One seed:", "p texts |"),
         (" all", "Printed by", "¿"),
     ],
 )

@@ -36,8 +36,8 @@ def test_markdown() -> None:
     text = tables.render(grid(), "markdown")
     rows = [[part.strip() for part in line.split("|")[1:-1]] for line in text.splitlines()]
     assert ["", "accuracy, %", "paper", "TextFooler, %"] in rows
-    assert ["A", "9.7 ± 0.3 (3)", "92.1", "not run"] in rows
-    assert ["B", "79.5 ± 0.5▲ (3)", "–", "not run"] in rows
+    assert ["A", "9.7 ± 0.3 (3)", "92.1", "–"] in rows
+    assert ["B", "79.5 ± 0.5▲ (3)", "–", "–"] in rows
     assert ["A", "80.0 (1 seed)", "50.0† (1 seed)"] in rows
     assert ["B", "not run", "not run"] in rows
     for said in (
@@ -75,7 +75,7 @@ def test_one_table_where_columns_name_corpora() -> None:
     (table,) = tables.main_tables(content(made, cells))
     assert table.header == ["", "SST-2", "AG News"]
     assert table.rows == [
-        ["A", "0.500 (1 seed)", "0.250 (1 seed)"],
+        ["A", "0.500", "0.250"],
         ["B", "–", "not run"],
     ]
 
@@ -83,7 +83,7 @@ def test_one_table_where_columns_name_corpora() -> None:
 def test_no_sign_for_a_figure_that_measures_nothing() -> None:
     cells = [cell("a", 0, HARD), cell("b", 0, EASY, unreliable=["accuracy"])]
     (table,) = tables.main_tables(content(study(), cells))
-    assert table.rows[1][1] == "80.0† (1 seed)"
+    assert table.rows[1][1] == "80.0†"
     text = tables.render(content(study(), cells), "markdown")
     assert "No difference is significant" in text
 
@@ -91,17 +91,48 @@ def test_no_sign_for_a_figure_that_measures_nothing() -> None:
 def test_below() -> None:
     cells = [cell("a", 0, EASY), cell("b", 0, HARD)]
     (table,) = tables.main_tables(content(study(), cells))
-    assert table.rows[1][1] == "10.0▼ (1 seed)"
+    assert table.rows[1][1] == "10.0▼"
 
 
 def test_differences() -> None:
-    table = tables.comparisons(grid())
-    assert table is not None
+    (table,) = tables.comparisons(grid())
+    assert table.title == "Differences from: A"
     (line,) = table.rows
-    assert line[:3] == ["B", "A", "accuracy, %"]
-    assert line[3].startswith("+69.8 [+69.")
-    assert line[3].endswith("]▲")
-    assert tables.comparisons(content(study(against=()), [])) is None
+    assert line[:2] == ["B", "accuracy, %"]
+    assert line[2].startswith("+69.8 [+69.")
+    assert line[2].endswith("]▲")
+    assert tables.comparisons(content(study(against=()), [])) == []
+
+
+def test_the_number_of_seeds_stands_in_the_notes_if_all_figures_have_it() -> None:
+    three = content(study(), [cell("a", seed, HARD[seed:] + "0" * seed) for seed in range(3)])
+    (table,) = tables.main_tables(three)
+    assert table.rows[0][1] == "9.7 ± 0.3"
+    assert tables.notes(three)[0] == "Mean ± standard deviation over 3 seeds."
+    one = content(study(), [cell("a", 0, EASY), cell("b", 0, HARD)])
+    assert tables.notes(one)[0] == "One seed: chance among seeds is not known."
+    other = content(study(), [*(cell("a", seed, EASY) for seed in (0, 1)), cell("b", 0, HARD)])
+    assert "their number in brackets" in tables.notes(other)[0]
+
+
+def test_a_wide_table_is_continued_below() -> None:
+    header = ["", "first " * 6, "paper", "second " * 6, "third " * 6]
+    wide = tables.Table(title="", header=header, rows=[["row", "1.0", "2.0", "3.0", "4.0"]])
+    lines = tables.markdown(wide).splitlines()
+    assert max(map(len, lines)) <= tables.WIDTH
+    heads = [line for line in lines if "first" in line or "third" in line]
+    # A figure stays with the paper's, and each part names its rows.
+    assert "paper" in heads[0]
+    assert "third" in heads[1]
+    assert sum(line.startswith("| row") for line in lines) == 2
+
+
+def test_a_corpus_without_figures_has_no_table_beside_others() -> None:
+    rows = [row(name, corpora=("sst2", "news"), seeds=(0,)) for name in "ab"]
+    made = study(*rows, corpora=[SST2, NEWS])
+    cells = [cell(name, 0, EASY, corpus="sst2") for name in "ab"]
+    assert [one.title for one in tables.main_tables(content(made, cells))] == ["SST-2"]
+    assert [one.title for one in tables.main_tables(content(made, []))] == ["SST-2", "AG News"]
 
 
 def test_latex() -> None:
@@ -109,7 +140,7 @@ def test_latex() -> None:
     cells = [cell("a", 0, HARD), cell("b", 0, EASY)]
     text = tables.render(content(study(published=paper), cells), "latex")
     assert "accuracy, \\% & paper \\\\" in text
-    assert "80.0$\\blacktriangle$ (1 seed)" in text
+    assert "80.0$\\blacktriangle$" in text
     escaped = r"Table \#2 \& 3\_a \{x\} \textasciitilde{} \textasciicircum{} \textbackslash{}"
     assert escaped in text
     assert "``paper''" in text
@@ -139,7 +170,7 @@ def test_csv() -> None:
 def test_not_finite() -> None:
     cells = [cell("a", seed, values={"accuracy": value}) for seed, value in enumerate((0.5, None))]
     (table,) = tables.main_tables(content(study(), cells))
-    assert table.rows == [["A", "not finite (2)"], ["B", "not run"]]
+    assert table.rows == [["A", "not finite"], ["B", "not run"]]
 
 
 def test_what_is_not_compared_is_named() -> None:
