@@ -8,11 +8,17 @@ import torch
 from torch import Tensor, nn
 
 from attacks import PGD
+from certify.threats import TextCertifier, Threat, ThreatName
 from lit_modules.shared.means import SampleMeans
 from lit_modules.shared.process_means import batch_weight
 from lit_modules.shared.scores import Scores
 from lit_modules.shared.tasks import TASKS, Task
-from lit_modules.shared.text_module import CHECKPOINT_KEY, TextModule, checkpoint_content
+from lit_modules.shared.text_module import (
+    CHECKPOINT_KEY,
+    METHODS,
+    TextModule,
+    checkpoint_content,
+)
 from text import (
     Batch,
     Encoding,
@@ -40,6 +46,8 @@ class TaskModule(TextModule):
 
     tasks: Sequence[TaskName] = ("classification",)
     """Tasks that the method can be trained for."""
+    threats: Sequence[ThreatName] = ()
+    """Threats that `text_certifier` has certificates for, with some settings at least."""
     metric_names: tuple[str, ...]
     """Keys that `evaluate` returns and whose means are logged; set by `attach`."""
     val_means: SampleMeans
@@ -191,6 +199,35 @@ class TaskModule(TextModule):
         return (
             "no Lipschitz constant is proven for a Transformer with dot-product attention and "
             "LayerNorm; OLSA has one"
+        )
+
+    def text_certifier(self, threat: Threat) -> TextCertifier:
+        """Returns what certifies texts of this model against a threat, see `certify.threats`.
+
+        Args:
+            threat: the sets of texts.
+
+        Raises:
+            ValueError: no certificate for this threat with these settings.
+        """
+        raise ValueError(self.no_certifier(threat))
+
+    def no_certifier(self, threat: Threat, reason: str | None = None) -> str:
+        """Returns the message for a threat that this model has no certificate for.
+
+        Args:
+            threat: the threat.
+            reason: the reason, where other settings of the same method have one.
+        """
+        able = [
+            name
+            for name, method in METHODS.items()
+            if issubclass(method, TaskModule) and threat.name in method.threats
+        ]
+        without = f"a model without a certificate for {threat.name}" if reason is None else reason
+        return (
+            f"got {self.method}, {without}, expected a method that has one: "
+            f"{', '.join(sorted(able)) or 'none so far'}"
         )
 
     def _encoded(self, texts: Texts) -> list[Encoding]:

@@ -1,0 +1,56 @@
+"""Threats by their names."""
+
+from certify.threats.character_edits import Characters
+from certify.threats.l2_ball import L2
+from certify.threats.synonym_lists import Synonyms
+from certify.threats.threat import Threat
+from certify.threats.word_edits import Words
+from text.word_settings import WordSettings
+
+THREATS: dict[str, type[Threat]] = {
+    "synonyms": Synonyms,
+    "characters": Characters,
+    "words": Words,
+    "l2": L2,
+}
+
+
+def parse_k(value: str) -> int | None:
+    """Returns a number of changes, None for `all`.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if value == "all":
+        return None
+    if not value.isdecimal():
+        msg = f"got k={value}, expected an integer of at least 0, or all"
+        raise ValueError(msg)
+    return int(value)
+
+
+def parse_threat(
+    name: str, *, lists: str | None, k: int | None, words: WordSettings = WordSettings()
+) -> Threat:
+    """Returns a threat of the command line.
+
+    Args:
+        name: one of `THREATS`.
+        lists: file of synonyms.
+        k: number of changes; None for any number.
+        words: the words of the model.
+
+    Raises:
+        ValueError: an unknown name, a file too many or too few, or one that is broken.
+        OSError: the file cannot be read.
+    """
+    if name not in THREATS:
+        msg = f"got threat {name!r}, expected one of {', '.join(THREATS)}"
+        raise ValueError(msg)
+    if (lists is not None) != (name == "synonyms"):
+        given = "lists" if lists is not None else "no lists"
+        msg = f"got {given} for {name}, expected a file of lists for synonyms, and only for them"
+        raise ValueError(msg)
+    if lists is not None:
+        return Synonyms.read(lists, k=k, words=words)
+    return THREATS[name](k=k, words=words)

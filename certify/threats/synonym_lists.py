@@ -1,0 +1,204 @@
+"""Words replaced by those of a list."""
+
+import gzip
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from certify.threats.threat import Threat, ThreatName
+from text.word_settings import WordSettings
+
+Lists = Mapping[str, Sequence[str]]
+_BREAK = re.compile(r"<\s*br\s*/?\s*>")
+"""A line break of HTML, which the lists of others leave out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Synonyms(Threat):
+    """Texts with the same number of words, where at most k words are replaced by listed ones.
+
+    The word itself may always stay, also where its list does not name it. A listed word that no
+    text can have as one word (in upper case, "ice cream") is dropped: no text of the set has it.
+    Case, spaces and what else does not change the words of a text is free. Words without a list,
+    unknown to the model or not, stay as they are.
+
+    Attributes:
+        lists: for each word those that may replace it. Or empty, and
+        texts: for each text, in words with one space between, the lists of its positions.
+    """
+
+    name: ClassVar[ThreatName] = "synonyms"
+    endless: ClassVar[bool] = True
+
+    k: int | None = None
+    lists: Lists
+    texts: Mapping[str, Mapping[str, Sequence[str]]]
+
+    @classmethod
+    def read(
+        cls, path: str | Path, *, k: int | None = None, words: WordSettings = WordSettings()
+    ) -> Self:
+        """Reads a JSON file, also packed (.gz).
+
+        Args:
+            path: an object with a list of words for each word; or, for texts and positions, one
+                with an object for each text, which has a list for each position, "0" the first.
+            k: see `Threat`.
+            words: see `Threat`.
+
+        Raises:
+            ValueError: no JSON, other JSON than that, or lists of another tokenisation.
+            OSError: the file cannot be read.
+        """
+        given = Path(path).read_bytes()
+        try:
+            packed = given[:2] == b"\x1f\x8b"
+            content = json.loads(gzip.decompress(given) if packed else given)
+        except (ValueError, EOFError, gzip.BadGzipFile) as error:
+            msg = f"got {path}, which is no JSON ({error}), expected an object of lists of words"
+            raise ValueError(msg) from error
+        return cls.of(content, name=str(path), k=k, words=words)
+
+    @classmethod
+    def of(
+        cls,
+        content: Any,
+        *,
+        name: str = "lists",
+        k: int | None = None,
+        words: WordSettings = WordSettings(),
+    ) -> Self:
+        """Makes a threat of what a JSON file has.
+
+        Args:
+            content: see `read`.
+            name: of the file, for messages.
+            k: see `Threat`.
+            words: see `Threat`.
+
+        Raises:
+            ValueError: see `read`.
+        """
+        values = list(content.values()) if isinstance(content, dict) else []
+        by_text = bool(values) and all(isinstance(value, dict) for value in values)
+        for lists in values if by_text else [content]:
+            _check_lists(lists, name)
+        made = cls(k=k, words=words, lists={} if by_text else content, texts={})
+        if not by_text:
+            made._check_tokens(name)
+            return made
+        made = cls(k=k, words=words, lists={}, texts=content)
+        made._check_positions(name)
+        return made
+
+    def _check_tokens(self, name: str) -> None:
+        """Some lists of other tokenisers have words such as "don't": no text has them as one."""
+        strange = [word for word in self.lists if self.split(word) != (word,)]
+        if 2 * len(strange) > len(self.lists):
+            msg = (
+                f"got {name}, where {len(strange)} of {len(self.lists)} words, as "
+                f"{strange[0]!r}, are not one word in lower case for words.split="
+                f"{self.words.split}, expected lists of this tokenisation"
+            )
+            raise ValueError(msg)
+
+    def _check_positions(self, name: str) -> None:
+        """Each list is about one word, and each text splits as its tokens do."""
+        for text, lists in self.texts.items():
+            tokens = text.split()
+            for position, listed in lists.items():
+                fits = position.isdecimal() and int(position) < len(tokens)
+                token = tokens[int(position)] if fits else None
+                if token is not None and (not listed or self.split(token) == (token,)):
+                    continue
+                found = f"only {len(tokens)} words" if token is None else repr(token)
+                msg = (
+                    f"got {name} with a list for position {position!r} of {text[:60]!r}, which has "
+                    f"{found}, expected lists of one word for words.split={self.words.split}"
+                )
+                raise ValueError(msg)
+
+    @cached_property
+    def _places(self) -> dict[str, str]:
+        return {_squeezed(text): text for text in self.texts}
+
+    def subject(self, text: str) -> str | None:
+        """Returns the text itself, or, with lists for texts, that of the file.
+
+        The two may differ in case, spaces and punctuation, which tokenisers write differently.
+        """
+        return self._places.get(_squeezed(text)) if self.texts else text
+
+    def candidates(self, text: str) -> list[tuple[str, ...]]:
+        """Returns for each word of a text what may stand in its place, the word itself first.
+
+        Args:
+            text: as `subject` returns it.
+
+        Raises:
+            ValueError: the lists are for texts, and this is none of them.
+        """
+        if not self.texts:
+            return [self.of_word(word) for word in self.split(text)]
+        if (lists := self.texts.get(text)) is None:
+            msg = f"got {text[:60]!r}, which the lists do not have, expected a text of subject()"
+            raise ValueError(msg)
+        found = []
+        for position, token in enumerate(text.split()):
+            # One token of the file may be several words here: those have no list.
+            found += [(word,) for word in self.split(token)]
+            if listed := lists.get(str(position)):
+                found[-1] = self._with(found[-1][0], listed)
+        return found
+
+    def of_word(self, word: str) -> tuple[str, ...]:
+        """Returns a word and what may stand in its place, for lists of words."""
+        return self._with(word, self.lists.get(word, ()))
+
+    def _with(self, word: str, listed: Sequence[str]) -> tuple[str, ...]:
+        fits = (other for other in listed if self.split(other) == (other,))
+        return tuple(dict.fromkeys((word, *fits)))
+
+    def contains(self, original: str, changed: str) -> bool:
+        """See `Threat`."""
+        places, words = self.candidates(original), self.split(changed)
+        if len(places) != len(words):
+            return False
+        both = list(zip(places, words, strict=True))
+        count = sum(place[0] != word for place, word in both)
+        return all(word in place for place, word in both) and (self.k is None or count <= self.k)
+
+    @property
+    def content(self) -> Any:
+        """See `Threat`."""
+        return [*super().content, dict(self.lists), {k: dict(v) for k, v in self.texts.items()}]
+
+    @property
+    def statement(self) -> str:
+        """See `Threat`."""
+        number = "any number of" if self.k is None else f"at most {self.k}"
+        where = "its position in this text" if self.texts else "it"
+        return f"{number} words are replaced, each by one that is listed for {where}"
+
+
+def _squeezed(text: str) -> str:
+    """Without what tokenisers place differently: spaces and punctuation."""
+    return re.sub(r"[\W_]+", "", _BREAK.sub(" ", text.lower()))
+
+
+def _check_lists(lists: Any, name: str) -> None:
+    fits = isinstance(lists, dict) and all(
+        isinstance(listed, list) and all(isinstance(word, str) for word in listed)
+        for listed in lists.values()
+    )
+    if not fits or not lists:
+        msg = (
+            f"got {name} with other JSON, expected an object with a list of words for each word, "
+            'or for each text an object with a list for each position: {"good": ["fine"]} or '
+            '{"a good film": {"1": ["fine"]}}'
+        )
+        raise ValueError(msg)

@@ -1,0 +1,70 @@
+"""What a certifier of texts answers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+Kind = Literal["exact", "lower bound", "probabilistic"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextCertificate:
+    """The certificate of one text.
+
+    Attributes:
+        text: the text that is certified, `Threat.subject` of what was asked.
+        prediction: predicted class.
+        holds: for each number of changes that was asked about, True if no text of the set has
+            another prediction. A tie is another prediction.
+        certified: largest number of changes that is certified, at least 0; None if any number is.
+            Of a certifier that cannot know it, the largest of those asked.
+        kind: exact: where it does not hold, there is a text with another prediction or with a tie;
+            lower bound: it may hold for more; probabilistic: it holds with some confidence.
+        witness: a text of the set at the first number asked for which it does not hold, whose
+            prediction is another one or tied; None if there is none or none is known.
+        witness_prediction: the class that the witness gets.
+        confidence: of a probabilistic certificate, for each text by itself.
+        cut: True if the model does not read the whole text.
+        unknown: number of words that the model does not know.
+    """
+
+    text: str
+    prediction: int
+    holds: tuple[bool, ...]
+    certified: int | None
+    kind: Kind
+    witness: str | None = None
+    witness_prediction: int | None = None
+    confidence: float | None = None
+    cut: bool = False
+    unknown: int = 0
+
+
+class TextCertifier(Protocol):
+    """Certifies texts against one threat, with one model.
+
+    Attributes:
+        kind: of all its certificates, or of the weakest of them.
+    """
+
+    kind: Kind
+
+    def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
+        """Certifies texts.
+
+        Args:
+            texts: as `Threat.subject` returns them.
+            ks: numbers of changes, from few to many; None, the last, for any number. They stand in
+                the place of the threat's own k.
+        """
+        ...
+
+
+def largest(holds: Sequence[bool], ks: Sequence[int | None]) -> int | None:
+    """Returns the largest number of those asked up to which all hold; 0 if the first does not."""
+    found: int | None = 0
+    for hold, k in zip(holds, ks, strict=True):
+        if not hold:
+            break
+        found = k
+    return found

@@ -1,0 +1,95 @@
+"""The base of all threats."""
+
+import hashlib
+import json
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, ClassVar, Literal, Self
+
+from text.word_settings import WordSettings
+from text.word_splitter import WordSplitter
+
+ThreatName = Literal["synonyms", "characters", "words", "l2"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Threat:
+    """A set of texts around each text.
+
+    Attributes:
+        k: largest number of changes; None for any number, where the threat allows that.
+        words: the words of a text. A model is certified only if it reads the same.
+    """
+
+    name: ClassVar[ThreatName]
+    endless: ClassVar[bool] = False
+    """True if `k` may be None."""
+
+    k: int | None
+    words: WordSettings = field(default=WordSettings())
+
+    def __post_init__(self) -> None:
+        """Checks the settings.
+
+        Raises:
+            ValueError: k is negative, or None where the threat needs a number; or words as base
+                forms, which several words share.
+        """
+        endless = " or all" if self.endless else ""
+        if (self.k is None and not self.endless) or (self.k is not None and self.k < 0):
+            shown = "all" if self.k is None else self.k
+            msg = f"got k={shown} for {self.name}, expected an integer of at least 0{endless}"
+            raise ValueError(msg)
+        if self.words.lemmas != "none":
+            msg = (
+                f"got words.lemmas={self.words.lemmas} for a threat, expected none: a base form "
+                "does not say which word stands in the text"
+            )
+            raise ValueError(msg)
+
+    def at(self, k: int | None) -> Self:
+        """Returns the same threat with another number of changes."""
+        return replace(self, k=k)
+
+    def split(self, text: str) -> tuple[str, ...]:
+        """Returns the words of a text, in lower case."""
+        return _split(self.words.split, text)
+
+    def subject(self, text: str) -> str | None:
+        """Returns the text that the threat is about; None if it says nothing about this one."""
+        return text
+
+    def contains(self, original: str, changed: str) -> bool:
+        """Returns True if the set around the first text has the second one.
+
+        Args:
+            original: as `subject` returns it.
+            changed: any text.
+        """
+        raise NotImplementedError
+
+    @property
+    def content(self) -> Any:
+        """JSON value of all that the sets depend on, but for k."""
+        return [self.name, self.words.split]
+
+    @property
+    def digest(self) -> str:
+        """32 hexadecimal digits of the SHA-256 of `content`."""
+        whole = json.dumps(self.content, sort_keys=True).encode()
+        return hashlib.sha256(whole).hexdigest()[:32]
+
+    @property
+    def statement(self) -> str:
+        """One sentence: what may be changed."""
+        raise NotImplementedError
+
+
+@lru_cache(maxsize=1 << 12)
+def _split(kind: Any, text: str) -> tuple[str, ...]:
+    return tuple(_splitter(kind).split(text))
+
+
+@lru_cache(maxsize=8)
+def _splitter(kind: Any) -> WordSplitter:
+    return WordSplitter(WordSettings(split=kind))

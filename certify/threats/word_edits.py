@@ -1,0 +1,31 @@
+"""Edits of words."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rapidfuzz.distance import Levenshtein
+
+from certify.threats.threat import Threat, ThreatName
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words(Threat):
+    """Texts whose words are within a Levenshtein distance of k: any word for any other.
+
+    Case, spaces and what else does not change the words of a text is free.
+    """
+
+    name: ClassVar[ThreatName] = "words"
+
+    k: int | None = 1
+
+    def contains(self, original: str, changed: str) -> bool:
+        """See `Threat`."""
+        assert self.k is not None  # __post_init__ made sure
+        words = self.split(original), self.split(changed)
+        return Levenshtein.distance(*words, score_cutoff=self.k) <= self.k
+
+    @property
+    def statement(self) -> str:
+        """See `Threat`."""
+        return f"at most {self.k} words are inserted, deleted or replaced, each by any word"

@@ -1,0 +1,180 @@
+"""Threats: which texts they contain, and which files they refuse."""
+
+import gzip
+import json
+from itertools import product
+from pathlib import Path
+
+import pytest
+from rapidfuzz.distance import Levenshtein
+
+from attacks.composition import Group
+from attacks.constraints import InsideThreat
+from attacks.document import Document
+from certify.threats import L2, Characters, Synonyms, Words, parse_threat
+from certify.threats.parsing import parse_k
+from certify.threats.text_certificate import largest
+from lit_modules import TextClassifier
+from text import WordSettings
+
+LISTS = {"good": ["fine", "great"], "film": ["movie"], "bad": []}
+BY_TEXT = {"a good film , it 's great": {"1": ["fine"], "2": [], "6": ["fine", "good"]}}
+
+
+def synonyms(k: int | None = None) -> Synonyms:
+    return Synonyms.of(LISTS, k=k)
+
+
+def test_the_set_of_lists_is_their_product() -> None:
+    places = synonyms().candidates("a good film")
+    assert places == [("a",), ("good", "fine", "great"), ("film", "movie")]
+    inside = {" ".join(words) for words in product(*places)}
+    others = {"a bad film", "good film", "a good film .", "a film good", "a good good film"}
+    for text in inside | others:
+        assert synonyms().contains("a good film", text) == (text in inside)
+
+
+def test_k_counts_replaced_words() -> None:
+    assert synonyms(1).contains("a good film", "a fine film")
+    assert not synonyms(1).contains("a good film", "a fine movie")
+    assert synonyms(2).contains("a good film", "a fine movie")
+    assert synonyms(0).contains("A GOOD  film", "a good film")  # case and spaces change no word
+
+
+def test_a_word_may_stay_though_its_list_does_not_name_it() -> None:
+    assert synonyms().of_word("good")[0] == "good"
+    assert Synonyms.of({"good": ["good", "fine"]}).of_word("good") == ("good", "fine")
+
+
+def test_listed_words_that_no_text_has_are_dropped() -> None:
+    assert Synonyms.of({"good": ["very good", "Fine", "fine"]}).of_word("good") == ("good", "fine")
+
+
+def test_lists_of_a_text_and_its_positions() -> None:
+    threat = Synonyms.of(BY_TEXT, k=1)
+    subject = threat.subject("A good film, it's <br /> GREAT")
+    assert subject == next(iter(BY_TEXT))
+    assert threat.subject("another film") is None
+    assert threat.candidates(subject)[6] == ("great", "fine", "good")
+    assert threat.contains(subject, "a good film, it's fine")
+    # Listed for the word of another position only.
+    assert not threat.contains(subject, "a great film, it's great")
+    with pytest.raises(ValueError, match=r"expected a text of subject\(\)"):
+        threat.candidates("another film")
+
+
+def test_a_token_of_the_file_that_is_several_words_here_has_no_list() -> None:
+    threat = Synonyms.of({"well-made fun": {"0": [], "1": ["joy"]}})
+    assert threat.candidates("well-made fun") == [("well",), ("-",), ("made",), ("fun", "joy")]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_reading_a_file(tmp_path: Path, packed: bool) -> None:
+    content = json.dumps(LISTS).encode()
+    path = tmp_path / "lists"
+    path.write_bytes(gzip.compress(content) if packed else content)
+    assert Synonyms.read(path) == synonyms()
+    assert parse_threat("synonyms", lists=str(path), k=None) == synonyms()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"good: fine", "no JSON"),
+        (b"\x1f\x8bgood", "no JSON"),
+        (b"[]", "other JSON"),
+        (b"{}", "other JSON"),
+        (b'{"good": "fine"}', "other JSON"),
+        (b'{"good": [1]}', "other JSON"),
+        (b'{"a good film": {"1": "fine"}}', "other JSON"),
+        (b'{"Good": ["fine"]}', "not one word in lower case"),
+        (b'{"very good": ["fine"]}', "not one word in lower case"),
+        (b'{"good": {"1": ["fine"]}}', "only 1 words"),
+        (b'{"good": {"first": ["fine"]}}', "position 'first'"),
+        (b'{"well-made": {"0": ["fine"]}}', "'well-made', expected lists of one word"),
+    ],
+)
+def test_wrong_files(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "lists.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=said):
+        Synonyms.read(path)
+
+
+def test_characters_count_in_the_string_as_given() -> None:
+    original = "Café x"
+    for changed in ("cafe\u0301 x", "Cafe\u0301 x", "Café  x", "Cfé x", "Café x", "İCafé x", ""):
+        for k in (0, 1, 2):
+            expected = Levenshtein.distance(original, changed) <= k
+            assert Characters(k=k).contains(original, changed) == expected
+    assert not Characters(k=1).contains("é", "e\u0301")
+
+
+def test_words_count_words() -> None:
+    assert Words(k=1).contains("a good film", "A film")
+    assert Words(k=1).contains("a good film", "a good, film")
+    assert not Words(k=1).contains("a good film", "a fine new film")
+    assert not Words(k=1).contains("a good film", "good a film")
+    assert Words(k=2).contains("a good film", "good a film")
+
+
+def test_larger_k_has_more_texts_and_another_statement() -> None:
+    assert Characters(k=1).at(2) == Characters(k=2)
+    assert Characters(k=1).statement != Characters(k=2).statement
+    assert synonyms(1).statement != synonyms().statement
+
+
+def test_digests_tell_lists_apart() -> None:
+    others = [Synonyms.of({**LISTS, "bad": ["poor"]}), Synonyms.of(BY_TEXT), Characters(k=1)]
+    others.append(Synonyms.of(LISTS, words=WordSettings(split="alphanumeric")))
+    assert len({threat.digest for threat in (synonyms(), *others)}) == 5
+    assert synonyms(1).digest == synonyms().digest
+
+
+def test_wrong_settings() -> None:
+    for threat in (Characters, Words):
+        with pytest.raises(ValueError, match="got k=all"):
+            threat(k=None)
+        with pytest.raises(ValueError, match="got k=-1"):
+            threat(k=-1)
+    with pytest.raises(ValueError, match="got k=-1"):
+        synonyms(-1)
+    with pytest.raises(ValueError, match=r"got words\.lemmas=noun"):
+        Words(k=1, words=WordSettings(lemmas="noun"))
+    for name, lists in (("synonyms", None), ("words", "lists.json"), ("typos", None)):
+        with pytest.raises(ValueError, match="expected"):
+            parse_threat(name, lists=lists, k=1)
+    for wrong in ("-1", "1.5", "many"):
+        with pytest.raises(ValueError, match="or all"):
+            parse_k(wrong)
+    assert (parse_k("2"), parse_k("all")) == (2, None)
+    for radius in (-1.0, float("nan")):
+        with pytest.raises(ValueError, match="radius"):
+            L2(radius=radius)
+    with pytest.raises(ValueError, match="no texts"):
+        L2(radius=1.0).contains("a", "b")
+
+
+def test_the_largest_number_of_changes() -> None:
+    assert largest([True, True, False], [1, 2, None]) == 2
+    assert largest([False, True], [1, 2]) == 0
+    assert largest([True, True], [1, None]) is None
+
+
+def test_an_attack_stays_inside() -> None:
+    original = Document.of("a good film")
+    current = original.replace(1, "fine")
+    candidates = [Document(current.columns).replace(2, word) for word in ("movie", "picture")]
+    group = Group(original, Document(current.columns), candidates)
+    assert InsideThreat(synonyms()).keep([group]) == [[True, False]]
+    assert InsideThreat(synonyms(1)).keep([group]) == [[False, False]]
+    with pytest.raises(ValueError, match="threat l2"):
+        InsideThreat(L2(radius=1.0))
+    pair = Document.of(("a good film", "it is fine"))
+    with pytest.raises(ValueError, match="single texts"):
+        InsideThreat(synonyms()).keep([Group(pair, pair, [pair.replace(0, "the")])])
+
+
+def test_a_model_without_certificate_names_those_that_have_one() -> None:
+    with pytest.raises(ValueError, match=r"got TextClassifier, .* for synonyms, expected"):
+        TextClassifier().text_certifier(synonyms())
