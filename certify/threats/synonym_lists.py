@@ -147,7 +147,7 @@ class Synonyms(Threat):
         if (lists := self.texts.get(text)) is None:
             msg = f"got {text[:60]!r}, which the lists do not have, expected a text of subject()"
             raise ValueError(msg)
-        found = []
+        found: list[tuple[str, ...]] = []
         for position, token in enumerate(text.split()):
             # One token of the file may be several words here: those have no list.
             found += [(word,) for word in self.split(token)]
