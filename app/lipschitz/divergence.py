@@ -10,9 +10,10 @@ import torch
 from app.figures.charts import Series, error_bars, save
 from app.lipschitz.ascent import Ascent, climb, random_inputs
 from app.lipschitz.points import Point, measured, write_csv, write_json
-from app.lipschitz.subjects import NAMES, Subject, build
+from app.lipschitz.subjects import Subject, build, check_kind
+from app.lipschitz.trained import described
 from layers.norms import Norm
-from text import check_choice, check_range
+from text import check_range
 
 _SHOWN = 200
 """Steps in a picture, at most."""
@@ -30,6 +31,7 @@ class Divergence:
         norm: `2` or `inf`.
         ascent: its starts, steps and rate; it goes on to the last step.
         seed: of weights and starts.
+        runs_dir: directory of all runs.
     """
 
     kinds: Sequence[str]
@@ -39,11 +41,12 @@ class Divergence:
     norm: Norm
     ascent: Ascent
     seed: int = 0
+    runs_dir: str = "runs"
 
     def __post_init__(self) -> None:
         """Checks the settings."""
         for kind in self.kinds:
-            check_choice("kind", kind, NAMES)
+            check_kind(kind)
         check_range({"tokens": self.tokens}, least=2)
         check_range({"kinds": len(self.kinds)}, least=1)
 
@@ -73,7 +76,8 @@ def run(given: Divergence, folder: Path, device: torch.device) -> list[str]:
     """
     for kind in given.kinds:
         build(_subject(given, kind), given.tokens, given.norm, torch.device("cpu"))
-    about = {"experiment": "divergence", **asdict(given)}
+    settings = {"experiment": "divergence", **asdict(given)}
+    about = described(settings, given.kinds, given.runs_dir)
     points = measured(folder / "points.jsonl", about, given.kinds, partial(line, given, device))
     write_json(folder / "divergence.json", {"settings": about, "lines": points})
     rows = [
@@ -113,4 +117,4 @@ def run(given: Divergence, folder: Path, device: torch.device) -> list[str]:
 
 def _subject(given: Divergence, kind: str) -> Subject:
     sizes = {"width": given.width, "heads": given.heads}
-    return Subject(kind=kind, weights="random", seed=given.seed, **sizes)
+    return Subject(kind=kind, weights="random", seed=given.seed, runs_dir=given.runs_dir, **sizes)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from app.lipschitz import divergence, layer_times, reconstruction, tightness
+from app.lipschitz import divergence, layer_times, reconstruction, stability, tightness
 from app.lipschitz.ascent import Ascent
 from app.lipschitz.subjects import NAMES, Subject
 from app.processes.devices import torch_device
@@ -14,6 +14,7 @@ from app.runs.run_directory import RunDirectory
 from layers.attention.mechanisms import KINDS
 
 Experiment = Callable[[Path, torch.device], list[str]]
+_OF_A_RUN = "run:NAME is the first attention of a run's model"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -55,6 +56,7 @@ def parser() -> argparse.ArgumentParser:
     _tightness_options(_of(commands, "tightness", "proven bounds, and the largest norm found"))
     _divergence_options(_of(commands, "divergence", "ascent on the norm of the Jacobian"))
     _invertibility_options(_of(commands, "invertibility", "fixed-point inversion of x + c f(x)"))
+    _stability_options(_of(commands, "stability", "outputs of a layer, and losses of runs"))
     _runtime_options(_of(commands, "runtime", "time of a layer, forward and back"))
     return parser
 
@@ -73,7 +75,8 @@ def _of(
 
 def _tightness_options(one: argparse.ArgumentParser) -> None:
     add = one.add_argument
-    add("--kind", default="l2_tied", metavar="NAME", help=f"one of {', '.join(NAMES)}")
+    text = f"one of {', '.join(NAMES)}; {_OF_A_RUN}"
+    add("--kind", default="l2_tied", metavar="NAME", help=text)
     add("--norm", default="inf", help="2 or inf, of all numbers of a text (default: inf)")
     _sizes(one, width=1, heads=1)
     default = list(range(100, 1001, 100))
@@ -111,6 +114,19 @@ def _invertibility_options(one: argparse.ArgumentParser) -> None:
     _count(one, "seed", 0, "seed of weights and inputs")
 
 
+def _stability_options(one: argparse.ArgumentParser) -> None:
+    _kinds(one, ["scaled_dot_product", "l2_tied"], NAMES)
+    text = "runs whose training losses are drawn"
+    one.add_argument("--curves", nargs="+", default=[], metavar="RUN", help=text)
+    _sizes(one, width=64, heads=8)
+    _count(one, "tokens", 64, "tokens of a text")
+    _count(one, "texts", 128, "inputs")
+    text = "inputs are from U[-R, R], the first token is 0 (default: 10)"
+    one.add_argument("--input_range", type=float, default=10.0, metavar="R", help=text)
+    _count(one, "bins", 60, "bars of the histogram")
+    _count(one, "seed", 0, "seed of weights and inputs")
+
+
 def _runtime_options(one: argparse.ArgumentParser) -> None:
     _kinds(one, ["l2", "l2_tied", "l2_contractive"], tuple(KINDS))
     _sizes(one, width=512, heads=8)
@@ -121,6 +137,7 @@ def _runtime_options(one: argparse.ArgumentParser) -> None:
 
 def _kinds(one: argparse.ArgumentParser, default: list[str], names: Sequence[str]) -> None:
     text = f"attentions (default: {' '.join(default)}), of {', '.join(names)}"
+    text += f"; {_OF_A_RUN}" if names == NAMES else ""
     one.add_argument("--kinds", nargs="+", default=default, metavar="NAME", help=text)
 
 
@@ -143,7 +160,7 @@ def _count(one: argparse.ArgumentParser, name: str, default: int, about: str) ->
 
 
 def _tightness(args: argparse.Namespace) -> Experiment:
-    names = ("kind", "width", "heads", "weights", "radius", "seed")
+    names = ("kind", "width", "heads", "weights", "radius", "seed", "runs_dir")
     given = tightness.Tightness(
         subject=Subject(**{name: getattr(args, name) for name in names}),
         norm=args.norm,
@@ -156,17 +173,24 @@ def _tightness(args: argparse.Namespace) -> Experiment:
 
 
 def _divergence(args: argparse.Namespace) -> Experiment:
-    names = ("kinds", "width", "heads", "tokens", "norm", "seed")
+    names = ("kinds", "width", "heads", "tokens", "norm", "seed", "runs_dir")
     ascent = Ascent(starts=args.starts, steps=args.steps, patience=args.steps, rate=args.rate)
     given = divergence.Divergence(ascent=ascent, **{name: getattr(args, name) for name in names})
     return lambda folder, device: divergence.run(given, folder, device)
 
 
 def _invertibility(args: argparse.Namespace) -> Experiment:
-    sizes = ("width", "heads", "tokens", "texts", "input_range", "seed")
+    sizes = ("width", "heads", "tokens", "texts", "input_range", "seed", "runs_dir")
     names = ("kinds", "factors", "iterations", *sizes)
     given = reconstruction.Reconstruction(**{name: getattr(args, name) for name in names})
     return lambda folder, device: reconstruction.run(given, folder, device)
+
+
+def _stability(args: argparse.Namespace) -> Experiment:
+    sizes = ("width", "heads", "tokens", "texts", "input_range", "bins", "seed", "runs_dir")
+    names = ("kinds", "curves", *sizes)
+    given = stability.Stability(**{name: getattr(args, name) for name in names})
+    return lambda folder, device: stability.run(given, folder, device)
 
 
 def _runtime(args: argparse.Namespace) -> Experiment:
@@ -179,5 +203,6 @@ _EXPERIMENTS: dict[str, Callable[[argparse.Namespace], Experiment]] = {
     "tightness": _tightness,
     "divergence": _divergence,
     "invertibility": _invertibility,
+    "stability": _stability,
     "runtime": _runtime,
 }

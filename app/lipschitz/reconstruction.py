@@ -1,4 +1,4 @@
-"""Fixed-point inversion of x + c f(x), with f an attention (Figures 3 and 6 of Kim et al.)."""
+"""Fixed-point inversion of x + c f(x), with f an attention (Kim et al., Figures 3, 5 and 6)."""
 
 import math
 from collections.abc import Sequence
@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from app.figures.charts import Series, error_bars, save
 from app.lipschitz.points import Point, measured, write_csv, write_json
-from app.lipschitz.subjects import NAMES, Subject, build
+from app.lipschitz.subjects import Subject, build, check_kind
+from app.lipschitz.trained import described
 from layers.invertible import Inversion, InvertibleResidual
-from text import check_choice, check_range
+from text import check_range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +22,7 @@ class Reconstruction:
     """The settings of the figure.
 
     Attributes:
-        kinds: attentions, with weights as a layer begins.
+        kinds: attentions, with weights as a layer begins; `run:NAME` has those of a run.
         factors: the c of x + c f(x), each above 0 and below 1.
         width: D.
         heads: H.
@@ -30,6 +31,7 @@ class Reconstruction:
         input_range: R.
         iterations: evaluations of f, rising.
         seed: of weights and inputs.
+        runs_dir: directory of all runs.
     """
 
     kinds: Sequence[str]
@@ -41,11 +43,12 @@ class Reconstruction:
     input_range: float = 10.0
     iterations: Sequence[int] = (1, 2, 4, 8, 16, 32, 64)
     seed: int = 0
+    runs_dir: str = "runs"
 
     def __post_init__(self) -> None:
         """Checks the settings."""
         for kind in self.kinds:
-            check_choice("kind", kind, NAMES)
+            check_kind(kind)
         for c in self.factors:
             check_range({"factors": c}, above=0, below=1)
         check_range({"tokens": self.tokens}, least=2)
@@ -105,7 +108,8 @@ def run(given: Reconstruction, folder: Path, device: torch.device) -> list[str]:
     """
     for kind in given.kinds:
         build(_subject(given, kind), given.tokens, "inf", torch.device("cpu"))
-    about = {"experiment": "invertibility", **asdict(given)}
+    settings = {"experiment": "invertibility", **asdict(given)}
+    about = described(settings, given.kinds, given.runs_dir)
     keys = [(kind, c) for kind in given.kinds for c in given.factors]
     points = measured(folder / "points.jsonl", about, keys, partial(line, given, device))
     write_json(folder / "invertibility.json", {"settings": about, "lines": points})
@@ -146,4 +150,4 @@ def run(given: Reconstruction, folder: Path, device: torch.device) -> list[str]:
 
 def _subject(given: Reconstruction, kind: str) -> Subject:
     sizes = {"width": given.width, "heads": given.heads}
-    return Subject(kind=kind, weights="random", seed=given.seed, **sizes)
+    return Subject(kind=kind, weights="random", seed=given.seed, runs_dir=given.runs_dir, **sizes)

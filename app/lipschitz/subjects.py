@@ -1,6 +1,7 @@
 """The attention layers whose constants are compared, with all that is proven of them."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Literal
 
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from app.lipschitz import trained
 from layers.attention.headed import HeadedAttention
 from layers.attention.l2 import ContractiveL2Attention, L2Attention, TiedL2Attention
 from layers.attention.l2_bounds import FORMULAS
@@ -33,13 +35,16 @@ class Subject:
     """The settings of a layer.
 
     Attributes:
-        kind: a name of `--model.attention.kind`, `one_lipschitz` (OLSA's) or `one_lipschitz_l2`.
+        kind: a name of `--model.attention.kind`, `one_lipschitz` (OLSA's), `one_lipschitz_l2`, or
+            `run:NAME`, the first attention of a run's model.
         width: D, of a token.
         heads: H.
         weights: `identity`, as in the paper; or `random`, as a layer begins. Those of
-            `one_lipschitz` and `one_lipschitz_l2` are random orthogonal ones.
+            `one_lipschitz` and `one_lipschitz_l2` are random orthogonal ones, those of a run are
+            its own.
         radius: largest norm of a token; for these two alone.
         seed: of random weights.
+        runs_dir: directory of all runs.
     """
 
     kind: str = "l2_tied"
@@ -48,13 +53,20 @@ class Subject:
     weights: Weights = "identity"
     radius: float = 4.0
     seed: int = 0
+    runs_dir: str = "runs"
 
     def __post_init__(self) -> None:
         """Checks the settings."""
-        check_choice("kind", self.kind, NAMES)
+        check_kind(self.kind)
         check_choice("weights", self.weights, ("identity", "random"))
         check_range({"width": self.width, "heads": self.heads}, least=1)
         check_range({"radius": self.radius}, above=0)
+
+
+def check_kind(kind: str) -> None:
+    """Raises a ValueError unless an attention has this name, or it names a run."""
+    if not trained.is_trained(kind):
+        check_choice("kind", kind, (*NAMES, f"{trained.PREFIX}NAME"))
 
 
 @dataclass(frozen=True)
@@ -90,7 +102,7 @@ def build(given: Subject, tokens: int, norm: Norm, device: torch.device) -> Buil
         layer = _layer(given, tokens, norm).to(device, torch.float64).eval()
     layer.requires_grad_(requires_grad=False)
     if isinstance(layer, HeadedAttention):
-        if given.weights == "identity":
+        if given.weights == "identity" and not trained.is_trained(given.kind):
             _identity(layer)
         return Built(_whole(layer), _first(layer), _proven(layer, tokens, norm))
     if norm != "2":
@@ -101,6 +113,9 @@ def build(given: Subject, tokens: int, norm: Norm, device: torch.device) -> Buil
 
 
 def _layer(given: Subject, tokens: int, norm: Norm) -> nn.Module:
+    if trained.is_trained(given.kind):
+        sizes = {"width": given.width, "heads": given.heads}
+        return deepcopy(trained.attention(given.kind, given.runs_dir, **sizes))
     if given.kind == "one_lipschitz":
         # The one form with second derivatives.
         return OneLipschitzSelfAttention(given.width, given.heads, form="pairs")

@@ -14,6 +14,7 @@ from app.figures.charts import Series, error_bars, save
 from app.lipschitz.ascent import Ascent, climb, random_inputs, value
 from app.lipschitz.points import Point, measured, write_csv, write_json
 from app.lipschitz.subjects import Built, Subject, build
+from app.lipschitz.trained import described
 from layers.attention.l2_bounds import phi_inverse
 from layers.norms import NORMS, Norm
 from text import check_choice, check_range
@@ -98,7 +99,9 @@ def run(given: Tightness, folder: Path, device: torch.device) -> list[str]:
     """
     # Before the first point, which may take minutes.
     build(given.subject, min(given.lengths), given.norm, torch.device("cpu"))
-    about = {"experiment": "tightness", **asdict(given)}
+    settings = {"experiment": "tightness", **asdict(given)}
+    del settings["subject"]["runs_dir"]
+    about = described(settings, [given.subject.kind], given.subject.runs_dir)
     path = folder / "points.jsonl"
     points = measured(path, about, given.lengths, partial(point, given, device))
     names = list(points[0]["proven"])

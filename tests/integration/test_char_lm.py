@@ -10,6 +10,7 @@ import torch
 
 import lit_modules
 from app.cli.main import entry
+from app.lipschitz import trained
 from lit_modules import CharacterLM, Generation
 from tests.integration.conftest import QUIET, REVIEWS, Steadfast, lines, results
 from tests.integration.several import TWO, run
@@ -184,3 +185,47 @@ def test_a_study_of_it_makes_its_table(written: Path, steadfast: Steadfast) -> N
     Path("two.yaml").write_text(json.dumps(content))
     outcome = steadfast("study", "run", "two.yaml", "--check")
     assert outcome.status == 0, outcome.err
+
+
+def test_the_attention_of_a_run_is_measured(
+    written: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = ["--width=16", "--heads=2", "--tokens=4", "--texts=3", "--device=cpu"]
+    kinds = ["--kinds", "run:a", "scaled_dot_product"]
+    outcome = steadfast("lipschitz", "stability", *kinds, *sizes, "--bins=5", "--curves", "a")
+    assert outcome.status == 0, outcome.err
+    folder = written / "runs" / "lipschitz_stability"
+    found = json.loads((folder / "stability.json").read_text())
+    assert set(found["settings"]["weights"]) == {"run:a"}
+    contractive = found["lines"][0]
+    # Its constant is 1 in the norm inf, and it maps 0 to its bias.
+    bias = float(
+        lit_modules.load_module("runs/a/checkpoints/best.ckpt")
+        .state_dict()["network.blocks.0.attention.output.bias"]
+        .abs()
+        .amax()
+    )
+    assert contractive["output_largest"] <= contractive["input_largest"] + bias
+    assert sum(contractive["counts"]) == 3 * 4 * 16
+    [curve] = found["curves"]
+    assert curve["steps"] == sorted(curve["steps"])
+    assert curve["values"][-1] < curve["values"][0]
+    assert (folder / "stability_curves.png").is_file()
+    # The weights of a run are part of what was measured.
+    monkeypatch.setattr(trained, "weights_digest", lambda _: "of other weights")
+    outcome = steadfast("lipschitz", "stability", *kinds, *sizes, "--bins=5")
+    assert (outcome.status, "other settings (weights)" in outcome.err) == (1, True), outcome.err
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--kinds", "run:nothing"], "expected the name of a run with"),
+        (["--kinds", "run:a"], "give --width 16 --heads 2"),
+        (["--curves", "nothing"], "which has logged no train/loss"),
+    ],
+)
+def test_wrong_runs(written: Path, steadfast: Steadfast, more: list[str], said: str) -> None:
+    outcome = steadfast("lipschitz", "stability", *more, "--texts=2")
+    assert outcome.status == 1
+    assert said in outcome.err

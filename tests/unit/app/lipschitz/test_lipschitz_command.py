@@ -15,6 +15,8 @@ SMALL = {
     "--steps 4",
     "invertibility": "--kinds l2_tied l2_contractive --factors 0.5 --width 4 --heads 2 --tokens 4 "
     "--texts 2 --iterations 1 8",
+    "stability": "--kinds l2_tied scaled_dot_product --width 4 --heads 2 --tokens 4 --texts 2 "
+    "--bins 5",
     "runtime": "--kinds l2_tied --width 8 --heads 2 --tokens 4 --texts 2 --rounds 2",
 }
 
@@ -39,7 +41,7 @@ def test_files_and_table(name: str, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert f"{name}.json" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["tightness", "divergence", "invertibility"])
+@pytest.mark.parametrize("name", ["tightness", "divergence", "invertibility", "stability"])
 def test_a_killed_command_goes_on_to_the_same_bytes(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

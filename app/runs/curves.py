@@ -1,0 +1,36 @@
+"""Figures over the steps of a run, from its event files."""
+
+from typing import Any
+
+from app.runs.run_directory import RunDirectory
+
+
+def read_curve(run: RunDirectory, name: str) -> dict[str, Any]:
+    """Reads a figure that was logged while training.
+
+    Where a run was resumed from an earlier step, what was logged last counts.
+
+    Args:
+        run: the run.
+        name: of the figure, for example `train/loss`.
+
+    Returns:
+        `steps`, rising, and as many `values`.
+
+    Raises:
+        ValueError: the run has logged no such figure.
+    """
+    from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+
+    found: dict[int, float] = {}
+    # The order of their names is that of their beginning.
+    for path in sorted(run.path.glob("events.out.tfevents.*")):
+        for event in EventFileLoader(str(path)).Load():
+            for value in event.summary.value:
+                if value.tag == name:
+                    found[event.step] = value.tensor.float_val[0]
+    if not found:
+        msg = f"got run {run.path}, which has logged no {name}, expected a run that was trained"
+        raise ValueError(msg)
+    steps = sorted(found)
+    return {"steps": steps, "values": [found[step] for step in steps]}
