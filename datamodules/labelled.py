@@ -13,16 +13,15 @@ from datamodules.batching.examples import (
     Label,
     Unlabelled,
     checked,
-    fingerprint,
     label_index,
     target,
     to_examples,
 )
-from datamodules.batching.loaders import FixedBatches, make_loader
-from datamodules.batching.sampler import BucketBatchSampler, permutation
+from datamodules.batching.sampler import permutation
+from datamodules.samples import NEEDED, Samples
 from datamodules.sources.files import brief
 from datamodules.sources.readers import DataError
-from datamodules.sources.splits import Split, Splits
+from datamodules.sources.splits import Split
 from datamodules.sources.survey import check_rows, class_rows, tell
 from text import Batch, Choices, Sample, TaskName, Text, Tokenizer, Words, check_range
 
@@ -30,15 +29,8 @@ __all__ = ["Split", "TextDataModule"]
 
 log = logging.getLogger(__name__)
 
-_NEEDED: dict[str, tuple[Split, ...]] = {
-    "fit": ("train", "validation"),
-    "validate": ("validation",),
-    "test": ("test",),
-    "predict": ("test",),
-}
 
-
-class TextDataModule(Splits):
+class TextDataModule(Samples):
     """A corpus of texts with labels; a subclass names its files, columns and classes.
 
     A split is read from `DIR/<corpus>/<split>.<jsonl|tsv|csv|parquet>[.gz]`; where there is no such
@@ -88,13 +80,10 @@ class TextDataModule(Splits):
         self.read_ahead = False
         self.class_names = list(self.classes)
         self._predicts = False
-        self._examples: dict[Split, list[Example]] = {}
-        self._encoded: dict[Split, tuple[Tokenizer, EncodedTexts]] = {}
         self._class_rows: dict[str, int] = {}
         """Training rows of each class, before `limit_train`."""
         self._distinct: int | None = None
         """Training rows without the copies of `upsample`, which stand behind them."""
-        self._digests: dict[str, str] = {}
 
     # What a corpus is
 
@@ -180,7 +169,7 @@ class TextDataModule(Splits):
         if stage is None and self.trainer is not None and self.trainer.state.fn is not None:
             stage = self.trainer.state.fn.value
         ahead = stage == "fit" and self.read_ahead
-        return ("train", "validation", "test") if stage is None or ahead else _NEEDED[stage]
+        return ("train", "validation", "test") if stage is None or ahead else NEEDED[stage]
 
     def _load(self, split: Split) -> None:
         if split == "test" or not self._holds_out():
@@ -271,17 +260,6 @@ class TextDataModule(Splits):
             unlabelled=unlabelled,
         )
 
-    def examples(self, split: Split) -> list[Example]:
-        """The examples of a split that has been set up.
-
-        Raises:
-            RuntimeError: it has not.
-        """
-        if split not in self._examples:
-            msg = f"got examples({split!r}) before setup, expected setup(stage) to be called first"
-            raise RuntimeError(msg)
-        return self._examples[split]
-
     def train_texts(self) -> Iterator[Text]:
         """The texts that a vocabulary is built from: each once, however often it is trained on."""
         for example in self.examples("train")[: self._distinct]:
@@ -294,70 +272,28 @@ class TextDataModule(Splits):
 
     # From examples to batches
 
-    def _encode(self, split: Split) -> EncodedTexts:
-        """The encoded split: made for the first loader, kept for all later ones."""
-        if self.tokenizer is None:
-            msg = "got no tokenizer, expected `datamodule.tokenizer` to be set before any loader"
-            raise RuntimeError(msg)
-        tokenizer, encoded = self._encoded.get(split, (None, None))
-        if encoded is None or tokenizer is not self.tokenizer:
-            examples = self.examples(split)
-            choices = len(self.class_names) if self.task == "choice" else 1
-            encoded = EncodedTexts(examples, self.tokenizer, pairs=self.pairs, choices=choices)
-            self._encoded[split] = (self.tokenizer, encoded)
-            if encoded.truncated:
-                untagged = (
-                    f": {encoded.words_cut} of {encoded.words} words are cut off, which training "
-                    "does not see and figures count as wrong"
-                )
-                log.warning(
-                    "%s: %d of %d %s texts cut to %d tokens%s",
-                    self.corpus,
-                    encoded.truncated,
-                    len(encoded),
-                    split,
-                    self.tokenizer.max_length,
-                    untagged if encoded.words_cut else "",
-                )
+    def _encoding(self, split: Split, tokenizer: Tokenizer) -> EncodedTexts:
+        choices = len(self.class_names) if self.task == "choice" else 1
+        encoded = EncodedTexts(self.examples(split), tokenizer, pairs=self.pairs, choices=choices)
+        if encoded.truncated:
+            untagged = (
+                f": {encoded.words_cut} of {encoded.words} words are cut off, which training "
+                "does not see and figures count as wrong"
+            )
+            log.warning(
+                "%s: %d of %d %s texts cut to %d tokens%s",
+                self.corpus,
+                encoded.truncated,
+                len(encoded),
+                split,
+                tokenizer.max_length,
+                untagged if encoded.words_cut else "",
+            )
         return encoded
-
-    def _loader(self, encoded: EncodedTexts, *, shuffle: bool) -> DataLoader[Batch]:
-        batch_size = self.batch_size if shuffle else self.eval_batch_size
-        order = self._next_order(shuffle=shuffle)
-        sampler = BucketBatchSampler(encoded.lengths, batch_size, order)
-        overfit = self.trainer is not None and getattr(self.trainer, "overfit_batches", 0) > 0
-        return make_loader(
-            encoded,
-            FixedBatches(sampler.batches()) if overfit else sampler,
-            num_workers=self.num_workers,
-            pin_memory=self.pin_memory,
-            seed=self._seed(),
-        )
-
-    def train_dataloader(self) -> DataLoader[Batch]:
-        return self._loader(self._encode("train"), shuffle=True)
-
-    def val_dataloader(self) -> DataLoader[Batch]:
-        return self._loader(self._encode("validation"), shuffle=False)
 
     def test_dataloader(self) -> DataLoader[Batch]:
         if self._needs_labels():
             self._require_labels(
                 self.examples("test"), "it can be predicted and certified, and nothing else"
             )
-        return self._loader(self._encode("test"), shuffle=False)
-
-    def predict_dataloader(self) -> DataLoader[Batch]:
-        return self._loader(self._encode("test"), shuffle=False)
-
-    # Resuming inside an epoch
-
-    def _content(self) -> dict[str, str] | None:
-        if "train" not in self._examples:
-            return None
-        if not self._digests:  # hashing takes a second for a million texts: once
-            self._digests = {
-                f"{split} rows": fingerprint(self._examples.get(split, ()))
-                for split in ("train", "validation")
-            }
-        return self._digests
+        return super().test_dataloader()

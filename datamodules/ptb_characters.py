@@ -5,30 +5,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from torch.utils.data import DataLoader
-
-from datamodules.batching.encoded import EncodedTexts
-from datamodules.batching.examples import Example, fingerprint
-from datamodules.batching.loaders import FixedBatches, make_loader
-from datamodules.batching.sampler import BucketBatchSampler
+from datamodules.batching.examples import Example
 from datamodules.packing.running_text_source import FileTexts
+from datamodules.samples import NEEDED, Samples
 from datamodules.sources.files import DataError
-from datamodules.sources.splits import Split, Splits
-from text import Batch, Text, Tokenizer, check_range
+from datamodules.sources.splits import Split
+from text import Text, check_range
 
 log = logging.getLogger(__name__)
 
 SPACE = "_"
 """The space between words, in files whose characters are separated by spaces."""
-_NEEDED: dict[str, tuple[Split, ...]] = {
-    "fit": ("train", "validation"),
-    "validate": ("validation",),
-    "test": ("test",),
-    "predict": ("test",),
-}
 
 
-class PTBCharacters(Splits):
+class PTBCharacters(Samples):
     """Sentences without labels, one on each line, for language models over characters.
 
     A line is either plain text, or its characters are separated by spaces and `_` stands for the
@@ -63,14 +53,11 @@ class PTBCharacters(Splits):
             msg = f"got name={name!r}, expected the name of a folder in data_dir"
             raise ValueError(msg)
         self.corpus, self.longest = name, longest
-        self._examples: dict[Split, list[Example]] = {}
-        self._encoded: dict[Split, tuple[Tokenizer, EncodedTexts]] = {}
-        self._digests: dict[str, str] = {}
 
     def setup(self, stage: str | None = None) -> None:
         fn = None if self.trainer is None else self.trainer.state.fn
         stage = fn.value if stage is None and fn is not None else stage
-        splits = ("train", "validation", "test") if stage is None else _NEEDED[stage]
+        splits = ("train", "validation", "test") if stage is None else NEEDED[stage]
         for split in splits:
             if split not in self._examples:
                 self._examples[split] = self._load(split)
@@ -100,66 +87,11 @@ class PTBCharacters(Splits):
             )
         return [Example(text, None, number) for number, text in enumerate(kept)]
 
-    def examples(self, split: Split) -> list[Example]:
-        """The sentences of a split that has been set up.
-
-        Raises:
-            RuntimeError: it has not.
-        """
-        if split not in self._examples:
-            msg = f"got examples({split!r}) before setup, expected setup(stage) to be called first"
-            raise RuntimeError(msg)
-        return self._examples[split]
-
     def train_texts(self) -> Iterator[Text]:
         """The sentences whose characters make the vocabulary."""
         for example in self.examples("train"):
             assert isinstance(example.text, str)  # _load
             yield example.text
-
-    def _encode(self, split: Split) -> EncodedTexts:
-        if self.tokenizer is None:
-            msg = "got no tokenizer, expected `datamodule.tokenizer` to be set before any loader"
-            raise RuntimeError(msg)
-        tokenizer, encoded = self._encoded.get(split, (None, None))
-        if encoded is None or tokenizer is not self.tokenizer:
-            encoded = EncodedTexts(self.examples(split), self.tokenizer, pairs=False)
-            self._encoded[split] = (self.tokenizer, encoded)
-        return encoded
-
-    def _loader(self, split: Split, *, shuffle: bool = False) -> DataLoader[Batch]:
-        encoded = self._encode(split)
-        batch_size = self.batch_size if shuffle else self.eval_batch_size
-        sampler = BucketBatchSampler(encoded.lengths, batch_size, self._next_order(shuffle=shuffle))
-        overfit = self.trainer is not None and getattr(self.trainer, "overfit_batches", 0) > 0
-        return make_loader(
-            encoded,
-            FixedBatches(sampler.batches()) if overfit else sampler,
-            num_workers=self.num_workers,
-            pin_memory=self.pin_memory,
-            seed=self._seed(),
-        )
-
-    def train_dataloader(self) -> DataLoader[Batch]:
-        return self._loader("train", shuffle=True)
-
-    def val_dataloader(self) -> DataLoader[Batch]:
-        return self._loader("validation")
-
-    def test_dataloader(self) -> DataLoader[Batch]:
-        return self._loader("test")
-
-    predict_dataloader = test_dataloader
-
-    def _content(self) -> dict[str, str] | None:
-        if "train" not in self._examples:
-            return None
-        if not self._digests:
-            self._digests = {
-                f"{split} rows": fingerprint(self._examples.get(split, ()))
-                for split in ("train", "validation")
-            }
-        return self._digests
 
 
 def joined(lines: list[str]) -> list[str]:

@@ -160,7 +160,7 @@ def words_of(batch: Batch) -> Tensor:
     return batch.mask if batch.labels is None else batch.labels != IGNORED
 
 
-class _Writer(pl.Callback):
+class RecordWriter(pl.Callback):
     """Records a line for each sample of an evaluation.
 
     Args:
@@ -181,7 +181,7 @@ class _Writer(pl.Callback):
     on_predict_start, on_predict_end = on_test_start, on_test_epoch_end
 
 
-class PredictionWriter(_Writer):
+class PredictionWriter(RecordWriter):
     """Records what a predict run returns, with the label of a sample if it has one."""
 
     @override
@@ -218,7 +218,7 @@ class PredictionWriter(_Writer):
             self.records.add([record | {"logits": row.tolist()}])
 
 
-class AttackWriter(_Writer):
+class AttackWriter(RecordWriter):
     """Records the outcome of PGD for each sample of a test run."""
 
     @override

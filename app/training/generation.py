@@ -7,7 +7,7 @@ import pytorch_lightning as pl
 from torch.utils.data import DataLoader
 from typing_extensions import override
 
-from app.runs.sample_records import Records
+from app.training.evaluation import RecordWriter
 
 BATCH = 64
 """Texts that are written together."""
@@ -15,23 +15,14 @@ _SHOWN = 10
 """Texts on the terminal; the file has all of them."""
 
 
-class TextWriter(pl.Callback):
+class TextWriter(RecordWriter):
     """Records the texts that a predict run of a language model writes.
-
-    Args:
-        records: file to which they go.
 
     Attributes:
         texts: those written, in their order, once the run is over.
     """
 
-    def __init__(self, records: Records) -> None:
-        self.records = records
-        self.texts: list[str] = []
-
-    def on_predict_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Begin."""
-        self.records.begin(trainer)
+    texts: Sequence[str] = ()
 
     @override
     def on_predict_batch_end(

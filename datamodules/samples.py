@@ -1,0 +1,96 @@
+"""The base of corpora of separate texts: encoded once, and loaders that a resume repeats."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch.utils.data import DataLoader
+
+from datamodules.batching.encoded import EncodedTexts
+from datamodules.batching.examples import Example, fingerprint
+from datamodules.batching.loaders import FixedBatches, make_loader
+from datamodules.batching.sampler import BucketBatchSampler
+from datamodules.sources.splits import Split, Splits
+from text import Batch, Tokenizer
+
+NEEDED: Mapping[str, tuple[Split, ...]] = {
+    "fit": ("train", "validation"),
+    "validate": ("validation",),
+    "test": ("test",),
+    "predict": ("test",),
+}
+"""The splits that a stage reads."""
+
+
+class Samples(Splits):
+    """A corpus of separate texts; a subclass reads their examples in `setup`.
+
+    Args:
+        base: settings of `Corpus`.
+    """
+
+    def __init__(self, **base: Any) -> None:
+        super().__init__(**base)
+        self._examples: dict[Split, list[Example]] = {}
+        self._encoded: dict[Split, tuple[Tokenizer, EncodedTexts]] = {}
+        self._digests: dict[str, str] = {}
+
+    def examples(self, split: Split) -> list[Example]:
+        """The examples of a split that has been set up.
+
+        Raises:
+            RuntimeError: it has not.
+        """
+        if split not in self._examples:
+            msg = f"got examples({split!r}) before setup, expected setup(stage) to be called first"
+            raise RuntimeError(msg)
+        return self._examples[split]
+
+    def _encode(self, split: Split) -> EncodedTexts:
+        """The encoded split: made for the first loader, kept for all later ones."""
+        if self.tokenizer is None:
+            msg = "got no tokenizer, expected `datamodule.tokenizer` to be set before any loader"
+            raise RuntimeError(msg)
+        tokenizer, encoded = self._encoded.get(split, (None, None))
+        if encoded is None or tokenizer is not self.tokenizer:
+            encoded = self._encoding(split, self.tokenizer)
+            self._encoded[split] = (self.tokenizer, encoded)
+        return encoded
+
+    def _encoding(self, split: Split, tokenizer: Tokenizer) -> EncodedTexts:
+        """Encodes a split."""
+        return EncodedTexts(self.examples(split), tokenizer, pairs=False)
+
+    def _loader(self, split: Split, *, shuffle: bool = False) -> DataLoader[Batch]:
+        encoded = self._encode(split)
+        batch_size = self.batch_size if shuffle else self.eval_batch_size
+        sampler = BucketBatchSampler(encoded.lengths, batch_size, self._next_order(shuffle=shuffle))
+        overfit = self.trainer is not None and getattr(self.trainer, "overfit_batches", 0) > 0
+        return make_loader(
+            encoded,
+            FixedBatches(sampler.batches()) if overfit else sampler,
+            num_workers=self.num_workers,
+            pin_memory=self.pin_memory,
+            seed=self._seed(),
+        )
+
+    def train_dataloader(self) -> DataLoader[Batch]:
+        return self._loader("train", shuffle=True)
+
+    def val_dataloader(self) -> DataLoader[Batch]:
+        return self._loader("validation")
+
+    def test_dataloader(self) -> DataLoader[Batch]:
+        return self._loader("test")
+
+    def predict_dataloader(self) -> DataLoader[Batch]:
+        return self._loader("test")
+
+    def _content(self) -> dict[str, str] | None:
+        if "train" not in self._examples:
+            return None
+        if not self._digests:  # hashing takes a second for a million texts: once
+            self._digests = {
+                f"{split} rows": fingerprint(self._examples.get(split, ()))
+                for split in ("train", "validation")
+            }
+        return self._digests
