@@ -7,6 +7,7 @@ import pytorch_lightning as pl
 from torch.utils.data import DataLoader
 from typing_extensions import override
 
+from app.runs.sample_records import Records
 from app.training.evaluation import RecordWriter
 
 BATCH = 64
@@ -22,7 +23,9 @@ class TextWriter(RecordWriter):
         texts: those written, in their order, once the run is over.
     """
 
-    texts: Sequence[str] = ()
+    def __init__(self, records: Records) -> None:
+        super().__init__(records)
+        self.texts: list[str] = []
 
     @override
     def on_predict_batch_end(
