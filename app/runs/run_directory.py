@@ -179,9 +179,14 @@ class RunDirectory:
         """Keep other processes from training the same run at the same time.
 
         Raises:
-            ValueError: one does.
+            ValueError: one does, or a file has the place of the folder.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            file = next(p for p in (self.path, *self.path.parents) if p.is_file())
+            msg = f"got run {self.name!r} in {self.path}, but {file} is a file, expected a folder"
+            raise ValueError(f"{msg}; choose another --run or --runs_dir") from error
         self._lock = (self.path / ".lock").open("wb")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -81,3 +81,10 @@ def test_lock(tmp_path: Path) -> None:
     one.unlock()
     two.lock()
     two.unlock()
+
+
+@pytest.mark.parametrize("name", ["file", "file/below"])
+def test_a_file_in_the_place_of_the_folder_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="/file is a file, expected a folder; choose another"):
+        RunDirectory(tmp_path / name).lock()
