@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from attacks.interface import Outcome, attack
     from attacks.outcome import AttackRecord, Sample
     from attacks.recipe_settings import RecipeSettings
+    from attacks.victims.http_settings import HttpSettings
+    from attacks.victims.http_victim import HttpVictim
     from attacks.victims.kinds import CallableVictim, HuggingFaceVictim, ModuleVictim, VictimError
+    from attacks.victims.labels_only import LabelVictim
 
 _HOMES = {
     "FGSM": "embeddings.fgsm",
@@ -24,7 +27,10 @@ _HOMES = {
     "AttackRecord": "outcome",
     "CallableVictim": "victims.kinds",
     "Engine": "engine",
+    "HttpSettings": "victims.http_settings",
+    "HttpVictim": "victims.http_victim",
     "HuggingFaceVictim": "victims.kinds",
+    "LabelVictim": "victims.labels_only",
     "Limits": "engine",
     "ModuleVictim": "victims.kinds",
     "Outcome": "interface",
@@ -41,7 +47,10 @@ __all__ = [
     "AttackRecord",
     "CallableVictim",
     "Engine",
+    "HttpSettings",
+    "HttpVictim",
     "HuggingFaceVictim",
+    "LabelVictim",
     "Limits",
     "ModuleVictim",
     "Outcome",

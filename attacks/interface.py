@@ -16,6 +16,7 @@ from attacks.recipe_settings import RecipeSettings
 from attacks.samples import Given, as_samples
 from attacks.summary import Summary, summarise, table
 from attacks.victims.kinds import as_victim
+from attacks.victims.labels_only import check_search
 
 _OF_PARTS = (
     *("resources", "vectors", "sentence_encoder", "masked_lm"),
@@ -134,6 +135,7 @@ def attack(
         in_flight=in_flight,
     )
     victim = as_victim(model, tokenizer=tokenizer, batch_size=given.batch_size)
+    check_search(composed, victim)
     engine = Engine(composed, victim, limits=limits, seed=seed, columns=columns)
     with ExitStack() as stack:
         journal: Journal | None = None

@@ -30,7 +30,7 @@ from lit_modules import TaskModule
 
 log = logging.getLogger(__name__)
 
-_CHOICE = 4
+CHOICE = 4
 """Key of the permutation that draws samples, apart from those of the corpora."""
 _DRY = 8
 """Samples of Lightning's `fast_dev_run`."""
@@ -156,7 +156,7 @@ class AttackEvaluator(StandIn):
         dry = getattr(self.trainer, "fast_dev_run", False)
         wanted = min(wanted, _DRY * int(dry)) if dry else wanted
         drawn = self.settings.choice == "drawn"
-        order = permutation(len(examples), _CHOICE).tolist() if drawn else range(len(examples))
+        order = permutation(len(examples), CHOICE).tolist() if drawn else range(len(examples))
         chosen = [examples[i] for i in order[:wanted]]
         self.chosen = len(chosen)
         if any(example.label is None for example in chosen):

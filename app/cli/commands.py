@@ -65,6 +65,8 @@ COMMANDS = {
 
 _ASKED = Command(COMMANDS["predict"].about, "app.predict.predict_command:main")
 """`predict` of given texts; that of a corpus is LightningCLI's."""
+_FOREIGN = Command(COMMANDS["attack"].about, "app.attack.victim_command:main")
+"""`attack` of a model from elsewhere; that of a run on its corpus is LightningCLI's."""
 
 
 def of(argv: list[str]) -> tuple[int, Command] | None:
@@ -79,6 +81,8 @@ def of(argv: list[str]) -> tuple[int, Command] | None:
         "-",
     }:
         return 1, _ASKED
+    if argv[:1] == ["attack"] and "--victim" in {word.split("=")[0] for word in argv}:
+        return 1, _FOREIGN
     for count in (2, 1):
         found = COMMANDS.get(" ".join(argv[:count]))
         if len(argv) >= count and found is not None and found.place:

@@ -13,6 +13,7 @@ from jsonargparse import ArgumentParser
 from pytorch_lightning.cli import LightningCLI
 
 from app.attack.attack_merge import main as attack_merge
+from app.attack.victim_command import parser as victim_parser
 from app.attention.attention_command import main as attention
 from app.cli.arguments import classes_first, with_recipe
 from app.cli.robust_cli import RobustCLI
@@ -157,6 +158,8 @@ def test_every_command_of_the_pages_can_be_given(
         read_and_stop(monkeypatch)
         with pytest.raises(Parsed):
             (predict if asked else PLAIN[name])(options)
+    elif name == "attack" and "--victim" in {word.split("=")[0] for word in options}:
+        victim_parser().parse_args(with_recipe(["attack", *options])[1:])
     elif name not in ("COMMAND", "--version") and not {"--help"} & set(options):
         options = with_recipe(["attack", *options])[1:] if name == "attack" else options
         keys = {word.split("=")[0] for word in options}

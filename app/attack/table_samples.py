@@ -1,0 +1,210 @@
+"""The samples of a table or of a data set of the hub: which columns, and what their labels mean."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attacks.outcome import Sample
+from datamodules.sources.column_names import column_names
+from datamodules.sources.datasets_hub import load
+from datamodules.sources.datasets_hub import rows as hub_rows
+from datamodules.sources.readers import Row, read_rows
+from text import Text
+
+PAIRS = (
+    ("premise", "hypothesis"),
+    ("sentence1", "sentence2"),
+    ("question1", "question2"),
+    ("question", "sentence"),
+    ("sentence_A", "sentence_B"),
+    ("text", "text_pair"),
+)
+SINGLE = ("text", "sentence", "review", "content", "document", "tweet", "query")
+LABELS = ("label", "labels", "gold_label", "class", "category", "sentiment", "target")
+_UNLABELLED = (-1, None, "", "-")
+"""Labels of rows that have none, in data sets of the hub and in SNLI."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledTable:
+    """Texts with labels as they were read.
+
+    Attributes:
+        name: for messages and pages.
+        columns: names of the texts.
+        rows: place in the table, text and label of each row that has one.
+        names: of the classes, where the data set says them.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    rows: list[tuple[int, Text, Any]]
+    names: tuple[str, ...] | None = None
+
+
+def read_table(
+    given: str, *, columns: Sequence[str] | None = None, label: str | None = None
+) -> LabelledTable:
+    """Reads the samples of `hf:ID:SPLIT`, `hf:ID:CONFIG:SPLIT` or a file.
+
+    Args:
+        given: the data set or file (.tsv, .csv, .jsonl, .parquet).
+        columns: names of the one or two texts; found by usual names if None.
+        label: name of the label; found the same way.
+
+    Raises:
+        DataError: it cannot be read.
+        ValueError: columns that are not there, or that are not found: all of them in one message.
+    """
+    if not given.startswith("hf:"):
+        path = Path(given)
+        wanted, gold = _chosen(given, column_names(path), columns, label)
+        return _table(given, wanted, gold, read_rows(path, (*wanted, gold)), None)
+    parts = given.removeprefix("hf:").split(":")
+    if len(parts) not in (2, 3) or not all(parts):
+        msg = f"got --dataset {given}, expected hf:ID:SPLIT or hf:ID:CONFIG:SPLIT"
+        raise ValueError(msg)
+    data = load(parts[0], parts[1] if len(parts) == 3 else None, parts[-1])
+    wanted, gold = _chosen(given, data.column_names, columns, label)
+    names = getattr(data.features[gold], "names", None)
+    found = hub_rows(data, (*wanted, gold))
+    return _table(given, wanted, gold, found, None if names is None else tuple(names))
+
+
+def as_classes(
+    table: LabelledTable, classes: Sequence[str], given: Sequence[str] | None = None
+) -> list[Sample]:
+    """Makes samples whose labels are the classes of a victim.
+
+    Names are matched in any case. Numbers are numbers of the victim's classes, unless the data set
+    has names for them which the victim has, too: then the names count.
+
+    Args:
+        table: the table.
+        classes: of the victim.
+        given: `LABEL=CLASS` for each label of the table, or the classes of 0, 1, ...; None if they
+            speak for themselves.
+
+    Raises:
+        ValueError: labels that are no classes of the victim; all of them in one message.
+    """
+    known = {_folded(name): i for i, name in enumerate(classes)}
+    meaning = {str(i): i for i in range(len(classes))} | known
+    names = [_folded(name) for name in table.names or ()]
+    if given is not None:
+        meaning = _told(given, known, classes)
+    elif set(names) <= set(known) or not _plain(classes):
+        # LABEL_0 says nothing: with such a checkpoint numbers are all there is.
+        meaning |= {str(i): known.get(name, -1) for i, name in enumerate(names)}
+    samples, strange = [], dict[str, None]()
+    for place, text, label in table.rows:
+        index = meaning.get(_folded(label), -1)
+        if index < 0 and table.names and str(label).isdecimal() and int(label) < len(names):
+            index = meaning.get(names[int(label)], -1)
+        if index < 0:
+            strange[_shown(label, table.names)] = None
+        else:
+            samples.append(Sample(sample_id=place, text=text, label=index))
+    if strange:
+        msg = (
+            f"got labels {', '.join([*strange][:5])} in {table.name}, expected the victim's "
+            f"classes {', '.join(f'{i} ({name})' for i, name in enumerate(classes))}: say by "
+            "--label_names LABEL=CLASS,LABEL=CLASS what each label of the data is"
+        )
+        raise ValueError(msg)
+    if not samples:
+        msg = f"got {table.name} without labelled rows, expected some"
+        raise ValueError(msg)
+    return samples
+
+
+def _folded(name: Any) -> str:
+    return str(name).strip().casefold()
+
+
+def _plain(classes: Sequence[str]) -> bool:
+    """Returns True for names that say nothing: those that a checkpoint has by default."""
+    return all(name in (f"LABEL_{i}", str(i)) for i, name in enumerate(classes))
+
+
+def _told(given: Sequence[str], known: dict[str, int], classes: Sequence[str]) -> dict[str, int]:
+    """Returns the classes of the labels that a user has named.
+
+    Raises:
+        ValueError: a class that the victim does not have.
+    """
+    found = {}
+    for i, one in enumerate(given):
+        label, equals, name = one.rpartition("=")
+        if _folded(name) not in known:
+            msg = (
+                f"got --label_names {','.join(given)}, expected classes of the victim: "
+                f"{', '.join(classes)}"
+            )
+            raise ValueError(msg)
+        found[_folded(label) if equals else str(i)] = known[_folded(name)]
+    return found
+
+
+def _shown(label: Any, names: Sequence[str] | None) -> str:
+    number = label if isinstance(label, int) else -1
+    if names is not None and 0 <= number < len(names):
+        return f"{label} ({names[number]})"
+    return repr(label)
+
+
+def _chosen(
+    name: str, there: Sequence[str], columns: Sequence[str] | None, label: str | None
+) -> tuple[tuple[str, ...], str]:
+    """Returns the columns of the texts and of the label."""
+    texts = tuple(columns) if columns else _found_texts(there)
+    gold = label or next((one for one in LABELS if one in there), None)
+    missing = [one for one in (*(texts or ()), *([gold] if gold else [])) if one not in there]
+    if texts and gold and not missing and len(texts) <= 2:
+        return texts, gold
+    asked = []
+    if not texts or len(texts) > 2 or set(missing) & set(texts):
+        asked.append("--columns TEXT (or --columns TEXT,TEXT for pairs)")
+    if not gold or gold in missing:
+        asked.append("--label COLUMN")
+    lacks = f", without {', '.join(missing)}" if missing else ""
+    msg = (
+        f"got {name} with the columns {', '.join(there)}{lacks}, "
+        f"expected to be told which are meant: {' and '.join(asked)}"
+    )
+    raise ValueError(msg)
+
+
+def _found_texts(there: Sequence[str]) -> tuple[str, ...] | None:
+    for pair in PAIRS:
+        if set(pair) <= set(there):
+            return pair
+    found = [one for one in SINGLE if one in there]
+    return (found[0],) if len(found) == 1 else None
+
+
+def _table(
+    name: str,
+    columns: tuple[str, ...],
+    label: str,
+    rows: Any,
+    names: tuple[str, ...] | None,
+) -> LabelledTable:
+    found: list[tuple[int, Text, Any]] = []
+    place = -1
+    row: Row
+    for row in rows:
+        place += 1
+        if row.problem is not None:
+            msg = f"{name}, {row.place}: {row.problem}; expected a row with {columns} and {label}"
+            raise ValueError(msg)
+        gold = row.values[label]
+        if gold in _UNLABELLED:
+            continue
+        texts = tuple(row.values[column] for column in columns)
+        if not all(isinstance(text, str) for text in texts):
+            msg = f"{name}, {row.place}: got {texts!r:.80}, expected texts in {', '.join(columns)}"
+            raise ValueError(msg)
+        found.append((place, texts[0] if len(texts) == 1 else (texts[0], texts[1]), gold))
+    return LabelledTable(name=name, columns=columns, rows=found, names=names)

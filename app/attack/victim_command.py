@@ -1,0 +1,242 @@
+"""`python -m app attack --victim ...`: attacks a model from elsewhere on a data set."""
+
+import re
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from jsonargparse import ArgumentParser
+
+from app.attack.attack_evaluator import CHOICE
+from app.attack.attack_files import AttackFiles
+from app.attack.attack_html import write_page
+from app.attack.attack_report import class_name, report
+from app.attack.attack_settings import AttackSettings, Planned, applied, plan
+from app.attack.named_victims import NamedVictim, Outputs, named_victim
+from app.attack.table_samples import LabelledTable, as_classes, read_table
+from app.cli.arguments import with_recipe
+from app.cli.parser import plain
+from app.cli.terminal import harmless
+from app.processes.devices import torch_device
+from app.runs import atomic
+from app.runs.run_directory import RunDirectory
+from attacks.digests import digest
+from attacks.interface import Outcome, attack, changed
+from attacks.outcome import Sample
+from attacks.victims.http_settings import HttpSettings
+from attacks.victims.labels_only import check_search
+from datamodules.batching.sampler import permutation
+
+_REFUSED = {"split": "the data set names it: --dataset hf:ID:SPLIT", "shard": "leave it out"}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs the command.
+
+    Args:
+        argv: what follows `attack` on the command line.
+
+    Returns:
+        0.
+
+    Raises:
+        ValueError: settings that make no sense, or labels that are no classes of the victim.
+        VictimError: the victim failed; all records so far are kept, and the same command goes on.
+        OSError: a victim or file that is not there, or cannot be written.
+    """
+    _check_words(argv)
+    args = parser().parse_args(with_recipe(["attack", *argv])[1:])
+    settings = AttackSettings(**args.attack.as_dict())
+    table = read_table(args.dataset, columns=_names(args.columns), label=args.label)
+    out = Path(args.out or f"attacked/{_slug(args.victim)}")
+    device = torch_device(args.device)
+    named = named_victim(
+        args.victim,
+        classes=_names(args.classes),
+        outputs=args.outputs,
+        http=HttpSettings(**args.http.as_dict()),
+        cache=out / "answers.jsonl",
+        runs_dir=Path(args.runs_dir),
+        device=device,
+        batch_size=settings.batch_size,
+    )
+    samples = chosen(as_classes(table, named.classes, _names(args.label_names)), settings)
+    planned = plan(settings, device=device)
+    for one in planned:
+        check_search(one.attack, named.victim)
+    outcomes: dict[str, Outcome] = {}
+    spent = []
+    for one in planned:
+        outcomes[one.name], seconds = _attack(
+            one, named=named, table=table, samples=samples, settings=settings, out=out
+        )
+        spent.append(f"{one.name} {seconds:.1f} s")
+    title = f"{args.victim} on {table.name} ({', '.join(spent)})"
+    notes = applied(settings, planned)
+    print(report(outcomes, named.classes, show=settings.show, title=title, notes=notes))
+    print(harmless(f"\n{out}"))
+    return 0
+
+
+def parser() -> ArgumentParser:
+    """Returns the parser of the command."""
+    made = _Parser(
+        prog="steadfast attack",
+        description="Attacks a model from elsewhere: a checkpoint of transformers, a service "
+        "behind HTTP, a function, or a run of ours, on any labelled texts. Without --victim it "
+        "attacks the corpus of a run: `attack --help` shows those settings.",
+        allow_abbrev=False,
+    )
+    add = made.add_argument
+    add(
+        "--victim",
+        required=True,
+        help="hf:FOLDER_OR_ID, http:URL, python:MODULE:FUNCTION or run:NAME",
+    )
+    add(
+        "--dataset", required=True, help="hf:ID:SPLIT, hf:ID:CONFIG:SPLIT, or FILE.tsv and the like"
+    )
+    add("--columns", type=str, default=None, help="TEXT or TEXT,TEXT (default: usual names)")
+    add("--label", type=str, default=None, help="column of the label (default: usual names)")
+    add(
+        "--label_names",
+        type=str,
+        default=None,
+        help="LABEL=CLASS,...: the class of the victim that each label of the data stands for; "
+        "A,B is short for 0=A,1=B",
+    )
+    add("--classes", type=str, default=None, help="A,B: classes of a service or a function")
+    add(
+        "--outputs",
+        type=Outputs,
+        default="logits",
+        help="what a function returns: logits, probabilities, or labels",
+    )
+    add("--out", type=str, default=None, help="folder of all files (default: attacked/VICTIM)")
+    add("--runs_dir", type=str, default="runs", help="folder of the runs of --victim run:NAME")
+    add("--device", type=str, default="auto", help="auto, cpu, cuda, cuda:1")
+    add("--debug", action="store_true", help="show where an error came from")
+    made.add_class_arguments(AttackSettings, "attack", skip={*_REFUSED})
+    made.add_class_arguments(HttpSettings, "http")
+    return made
+
+
+class _Parser(ArgumentParser):
+    """Says errors in one line."""
+
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        """Prints the message and ends the program with status 2."""
+        del ex
+        said = f"{plain(message)} (`steadfast attack --victim X --help` lists what there is)"
+        print(harmless(f"error: {said}"), file=sys.stderr)
+        self.exit(2)
+
+
+def _check_words(argv: Sequence[str]) -> None:
+    """Refuses settings that only corpora of ours have."""
+    for word in argv:
+        key = word.partition("=")[0].removeprefix("--attack.")
+        if word.startswith("--attack.") and key in _REFUSED:
+            msg = f"got --attack.{key} beside --victim, expected none: {_REFUSED[key]}"
+            raise ValueError(msg)
+
+
+def chosen(samples: Sequence[Sample], settings: AttackSettings) -> list[Sample]:
+    """Returns the samples that are attacked; see `AttackSettings.choice`."""
+    count = min(settings.num_samples or len(samples), len(samples))
+    drawn = settings.choice == "drawn"
+    order = permutation(len(samples), CHOICE).tolist() if drawn else range(len(samples))
+    return [samples[i] for i in order[:count]]
+
+
+def _names(given: str | None) -> list[str] | None:
+    return None if given is None else [name.strip() for name in given.split(",")]
+
+
+def _slug(victim: str) -> str:
+    """Returns the name of a folder for a victim; two victims have two."""
+    text = re.sub(r"[^A-Za-z0-9._-]+", "-", victim).strip("-.")[-60:].strip("-.")
+    return f"{text}-{digest([victim])[:6]}"
+
+
+def _attack(
+    planned: Planned,
+    *,
+    named: NamedVictim,
+    table: LabelledTable,
+    samples: Sequence[Sample],
+    settings: AttackSettings,
+    out: Path,
+) -> tuple[Outcome, float]:
+    """Attacks all samples by one attack, and files the outcome."""
+    files = AttackFiles(RunDirectory(out), planned.name)
+    target = None if planned.goal_given else settings.target(named.classes)
+    composed = changed(planned.attack, target=target)
+    about = {
+        **settings.about(),
+        **planned.about,
+        "victim": named.facts["victim"],
+        "classes": named.classes,
+        "dataset": table.name,
+        "columns": list(table.columns),
+    }
+    about.pop("split")
+    if (problem := files.problem(about)) is not None:
+        raise ValueError(problem.replace("--attack.tag NAME", "--attack.tag NAME or --out FOLDER"))
+    files.begin(about)
+    before, started = files.seconds(), time.monotonic()
+    try:
+        outcome = attack(
+            named.victim,
+            samples,
+            recipe=composed,
+            query_budget=settings.query_budget,
+            budget_per_word=settings.budget_per_word,
+            in_flight=settings.in_flight,
+            seed=settings.seed,
+            columns=table.columns,
+            path=files.side.with_suffix(".journal.jsonl"),
+            score=composed.goal.score,
+            compat=composed.compat,
+        )
+    except BaseException:
+        files.pause(about, before + time.monotonic() - started)
+        raise
+    outcome = replace(outcome, name=planned.name)
+    seconds = before + time.monotonic() - started
+    _file(
+        files,
+        outcome,
+        about=about,
+        seconds=seconds,
+        named=named,
+        settings=settings,
+        target=target,
+    )
+    return outcome, seconds
+
+
+def _file(
+    files: AttackFiles,
+    outcome: Outcome,
+    *,
+    about: Mapping[str, Any],
+    seconds: float,
+    named: NamedVictim,
+    settings: AttackSettings,
+    target: int | None,
+) -> None:
+    atomic.write_lines(files.outcome, [one.line() for one in outcome.records])
+    files.finish(about, seconds, outcome.summary)
+    if settings.html:
+        facts = {
+            **named.facts,
+            "data set": str(about["dataset"]),
+            "samples": f"{len(outcome.records)}, {settings.choice}",
+            "goal": "untargeted" if target is None else class_name(target, named.classes),
+            "seed of the attack": str(settings.seed),
+        }
+        write_page(files.html, outcome, named.classes, facts)

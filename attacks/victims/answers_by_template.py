@@ -1,0 +1,284 @@
+"""Requests and answers of a service, by JSON templates."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+from attacks.victims.http_settings import HttpSettings, filled, template
+from attacks.victims.kinds import VictimError
+from text import Text
+
+EACH = None
+"""A step of a path: all elements of a list."""
+Path = tuple[str | None, ...]
+_NAMES = ("{scores}", "{label}", "{score}")
+
+
+class AnswerError(VictimError):
+    """An answer that cannot be used.
+
+    Args:
+        msg: the message.
+        again: True if another try may give a better one.
+    """
+
+    def __init__(self, msg: str, *, again: bool = False) -> None:
+        super().__init__(msg)
+        self.again = again
+
+
+class Exchange(Protocol):
+    """Writes requests and reads answers.
+
+    Attributes:
+        size: texts of a request at most.
+        outputs: kind of the numbers.
+    """
+
+    size: int
+    outputs: Literal["probabilities", "logits", "labels"]
+
+    def body(self, texts: Sequence[Text]) -> Any:
+        """Returns the JSON of a request about texts."""
+
+    def rows(self, answer: Any, texts: Sequence[Text]) -> list[list[float]]:
+        """Returns a number for each class for each text.
+
+        Raises:
+            AnswerError: the answer is something else.
+        """
+
+    def about(self) -> dict[str, Any]:
+        """Describes all that answers depend on."""
+
+
+def columns(text: Text) -> tuple[str, ...]:
+    """Returns the one or two texts of a sample."""
+    return (text,) if isinstance(text, str) else tuple(text)
+
+
+def shown(value: Any) -> str:
+    """Returns the beginning of an answer, for a message."""
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+def class_index(given: Any, classes: Sequence[str]) -> int:
+    """Returns the class that a label names: its name in any case, or its number.
+
+    Raises:
+        AnswerError: there is no such class.
+    """
+    if isinstance(given, int) and not isinstance(given, bool) and 0 <= given < len(classes):
+        return given
+    name = str(given).strip().casefold()
+    known = [one.strip().casefold() for one in classes]
+    if name in known:
+        return known.index(name)
+    number = name.removeprefix("label_")
+    if number.isdecimal() and int(number) < len(classes):
+        return int(number)
+    msg = f"got label {given!r:.80}, expected one of {', '.join(classes)}: give --classes"
+    raise AnswerError(msg)
+
+
+class TemplateExchange:
+    """A service whose requests and answers are described by JSON.
+
+    Args:
+        settings: with `request` and `answer`.
+        classes: names of the classes.
+
+    Raises:
+        ValueError: templates that do not say where texts, labels and scores are.
+    """
+
+    def __init__(self, settings: HttpSettings, classes: Sequence[str]) -> None:
+        self.classes = list(classes)
+        self.request = template(settings.request, "request")
+        self.answer = template(settings.answer, "answer")
+        asked = set(_strings(self.request))
+        self._batched = "{texts}" in asked
+        if not self._batched and not any("{text}" in one for one in asked):
+            msg = (
+                f"got --http.request {settings.request!r:.200} without a place for the text, "
+                'expected "{texts}" or "{text}" in it'
+            )
+            raise ValueError(msg)
+        self.size = settings.per_request if self._batched else 1
+        self._places = dict(_leaves(self.answer))
+        self._check(settings)
+        labels = "{scores}" not in self._places and "{score}" not in self._places
+        self.outputs: Literal["probabilities", "logits", "labels"] = settings.outputs
+        if labels:
+            self.outputs = "labels"
+
+    def about(self) -> dict[str, Any]:
+        """See `Exchange`."""
+        return {"request": self.request, "answer": self.answer, "outputs": self.outputs}
+
+    def body(self, texts: Sequence[Text]) -> Any:
+        """See `Exchange`."""
+        if self._batched:
+            both = [one if isinstance(one, str) else list(one) for one in texts]
+            return filled(self.request, {"texts": both})
+        parts = columns(texts[0])
+        names = ("text", "text_pair")[: len(parts)]
+        if len(parts) > 1 and not any("{text_pair}" in one for one in _strings(self.request)):
+            msg = 'got pairs and an --http.request without "{text_pair}", expected a place for both'
+            raise ValueError(msg)
+        return filled(self.request, dict(zip(names, parts, strict=True)))
+
+    def rows(self, answer: Any, texts: Sequence[Text]) -> list[list[float]]:
+        """See `Exchange`."""
+        if not self._batched:
+            return [self._row(answer, self._places)]
+        front = self._front()
+        items = _at(answer, front)
+        if not isinstance(items, list) or len(items) != len(texts):
+            count = f"{len(items)} answers" if isinstance(items, list) else shown(items)
+            msg = f"got {count} to {len(texts)} text(s), expected one for each: {shown(answer)}"
+            raise AnswerError(msg, again=True)
+        rest = {name: path[len(front) + 1 :] for name, path in self._places.items()}
+        return [self._row(item, rest) for item in items]
+
+    def _front(self) -> Path:
+        """Returns the path to the list of texts."""
+        path = next(iter(self._places.values()))
+        return path[: path.index(EACH)]
+
+    def _check(self, settings: HttpSettings) -> None:
+        paths = self._places
+        problem = None
+        if not {"{scores}", "{label}"} & set(paths):
+            problem = 'without "{scores}" or "{label}"'
+        elif "{scores}" in paths and len(paths) > 1:
+            problem = 'with "{scores}" beside "{label}" or "{score}"'
+        if self._batched and problem is None:
+            if not all(EACH in path for path in paths.values()):
+                problem = "without a list for the texts"
+            elif len({path[: path.index(EACH)] for path in paths.values()}) > 1:
+                problem = "with texts in several lists"
+        if problem is None:
+            skip = len(self._front()) + 1 if self._batched else 0
+            rest = {name: path[skip:] for name, path in paths.items()}
+            lists = {name: path.count(EACH) for name, path in rest.items()}
+            if max(lists.values()) > ("{label}" in paths and "{score}" in paths):
+                problem = "with more lists than texts and classes"
+            elif len(set(lists.values())) > 1:
+                problem = "with label and score in different lists"
+            elif "{score}" in paths and not lists["{score}"] and len(self.classes) > 2:
+                problem = "with the score of one class only, of more than two"
+            elif "{score}" in paths and not lists["{score}"] and settings.outputs == "logits":
+                problem = "with one logit only"
+        if problem is not None:
+            msg = (
+                f'got --http.answer {settings.answer!r:.200} {problem}, expected "{{scores}}", or '
+                '"{label}" and "{score}" in a list of classes, or "{label}" alone; with "{texts}" '
+                "in the request, in a list of texts"
+            )
+            raise ValueError(msg)
+
+    def _row(self, item: Any, places: Mapping[str, Path]) -> list[float]:
+        """Returns the numbers of one text."""
+        if "{scores}" in places:
+            return self._listed(_at(item, places["{scores}"]))
+        label = places["{label}"]
+        score = places.get("{score}")
+        if score is None:
+            index = class_index(_at(item, label), self.classes)
+            return one_label(index, len(self.classes))
+        if EACH not in label:
+            return self._other(_at(item, label), _at(item, score))
+        at = label.index(EACH)
+        found = _at(item, label[:at])
+        if not isinstance(found, list):
+            msg = f"got {shown(found)}, expected a list of classes with their scores"
+            raise AnswerError(msg)
+        given = {}
+        for one in found:
+            given[class_index(_at(one, label[at + 1 :]), self.classes)] = _at(one, score[at + 1 :])
+        return self._all(given, item)
+
+    def _listed(self, found: Any) -> list[float]:
+        if isinstance(found, dict):
+            return self._all(
+                {class_index(key, self.classes): one for key, one in found.items()}, found
+            )
+        if not isinstance(found, list) or len(found) != len(self.classes):
+            msg = f"got scores {shown(found)}, expected {len(self.classes)} numbers, one per class"
+            raise AnswerError(msg)
+        return [_number(one) for one in found]
+
+    def _other(self, label: Any, score: Any) -> list[float]:
+        """Returns the probabilities of two classes, of which one is given."""
+        index, value = class_index(label, self.classes), _number(score)
+        return [value if i == index else 1 - value for i in range(2)]
+
+    def _all(self, given: Mapping[int, Any], item: Any) -> list[float]:
+        if len(given) < len(self.classes):
+            missing = [name for i, name in enumerate(self.classes) if i not in given]
+            msg = f"got no score of {', '.join(missing)} in {shown(item)}, expected all classes"
+            raise AnswerError(msg)
+        return [_number(given[i]) for i in range(len(self.classes))]
+
+
+def one_label(index: int, classes: int) -> list[float]:
+    """Returns the row of an answer that is a class alone."""
+    return [float(i == index) for i in range(classes)]
+
+
+def check_distribution(rows: Sequence[Sequence[float]]) -> None:
+    """Checks that rows are probabilities.
+
+    Raises:
+        AnswerError: they are not.
+    """
+    for row in rows:
+        if min(row) < 0 or abs(math.fsum(row) - 1) > 0.01:
+            msg = (
+                f"got scores {shown(list(row))}, which are no probabilities (they sum to "
+                f"{math.fsum(row):.4g}), expected numbers from 0 that sum to 1; or say "
+                "--http.outputs logits"
+            )
+            raise AnswerError(msg)
+
+
+def _number(value: Any) -> float:
+    number = math.nan
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        number = float(value)
+    if not math.isfinite(number):
+        msg = f"got score {value!r:.80}, expected a finite number"
+        raise AnswerError(msg)
+    return number
+
+
+def _at(value: Any, path: Path) -> Any:
+    """Returns the part of a JSON value at a path without lists."""
+    for key in path:
+        if not isinstance(value, dict) or key not in value:
+            msg = f"got {shown(value)}, expected an object with {key!r}, as in --http.answer"
+            raise AnswerError(msg)
+        value = value[key]
+    return value
+
+
+def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[str, Path]]:
+    """Yields the placeholders of an answer with their paths."""
+    if isinstance(value, dict):
+        for key, one in value.items():
+            yield from _leaves(one, (*path, key))
+    elif isinstance(value, list):
+        for one in value[:1]:
+            yield from _leaves(one, (*path, EACH))
+    elif value in _NAMES:
+        yield value, path
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _strings(one)
+    elif isinstance(value, str):
+        yield value

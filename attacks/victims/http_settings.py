@@ -1,0 +1,138 @@
+"""The settings of a classifier behind HTTP."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from text import check_range
+
+REQUEST = '{"inputs": "{texts}"}'
+"""The request of text-classification services that follow Hugging Face's inference interface."""
+ANSWER = '[[{"label": "{label}", "score": "{score}"}]]'
+"""Their answer."""
+PROMPT = (
+    "Classify the text. Answer with exactly one of these words, and with nothing else: {words}."
+    "\n\nText: {text}"
+)
+_HEADER = re.compile(r"[A-Za-z0-9-]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpSettings:
+    r"""How a classifier behind HTTP is asked, and how patiently.
+
+    Attributes:
+        request: JSON of a request, or a file with it. "{texts}" stands for the list of texts (of
+            pairs, a list of lists); "{text}" and "{text_pair}", also inside longer strings, for the
+            texts of one sample, and then each request is about one.
+        answer: JSON of the answer, or a file with it: the same shape, with "{scores}" for the
+            numbers of all classes, or "{label}" and "{score}". A list with one element stands for
+            any number of them: the texts (with "{texts}"), then the classes.
+        outputs: kind of the scores.
+        chat: name of the model; the address is then that of an OpenAI-style chat endpoint
+            (`.../v1/chat/completions`), and request and answer are not used.
+        prompt: question to the chat model, or a file with it; with {text}, {text_pair}, {words}.
+        words: word that names each class in the answer of the chat model, in the order of the
+            classes; the class names if not given.
+        chat_scores: take scores from the log-probabilities of the first token of the chat's answer.
+        unclear: class of a chat's answer that names no class, or several; an error if not given.
+        per_request: texts of a request, where "{texts}" allows more than one.
+        parallel: requests at the same time.
+        per_second: requests per second at most; no limit if null.
+        timeout: seconds to wait for an answer.
+        tries: times that a request is sent before the attack stops.
+        wait: seconds before the second try; doubled for each further one. A longer Retry-After of
+            the server counts instead.
+        longest_wait: seconds between two tries at most; a server that wants more ends the attack.
+        budget: texts that the service may be asked about, in all starts together.
+        token_variable: environment variable with the token of `Authorization: Bearer TOKEN`.
+        headers: further headers. They are sent, and written nowhere.
+    """
+
+    request: str = REQUEST
+    answer: str = ANSWER
+    outputs: Literal["probabilities", "logits"] = "probabilities"
+    chat: str | None = None
+    prompt: str = PROMPT
+    words: list[str] | None = None
+    chat_scores: bool = False
+    unclear: str | None = None
+    per_request: int = 32
+    parallel: int = 1
+    per_second: float | None = None
+    timeout: float = 60.0
+    tries: int = 6
+    wait: float = 1.0
+    longest_wait: float = 300.0
+    budget: int | None = None
+    token_variable: str | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Checks the settings.
+
+        Raises:
+            ValueError: a number is out of its range, or a header that is none.
+        """
+        counts = {"per_request": self.per_request, "parallel": self.parallel, "tries": self.tries}
+        check_range({f"http.{name}": value for name, value in counts.items()}, least=1)
+        check_range({"http.budget": self.budget}, least=1)
+        check_range({"http.timeout": self.timeout, "http.per_second": self.per_second}, above=0)
+        check_range({"http.wait": self.wait, "http.longest_wait": self.longest_wait}, least=0)
+        for name, value in self.headers.items():
+            if not _HEADER.fullmatch(name) or not value.isprintable():
+                msg = f"got header {name!r}, expected letters, digits and -, and a value in a line"
+                raise ValueError(msg)
+
+
+def template(given: str, name: str) -> Any:
+    """Returns the JSON of a template, or of the file that holds it.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    text = content(given)
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        msg = (
+            f"got --http.{name} {given[:80]!r}, which is no JSON ({error}), expected JSON such as "
+            f"{REQUEST if name == 'request' else ANSWER}, or a file with it"
+        )
+        raise ValueError(msg) from error
+
+
+def content(given: str) -> str:
+    """Returns a text, or the content of the file that it names."""
+    short = len(given) < 256 and not set("{}\n") & set(given)
+    return Path(given).read_text("utf-8") if short and Path(given).is_file() else given
+
+
+def filled(template: Any, values: Mapping[str, Any]) -> Any:
+    """Replaces placeholders of a JSON value.
+
+    Args:
+        template: the value.
+        values: by the name of the placeholder. A string that is a placeholder as a whole becomes
+            the value; inside a longer string, strings are put in.
+    """
+    if isinstance(template, dict):
+        return {key: filled(one, values) for key, one in template.items()}
+    if isinstance(template, list):
+        return [filled(one, values) for one in template]
+    if not isinstance(template, str):
+        return template
+    if template[:1] == "{" and template[-1:] == "}" and template[1:-1] in values:
+        return values[template[1:-1]]
+    return put_in(template, {name: one for name, one in values.items() if isinstance(one, str)})
+
+
+def put_in(template: str, values: Mapping[str, str]) -> str:
+    """Replaces placeholders of a string in one pass: texts may hold braces of their own."""
+    if not values:
+        return template
+    names = "|".join(map(re.escape, values))
+    return re.sub(f"{{({names})}}", lambda found: values[found[1]], template)

@@ -1,0 +1,73 @@
+"""Victims that name a class and give no scores."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from attacks.composition import Attack
+from attacks.goals import Floats
+from attacks.victims.answers_by_template import AnswerError, class_index
+from attacks.victims.kinds import CallableVictim, VictimError
+from text import Text
+
+SEARCHES = ("RandomSearch", "HardLabel")
+"""Searches of ours that look at success alone. One of another class says so by an attribute
+`needs_scores = False`."""
+
+
+class LabelVictim(CallableVictim):
+    """A function from a list of texts to their classes.
+
+    Args:
+        function: called with at most `batch_size` texts; returns the name or number of a class for
+            each.
+        classes: names of the classes.
+        batch_size: texts per call.
+        name: name in results.
+    """
+
+    labels_only = True
+
+    def __init__(
+        self,
+        function: Callable[[list[Text]], Sequence[Any]],
+        *,
+        classes: Sequence[str],
+        batch_size: int = 256,
+        name: str = "function",
+    ) -> None:
+        def rows(texts: list[Text]) -> Floats:
+            answers = list(function(texts))
+            if len(answers) != len(texts):
+                msg = f"got {len(answers)} labels to {len(texts)} text(s), expected one for each"
+                raise AnswerError(msg)
+            found = np.zeros((len(texts), len(classes)))
+            for row, answer in zip(found, answers, strict=True):
+                label = answer.item() if isinstance(answer, np.generic) else answer
+                row[class_index(label, classes)] = 1
+            return found
+
+        super().__init__(rows, batch_size=batch_size, name=name)
+
+    def _suspect(self, numbers: Floats) -> None:
+        """Says nothing: rows that sum to 1 are meant."""
+
+
+def check_search(attack: Attack, victim: Any) -> None:
+    """Checks that an attack can do with what a victim answers.
+
+    Raises:
+        VictimError: the victim gives no scores, and the search follows them.
+    """
+    if not getattr(victim, "labels_only", False):
+        return
+    search = attack.search
+    if type(search).__name__ in SEARCHES or getattr(search, "needs_scores", True) is False:
+        return
+    msg = (
+        f"got the attack {attack.name} on {victim.name}, which names classes and gives no scores: "
+        "its search follows scores, and would find nothing; expected a search that needs none "
+        f"({', '.join(SEARCHES)}): --attack random, or an attack of your own with such a search"
+    )
+    raise VictimError(msg)

@@ -1,0 +1,45 @@
+"""The names of the columns of a table, before it is said which are read."""
+
+import csv
+import json
+from pathlib import Path
+
+from datamodules.sources.files import DataError, kind_of, lines, opened
+from datamodules.sources.readers import ENDINGS, decode
+
+
+def column_names(path: str | Path) -> list[str]:
+    """Returns the names of the columns of a file; of JSON Lines, those of its first row.
+
+    Args:
+        path: a file that `read_rows` reads.
+
+    Raises:
+        DataError: no such file or format, or a first line that cannot be read.
+    """
+    path = Path(path)
+    packed = path.suffix == ".gz"
+    ending = (path.with_suffix("") if packed else path).suffix.lower()
+    if ending not in ENDINGS or kind_of(path) is None or (packed and ending == ".parquet"):
+        there = "which is no file" if kind_of(path) is None else "with another ending"
+        msg = f"got {path}, {there}, expected a file ending in {', '.join(ENDINGS)}"
+        raise DataError(msg)
+    with opened(path) as file:
+        if ending == ".parquet":
+            from pyarrow import ArrowException, parquet
+
+            try:
+                return [str(name) for name in parquet.read_schema(file).names]
+            except (ArrowException, OSError) as error:
+                msg = f"{path}: got a file that cannot be read as Parquet ({error})"
+                raise DataError(msg) from error
+        try:
+            numbered = lines(path, file, packed=packed)
+            first = decode(next((raw for _, raw in numbered if raw.strip()), b""))
+            if ending == ".jsonl":
+                row = json.loads(first)
+                return [str(name) for name in row] if isinstance(row, dict) else []
+        except (ValueError, OSError, EOFError, RecursionError) as error:
+            msg = f"{path}, line 1: {error}; expected names of columns"
+            raise DataError(msg) from error
+        return first.split("\t") if ending == ".tsv" else next(csv.reader([first]), [])
