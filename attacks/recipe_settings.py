@@ -55,7 +55,7 @@ class RecipeSettings(Budget):
         compat: program to reproduce: `textattack` is TextAttack 0.3.11, its faults included
             (docs/attacks.md).
         resources: folder with word vectors, WordNet and the like (docs/attacks.md);
-            `python -m app resources` fills one.
+            `python -m steadfast resources` fills one.
         vectors: file of word vectors, or of lists of neighbours, in place of those found.
         sentence_encoder: folder or hub name of the model that compares sentences;
             sentence-transformers/all-MiniLM-L6-v2 if null.

@@ -84,7 +84,7 @@ def build(
         ]
         if len(needs) == 1:
             raise
-        msg = f"{error}; all that {name} needs: `python -m app resources {' '.join(needs)}`"
+        msg = f"{error}; all that {name} needs: `python -m steadfast resources {' '.join(needs)}`"
         raise ResourceError(msg) from error
     return attack.aiming(goal or make_goal(score=settings.score, compat=settings.compat))
 
@@ -363,4 +363,4 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "a2t-mlm": ("masked-lm", "tagger", "sentence-encoder"),
     "random": ("neighbours",),
 }
-"""The resources that a recipe needs, by their names for `python -m app resources`."""
+"""The resources that a recipe needs, by their names for `python -m steadfast resources`."""

@@ -163,7 +163,7 @@ def words_of(
         msg = (
             f"got a lemmatiser with other data ({lemmatizer.digest}) than the model was trained "
             f"with ({digest}), expected the same: get WordNet and the tagger again with "
-            "`python -m app resources wordnet tagger`"
+            "`python -m steadfast resources wordnet tagger`"
         )
         raise ValueError(msg)
     return settings, lemmatizer

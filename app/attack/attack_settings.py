@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import yaml
 
+from app.cli.shipped import settings_file
 from app.runs.shard import Shard
 from attacks.composition import Attack
 from attacks.engine import Limits
@@ -272,11 +273,13 @@ def _composed(
 
 def _spec(path: str) -> dict[str, Any]:
     """Returns the content of a file with an attack; it always has a name."""
-    if not Path(path).is_file():
-        msg = f"got attack {path}, expected a file like configs/attack/custom.yaml"
-        raise ValueError(msg)
     try:
-        spec: Any = yaml.safe_load(Path(path).read_text())
+        file = settings_file(path, folder="attack")
+    except ValueError as error:
+        msg = str(error).replace("got ", "got attack ", 1)
+        raise ValueError(msg) from error
+    try:
+        spec: Any = yaml.safe_load(file.read_text())
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         msg = f"got {path}, which is no YAML: {error}"
         raise ValueError(msg) from error

@@ -171,7 +171,7 @@ def _parts(evaluators: Sequence[AttackEvaluator]) -> str:
     """Returns what is printed in the place of a table, which parts do not have."""
     lines = [one.line() for one in evaluators if isinstance(one, ShardEvaluator)]
     run = evaluators[0].facts["run"]
-    merge = f"with all shards in one folder: python -m app attack merge --run {run}"
+    merge = f"with all shards in one folder: python -m steadfast attack merge --run {run}"
     return "\n".join(["", *map(harmless, [*lines, merge])])
 
 

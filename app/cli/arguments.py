@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml
 
 import datamodules
+from app.cli.shipped import settings_file
 from app.runs import run_directory
 from app.runs.run_directory import RunDirectory
 from lit_modules import METHODS, AdversarialTraining, TaskModule
@@ -26,6 +27,7 @@ COMMON = (
     "early_stopping",
     "checkpoint_every_n_minutes",
     "on_nonfinite_loss",
+    "track",
 )
 """Settings that every command takes; `config.yaml` holds these."""
 
@@ -86,26 +88,32 @@ def check_classes(argv: Sequence[str]) -> None:
             raise ValueError(msg)
 
 
-def check_configs(argv: Sequence[str]) -> None:
-    """Refuse a `--config` that is no settings file; the parser's own error would quote all of it.
+def with_configs(argv: Sequence[str]) -> list[str]:
+    """Write the names of shipped settings files after `--config` as their paths.
+
+    A file that holds no settings is refused: the parser's own error would quote all of it.
 
     Raises:
         ValueError: `--config` names no file, or one that holds no settings.
     """
+    words = list(argv)
     for i, word in enumerate(argv):
         key, given, value = word.partition("=")
         if key not in ("--config", "-c"):
             continue
         value = value if given else " ".join(argv[i + 1 : i + 2])
-        path = Path(value)
         if "\n" in value or ": " in value:  # settings themselves
             continue
         try:
+            path = settings_file(value)
             content = yaml.safe_load(path.read_text(encoding="utf-8"))
         except (yaml.YAMLError, UnicodeDecodeError):
             content = None
         except OSError as error:
             msg = f"got --config {value}, which cannot be read ({error.strerror}), expected a file"
+            raise ValueError(msg) from error
+        except ValueError as error:
+            msg = str(error).replace("got ", "got --config ", 1)
             raise ValueError(msg) from error
         if not isinstance(content, dict):
             msg = (
@@ -113,6 +121,8 @@ def check_configs(argv: Sequence[str]) -> None:
                 "configs/default.yaml; texts are given by --data"
             )
             raise ValueError(msg)
+        words[i : i + 1 if given else i + 2] = [f"{key}={path}"] if given else [key, str(path)]
+    return words
 
 
 def with_stored_settings(argv: Sequence[str], commands: Container[str]) -> list[str]:

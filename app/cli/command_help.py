@@ -40,6 +40,7 @@ _SHORT = {f"trainer.{key}": text for key, text in TRAINER.items()} | {
 _PROGRAM = ("help", "config", "print_config", "debug")
 _RUN = ("run", "runs_dir", "seed_everything", "ckpt_path")
 _FIT = ("checkpoint", "early_stopping", "checkpoint_every_n_minutes", "on_nonfinite_loss")
+_TRACK = ("track",)
 _PACKAGES = ("app", "attacks", "certify", "datamodules", "layers", "lit_modules", "text")
 _LIBRARIES = ("jsonargparse", "pytorch-lightning", "torch")
 _WIDTH = 100
@@ -63,7 +64,9 @@ def command_help(
     """
     actions = {action.dest: action for action in parser._actions}
     training = name in ("train", "fit")
-    shown = {key for key in actions if key.split(".")[0] in (*_PROGRAM, *_RUN, *_FIT, "trainer")}
+    shown = {
+        key for key in actions if key.split(".")[0] in (*_PROGRAM, *_RUN, *_FIT, *_TRACK, "trainer")
+    }
     own = [key for key in actions if key not in shown and key.split(".")[0] not in choices]
     out = argparse.ArgumentParser(
         prog=f"steadfast {name}",
@@ -91,6 +94,7 @@ def command_help(
     _add(out, "this command", [actions[key] for key in own])
     if training:
         _add(out, "checkpoints and the end of training", _of(_FIT, actions))
+    _add(out, "services to report to", _of(_TRACK, actions))
     usual = TRAINER if training else _EVALUATION
     trainer = _of([f"trainer.{key}" for key in usual], actions)
     group = _add(out, "Lightning's trainer", trainer)

@@ -166,7 +166,7 @@ def _load(*, debug: bool) -> int:
             traceback.print_exc()
         _say(
             f"error: the program cannot be loaded ({type(error).__name__}: {error}); "
-            "`python -m app doctor` says what is wrong with the installation"
+            "`python -m steadfast doctor` says what is wrong with the installation"
         )
         return 1
     return 0
@@ -252,6 +252,9 @@ def _message(error: Exception) -> str:
         "lit_modules",
         "datamodules",
         "attacks",
+        # Services that a run reports to.
+        "mlflow",
+        "wandb",
     )
     # Lightning's word for a setting of the trainer that is wrong.
     expected = expected or type(error).__name__ == "MisconfigurationException"

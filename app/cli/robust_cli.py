@@ -21,8 +21,8 @@ from app.cli.arguments import (
     COMMON,
     TRAINING,
     check_classes,
-    check_configs,
     classes_first,
+    with_configs,
     with_recipe,
     with_stored_settings,
 )
@@ -30,9 +30,11 @@ from app.cli.parser import Parser, TrainerHelp, check_numbers
 from app.cli.terminal import harmless
 from app.processes.distributed import dry, first_process
 from app.runs import resume, run_directory
+from app.runs.metrics_file import MetricsFile
 from app.runs.recorder import Recorder, RunLogger
 from app.runs.run_directory import RunDirectory
 from app.runs.summary_table import notes, table
+from app.runs.trackers import TrackerSettings, trackers
 from app.runs.version import line
 from app.training.checkpoint_callbacks import (
     AtomicCheckpointIO,
@@ -142,6 +144,7 @@ class RobustCLI(LightningCLI):
         parser.add_argument("--trainer.help", action=TrainerHelp)
         parser.add_class_arguments(CheckpointSettings, "checkpoint")
         parser.add_class_arguments(EarlyStoppingSettings, "early_stopping")
+        parser.add_class_arguments(TrackerSettings, "track")
         for action in parser._actions:
             if action.dest == "trainer.max_epochs":
                 # Lightning would train 1,000 epochs.
@@ -167,7 +170,7 @@ class RobustCLI(LightningCLI):
         check_classes(argv)
         command = next((word for word in argv if word in self.subcommands()), None)
         try:
-            check_configs(argv)
+            argv = with_configs(argv)
         except ValueError as error:
             self._parser(command).error(str(error))
         self.config = parser.parse_args(with_stored_settings(argv, self.subcommands()))
@@ -185,6 +188,7 @@ class RobustCLI(LightningCLI):
 
     def before_instantiate_classes(self) -> None:
         """Find the run and decide what to do about it, before anything is built."""
+        TrackerSettings(**self._get(self.config, "track").as_dict())
         try:
             PGDSettings(**(self._get(self.config, "pgd") or {}))
         except ValueError as error:
@@ -271,7 +275,15 @@ class RobustCLI(LightningCLI):
         )
         config["default_root_dir"] = config["default_root_dir"] or str(self.run.path)
         if config["logger"] is None or config["logger"] is True:
-            config["logger"] = RunLogger(self.run, begin=self.plan.step)
+            step = self.plan.step
+            config["logger"] = [
+                RunLogger(self.run, begin=step),
+                MetricsFile(self.run.metrics_path, begin=step),
+            ]
+        if config["logger"] is not False:
+            several = config["logger"] if isinstance(config["logger"], list) else [config["logger"]]
+            tracked = trackers(self._get(self.config_init, "track"), self.run)
+            config["logger"] = [*several, *tracked]
         settings: Namespace = self._get(self.config_init, "checkpoint")
         callbacks: list[pl.Callback] = [
             KeepHandlers(),
@@ -366,7 +378,7 @@ def _report(run: RunDirectory) -> None:
 
         written = write_report([run])
     except Exception as error:
-        again = f"`python -m app report --run {run.name}` tries it again"
+        again = f"`python -m steadfast report --run {run.name}` tries it again"
         log.warning("the report could not be written (%s); %s", error, again)
         return
     for said in written.contradictions:

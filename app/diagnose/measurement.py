@@ -147,7 +147,7 @@ def read(run: RunDirectory, recipe: str, *, samples: int) -> Records:
         make = recipe if recipe in RECIPES else f"RECIPE ({', '.join(RECIPES)})"
         msg = (
             f"got --recipe {recipe} and run {run.name}, {there}; expected records of an attack: "
-            f"`python -m app attack --run {run.name} --attack {make}` makes them"
+            f"`python -m steadfast attack --run {run.name} --attack {make}` makes them"
         )
         raise ValueError(msg)
     files = AttackFiles(run, recipe)

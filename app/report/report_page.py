@@ -506,7 +506,7 @@ def _shortened(pieces: Sequence[Piece]) -> list[Piece]:
 def _missing(evidence: Evidence) -> Iterator[tuple[str, str]]:
     run, metrics = evidence.run.name, evidence.metrics
     if not any(name.startswith("test/") for name in metrics):
-        yield "The test split", f"python -m app test --run {run}"
+        yield "The test split", f"python -m steadfast test --run {run}"
     if not evidence.classifies:
         yield (
             f"Confusion matrix, calibration, certificates, attacks: not for a {_task(evidence)}",
@@ -514,17 +514,20 @@ def _missing(evidence: Evidence) -> Iterator[tuple[str, str]]:
         )
         return
     if evidence.predictions is None:
-        yield "Calibration: it needs probabilities", f"python -m app predict --run {run}"
+        yield "Calibration: it needs probabilities", f"python -m steadfast predict --run {run}"
     if evidence.certificates is None:
         reason = None if evidence.results is None else evidence.results.get("no_certificate")
         if reason is None:
-            yield "Certified radii", f"python -m app certify --run {run}"
+            yield "Certified radii", f"python -m steadfast certify --run {run}"
         else:
             yield f"Certified radii: {reason}", ""
     if evidence.pgd is None and any(name.startswith("test/") for name in metrics):
-        yield "Accuracy under PGD, text by text", f"python -m app test --run {run}"
+        yield "Accuracy under PGD, text by text", f"python -m steadfast test --run {run}"
     if not evidence.attacks:
-        yield "Attacks that change words", f"python -m app attack --run {run} --attack textfooler"
+        yield (
+            "Attacks that change words",
+            f"python -m steadfast attack --run {run} --attack textfooler",
+        )
 
 
 def _task(evidence: Evidence) -> str:

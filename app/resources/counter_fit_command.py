@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
 def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(
-        prog="python -m app resources counter-fit",
+        prog="steadfast resources counter-fit",
         description="Draw the vectors of synonyms together and push those of antonyms apart.",
     )
     made.add_argument("vectors", type=Path, help="a word and its numbers in a line; .gz, .zip")

@@ -142,7 +142,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m app resources",
+        prog="steadfast resources",
         description="Download the resources of attacks: word lists, a tagger, models.",
         epilog=f"Without names: {', '.join(USUAL)}. Attacks read the default folder, or "
         "that of --attack.resources FOLDER.",

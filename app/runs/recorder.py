@@ -1,4 +1,4 @@
-"""Keeps the run directory and TensorBoard up to date while the trainer works."""
+"""Keeps the run directory and its loggers up to date while the trainer works."""
 
 import logging
 import math
@@ -15,7 +15,9 @@ from app.runs import results
 from app.processes.distributed import dry
 from app.runs.results import Results
 from app.runs.resume import with_additions
+from app.runs.metrics_file import MetricsFile
 from app.runs.run_directory import RunDirectory
+from app.runs.trackers import keep_names
 from attacks.digests import file_digest
 from app.training.stand_in import WholeSplit
 from app.runs.weights import Weights, keep_apart, shelf, unfinished, weights_of
@@ -186,8 +188,11 @@ class Recorder(pl.Callback):
         self.run.write_config(self.config)
         for logger in trainer.loggers:
             logger.log_hyperparams(hyper_parameters(self.config), *_undecided(logger, pl_module))
+            if isinstance(logger, MetricsFile):
+                logger.open()
             if isinstance(logger, TensorBoardLogger):
                 logger.experiment.add_text("config", f"```yaml\n{yaml.safe_dump(self.config)}```")
+        keep_names(self.run, trainer.loggers)
 
     def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Release the lock of the run."""
@@ -254,6 +259,7 @@ class Recorder(pl.Callback):
             if found:
                 logger.log_metrics(found, trainer.global_step)
                 logger.save()
+        keep_names(self.run, trainer.loggers)
         return merged
 
     def identity(self, trainer: pl.Trainer, module: pl.LightningModule) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class RunDirectory:
     """The files of one run.
 
     `config.yaml` (the settings), `checkpoints/` with `best.ckpt`, `last.ckpt` and `previous.ckpt`,
-    TensorBoard's event files, and what was measured: `results.json`, `certificates.jsonl` and the
+    TensorBoard's event files, `metrics.csv` and what was measured: `results.json`, `certificates.jsonl` and the
     like. All that was measured is about the chosen checkpoint; what is about other weights lies in
     `others/`, a folder for each.
 
@@ -54,6 +54,7 @@ class RunDirectory:
         last: state to go on from.
         previous: the state before `last`.
         source_path: of a run that an evaluation has begun: SHA-256 and place of the checkpoint.
+        metrics_path: metrics of the training, step by step.
         results_path: numbers of the finished stages.
         backbone: folder of the encoder that a pre-training run has trained.
         predictions: one prediction per sample.
@@ -67,6 +68,7 @@ class RunDirectory:
         self.last = self.checkpoints / "last.ckpt"
         self.previous = self.checkpoints / "previous.ckpt"
         self.source_path = path / "checkpoint.sha256"
+        self.metrics_path = path / "metrics.csv"
         self.results_path = path / "results.json"
         self.backbone = path / "backbone"
         self.predictions = path / "predictions.jsonl"

@@ -21,11 +21,13 @@ def version() -> str:
 
 
 def revision() -> str:
-    """Git revision: `STEADFAST_REVISION` (set in images), else that of the checkout."""
+    """Git revision: `STEADFAST_REVISION` (set in images), else that of checkout or wheel."""
     given = os.environ.get("STEADFAST_REVISION")
     if given:
         return given
     root = Path(__file__).parents[2]
+    if (root / "REVISION").is_file():  # of a wheel: setup.py writes it
+        return (root / "REVISION").read_text().strip()
     if not (root / ".git").exists():
         return "unknown"
     try:

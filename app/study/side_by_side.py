@@ -73,8 +73,8 @@ class _Run:
         found = run.results()
         if found is None:
             msg = (
-                f"got run {run.name} without figures, expected some: `python -m app test --run "
-                f"{run.name}` measures it"
+                f"got run {run.name} without figures, expected some: "
+                f"`python -m steadfast test --run {run.name}` measures it"
             )
             raise StudyError(msg)
         config = run.config()

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from app.cli.shipped import settings_file
 from app.cli.terminal import harmless
 from app.runs.shard import Shard
 from app.study import parts
@@ -95,10 +96,18 @@ def _command(
     parser = commands.add_parser(name, help=text, description=whole, allow_abbrev=False)
     add = parser.add_argument
     runs = "directory of all runs (default: runs)"
-    add("file", type=Path, metavar="STUDY.yaml", help="the study: configs/studies/example.yaml")
+    add("file", type=_study, metavar="STUDY.yaml", help="the study: configs/studies/example.yaml")
     add("--runs_dir", type=Path, default=Path("runs"), metavar="DIR", help=runs)
     add("--debug", action="store_true", help="show where an error came from (STEADFAST_DEBUG=1)")
     return parser
+
+
+def _study(given: str) -> Path:
+    """The file of a study; that of a shipped one by its name."""
+    try:
+        return settings_file(given, folder="studies")
+    except ValueError:
+        return Path(given)  # examined later, with all that may be wrong with it
 
 
 def _place(args: argparse.Namespace) -> Place:

@@ -93,7 +93,7 @@ def _file(name: str, runs: Path) -> Path:
         what = "which is a folder" if path.is_dir() else f"of which there is no {path}"
         msg = (
             f"got {name}, {what}, expected the figures of a study: "
-            "`python -m app study run STUDY.yaml` writes them"
+            "`python -m steadfast study run STUDY.yaml` writes them"
         )
         raise StudyError(msg)
     return path

@@ -1,7 +1,7 @@
 """Finds and loads word vectors, WordNet, taggers and models when they are first needed.
 
-Nothing is ever downloaded from here; `python -m app resources` does that. Stop words come with the
-program.
+Nothing is ever downloaded from here; `python -m steadfast resources` does that. Stop words come
+with the program.
 """
 
 import os
@@ -39,9 +39,10 @@ class ResourceError(FileNotFoundError):
 class Resources:
     """The resources of attacks.
 
-    They are looked for in this order: the folder, the default folder of `python -m app resources`,
-    the folders of `NLTK_DATA`, nltk's own, and for models the installed packages and the hub's
-    local cache. In each folder, nltk's data may lie in `nltk`, vectors in `counterfit` or `glove`.
+    They are looked for in this order: the folder, the default folder of
+    `python -m steadfast resources`, the folders of `NLTK_DATA`, nltk's own, and for models the
+    installed packages and the hub's local cache. In each folder, nltk's data may lie in `nltk`,
+    vectors in `counterfit` or `glove`.
 
     Args:
         folder: the first place to look; left out if None.
@@ -215,8 +216,8 @@ def _missing(
     looked = ", ".join(str(place) for place in places)
     also = f"; {reason}" if reason else ""
     return ResourceError(
-        f"got no {what} in {looked}{also}; `python -m app resources {command}` gets it, or say in "
-        "which folder it is (--attack.resources)"
+        f"got no {what} in {looked}{also}; `python -m steadfast resources {command}` gets it, or "
+        "say in which folder it is (--attack.resources)"
     )
 
 

@@ -62,7 +62,7 @@ def test_packages_come_from_the_locks_by_the_script_that_make_uses() -> None:
 
 def test_every_room_is_in_the_image() -> None:
     copied = set(re.findall(r"^COPY (\w+) \1$", stages()["build"], re.M))
-    assert copied == {*ROOMS, "configs"}
+    assert copied == {*ROOMS, "configs", "steadfast"}
     assert {f"!{room}/**" for room in copied} <= set(IGNORED)
 
 

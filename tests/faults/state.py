@@ -1,5 +1,6 @@
 """What a run has left on disk: compared, and looked through for anything half-done."""
 
+import csv
 import json
 import logging
 import re
@@ -93,7 +94,19 @@ def compare_runs(whole: Path, parts: Path) -> list[str]:
         for tag, curve in shown.items()
         if curve != seen.get(tag)
     ]
+    if (texts := [table(run) for run in (whole, parts)])[0] != texts[1]:
+        found.append(f"metrics.csv: {texts}")
     return found
+
+
+def table(run: Path) -> list[dict[str, str]]:
+    """The rows of `metrics.csv`, but for what the clock says."""
+    path = run / "metrics.csv"
+    if not path.exists():
+        return []
+    with path.open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    return [{key: cell for key, cell in row.items() if key not in TIMES} for row in rows]
 
 
 def records(path: Path) -> list[dict[str, Any]]:
@@ -141,7 +154,7 @@ def left_over(run: Path) -> list[str]:
     A hidden `.part` beside `results.json` is what a killed program was writing there. It is cleared
     away when it is old enough to be nobody's, and harmless until then.
     """
-    known = {"config.yaml", "results.json", ".lock", *RECORDS}
+    known = {"config.yaml", "results.json", "metrics.csv", ".lock", *RECORDS}
     known |= {f"checkpoints/{name}.ckpt" for name in ("best", "last", "previous")}
     names = [str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()]
     page = r"report/[\w-]+\.(html|svg)"

@@ -73,7 +73,7 @@ def test_from_a_trained_classifier(here: Path, steadfast: Steadfast, adversary: 
         ),
         (
             [*SMALL[1:], "--model.adversary=TextAdversary", "--model.adversary.attack.recipe=pwws"],
-            "`python -m app resources wordnet` gets it",
+            "`python -m steadfast resources wordnet` gets it",
         ),
         (
             [*SMALL[1:], "--model.adversary=TextAdversary", "--model.adversary.attack.recipy=pwws"],

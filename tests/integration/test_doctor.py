@@ -162,7 +162,7 @@ def test_the_other_commands_point_to_it(here: Path, tmp_path: Path) -> None:
     assert done.returncode == 1
     (line,) = done.stderr.strip().splitlines()
     assert line.startswith("error: the program cannot be loaded (OSError: libcudart.so.13")
-    assert "`python -m app doctor`" in line
+    assert "`python -m steadfast doctor`" in line
 
 
 def test_a_machine_with_gpus_and_old_libraries(here: Path, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def test_train_writes_it_and_an_attack_is_checked_against_certificates(
     assert outcome.status == 0, outcome.err
     assert outcome.out.strip().splitlines()[-3:] == [f"report: {PAGE}", "", "runs/a"]
     first = PAGE.read_text()
-    assert "python -m app attack --run a" in first
+    assert "python -m steadfast attack --run a" in first
     again = steadfast("report", "--run=a")
     assert (again.status, again.out) == (0, f"{PAGE}\n")
     assert PAGE.read_text() == first

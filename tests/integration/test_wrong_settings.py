@@ -59,7 +59,7 @@ WRONG: list[tuple[list[str], str]] = [
         ["--config=texts.tsv"],
         "got --config texts.tsv, which holds no settings, expected a YAML fil",
     ),
-    (["--config=no.yaml"], "got --config no.yaml, which cannot be read (No such file"),
+    (["--config=no.yaml"], "got --config no.yaml, which is no file, expected one, or the na"),
 ]
 
 

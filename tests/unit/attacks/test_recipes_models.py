@@ -192,7 +192,7 @@ def test_models_are_loaded_once_and_checked(folder: Path, tmp_path: Path) -> Non
     resources = Resources(folder, masked_lm=model)
     assert resources.masked_lm() is resources.masked_lm()
     missing = Resources(folder, masked_lm=tmp_path / "nothing")
-    with pytest.raises(ResourceError, match="python -m app resources masked-lm` gets it"):
+    with pytest.raises(ResourceError, match="python -m steadfast resources masked-lm` gets it"):
         missing.masked_lm()
 
 

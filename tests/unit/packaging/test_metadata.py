@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from setuptools import find_packages
 
-from tests.unit.packaging.metadata import ROOMS, ROOT, group, project, pyproject
+from tests.unit.packaging.metadata import ROOMS, ROOT, group, project
 
 
 def imports(path: Path) -> set[str]:
@@ -47,36 +46,6 @@ def test_every_dependency_has_its_reason_above_it() -> None:
         positions = [n for n, line in enumerate(lines) if line.strip() == f'"{requirement}",']
         assert positions, requirement
         assert all(re.match(r"\s+# .", lines[n - 1]) for n in positions), requirement
-
-
-def test_wheel_holds_the_rooms_and_nothing_else() -> None:
-    find = pyproject()["tool"]["setuptools"]["packages"]["find"]
-    found = find_packages(str(ROOT), include=find["include"])
-    assert {name.split(".")[0] for name in found} == set(ROOMS)
-    on_disk = {
-        ".".join(path.parent.relative_to(ROOT).parts)
-        for room in ROOMS
-        for path in (ROOT / room).rglob("*.py")
-    }
-    assert on_disk == set(found)
-
-
-def test_wheel_holds_the_files_beside_the_code() -> None:
-    given = pyproject()["tool"]["setuptools"]["package-data"]
-    named = {
-        path
-        for room, globs in given.items()
-        for one in globs
-        for path in (ROOT / room.replace(".", "/")).glob(one)
-    }
-    beside = {
-        path
-        for room in ROOMS
-        for path in (ROOT / room).rglob("*")
-        if path.suffix in (".html", ".css", ".js", ".svg", ".j2")
-    }
-    assert beside
-    assert beside <= named
 
 
 def test_malicious_versions_are_named() -> None:

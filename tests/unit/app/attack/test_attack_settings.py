@@ -125,19 +125,23 @@ def test_unknown_recipes_are_told_which_there_are() -> None:
 @pytest.mark.usefixtures("bare")
 @pytest.mark.parametrize("name", [name for name, needs in recipes.NEEDS.items() if needs])
 def test_missing_resources_name_one_command_for_all_of_them(name: str) -> None:
-    with pytest.raises(OSError, match="`python -m app resources") as caught:
+    with pytest.raises(OSError, match="`python -m steadfast resources") as caught:
         plan(AttackSettings(recipe=name))
     said = str(caught.value)
-    assert f"`python -m app resources {' '.join(recipes.NEEDS[name])}`" in said
+    assert f"`python -m steadfast resources {' '.join(recipes.NEEDS[name])}`" in said
     assert set(recipes.NEEDS[name]) <= set(SOURCES)
     assert "\n" not in said
 
 
 @pytest.mark.usefixtures("bare")
 def test_no_sentence_encoder_is_asked_for_where_none_is_used() -> None:
-    with pytest.raises(OSError, match="all that textfooler needs: `python -m app resources neigh"):
+    with pytest.raises(
+        OSError, match="all that textfooler needs: `python -m steadfast resources neigh"
+    ):
         plan(AttackSettings(recipe="textfooler", similarity=0))
-    with pytest.raises(OSError, match="`python -m app resources neighbours` gets it") as caught:
+    with pytest.raises(
+        OSError, match="`python -m steadfast resources neighbours` gets it"
+    ) as caught:
         plan(AttackSettings(recipe="textbugger", similarity=0))
     assert "sentence-encoder" not in str(caught.value)
 
@@ -397,5 +401,5 @@ def test_files_that_are_no_attacks(tmp_path: Path, content: str, message: str) -
     path.write_text(content)
     with pytest.raises(ValueError, match=message):
         plan(AttackSettings(recipe=str(path)))
-    with pytest.raises(ValueError, match="expected a file like"):
+    with pytest.raises(ValueError, match=r"no file, expected one, or .*, (as|perhaps) attack/c"):
         plan(AttackSettings(recipe=str(tmp_path / "b.yaml")))

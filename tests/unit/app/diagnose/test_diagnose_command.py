@@ -92,7 +92,7 @@ def test_blind_scores_are_doubted(run: RunDirectory) -> None:
         (
             "pwws",
             "got --recipe pwws and run first, which has those of textfooler; expected records of "
-            "an attack: `python -m app attack --run first --attack pwws` makes them",
+            "an attack: `python -m steadfast attack --run first --attack pwws` makes them",
         ),
         ("textfoler", r"--attack RECIPE \(textfooler, textbugger, "),
         ("../config", "which has those of textfooler"),

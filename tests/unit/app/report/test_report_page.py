@@ -221,7 +221,7 @@ def test_a_run_that_is_only_trained(runs: Path) -> None:
     found, _ = page(run)
     assert "No figure was measured." in found.text
     for command in ("test", "predict", "certify", "attack"):
-        assert f"python -m app {command} --run new" in found.text
+        assert f"python -m steadfast {command} --run new" in found.text
 
 
 def test_without_certificates_the_reason_is_given(runs: Path) -> None:
@@ -230,7 +230,7 @@ def test_without_certificates_the_reason_is_given(runs: Path) -> None:
     run.results_path.write_text(json.dumps({**content, "no_certificate": "a Transformer has none"}))
     found, _ = page(run)
     assert "Certified radii: a Transformer has none." in found.text
-    assert "python -m app certify" not in found.text
+    assert "python -m steadfast certify" not in found.text
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def test_wrong_runs() -> None:
     with pytest.raises(FileNotFoundError, match="there are: a"):
         main(["a", "absent"])
     run("b", 0, 20).results_path.unlink()
-    with pytest.raises(StudyError, match="`python -m app test --run b`"):
+    with pytest.raises(StudyError, match="`python -m steadfast test --run b`"):
         main(["a", "b"])
 
 

@@ -55,7 +55,7 @@ def test_publish_write_and_check(
 def test_nothing_to_do() -> None:
     with pytest.raises(StudyError, match="nothing to do"):
         table_main([])
-    with pytest.raises(StudyError, match="`python -m app study run"):
+    with pytest.raises(StudyError, match="`python -m steadfast study run"):
         table_main(["configs/studies/absent.yaml"])
     with pytest.raises(SystemExit):
         table_main(["--help"])

@@ -155,14 +155,18 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
 def test_what_is_missing_is_said_with_the_command_that_gets_it(
     folder: Path, what: str, command: str
 ) -> None:
-    with pytest.raises(ResourceError, match=f"python -m app resources {command}` gets it") as error:
+    with pytest.raises(
+        ResourceError, match=f"python -m steadfast resources {command}` gets it"
+    ) as error:
         getattr(Resources(folder), what)()
     assert str(folder) in str(error.value)
     assert "\n" not in str(error.value)
 
 
 def test_a_sentence_encoder_that_is_missing(folder: Path) -> None:
-    with pytest.raises(ResourceError, match="python -m app resources sentence-encoder` gets it"):
+    with pytest.raises(
+        ResourceError, match="python -m steadfast resources sentence-encoder` gets it"
+    ):
         Resources(folder, sentence_encoder="nobody/nothing").sentence_encoder()
 
 

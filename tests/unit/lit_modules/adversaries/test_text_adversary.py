@@ -272,7 +272,7 @@ def test_missing_resources_are_said_before_the_first_step(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with pytest.raises(ValueError, match="python -m app resources neighbours") as caught:
+    with pytest.raises(ValueError, match="python -m steadfast resources neighbours") as caught:
         world.started(made(TextAdversary, resources=str(tmp_path)))
     assert "--model.adversary.attack.resources" in str(caught.value)
     with pytest.raises(ValueError, match="which is not there"):

@@ -1,0 +1,100 @@
+"""The wheel, built as pip builds it and used from elsewhere."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import ROOT
+from tests.unit.packaging.metadata import ROOMS
+
+BUILT_FROM = (*ROOMS, "configs", "steadfast")
+FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "NOTICE")
+BUILD = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = tmp_path_factory.mktemp("source")
+    for name in BUILT_FROM:
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in FILES:
+        shutil.copy(ROOT / name, source)
+    # What lies about in a checkout is not installed.
+    (source / "runs").mkdir()
+    (source / "runs" / "secret.yaml").touch()
+    (source / "app" / "best.ckpt").touch()
+    where = tmp_path_factory.mktemp("wheel")
+    subprocess.run([sys.executable, "-c", BUILD, str(where)], cwd=source, check=True)
+    [found] = where.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    where = tmp_path_factory.mktemp("site")
+    zipfile.ZipFile(wheel).extractall(where)
+    return where
+
+
+def run(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """A command of the installed program, in the present folder."""
+    return subprocess.run(
+        [sys.executable, *words],
+        env={**os.environ, "PYTHONPATH": str(site)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_one_package_with_all_files_of_the_rooms(wheel: Path) -> None:
+    names = {Path(name) for name in zipfile.ZipFile(wheel).namelist()}
+    about = {name for name in names if name.parts[0].endswith(".dist-info")}
+    assert {name.parts[0] for name in names - about} == {"steadfast"}
+    inside = {name.relative_to("steadfast") for name in names - about}
+    there = {
+        path.relative_to(ROOT)
+        for room in (*ROOMS, "configs")
+        for path in (ROOT / room).rglob("*")
+        if path.is_file() and path.suffix not in (".pyc", ".ckpt")
+    }
+    assert inside == there | {Path("__init__.py"), Path("__main__.py")}
+
+
+def test_a_shipped_config_is_trained_from_elsewhere(site: Path, here: Path) -> None:
+    short = ["--trainer.max_steps=1", "--trainer.limit_val_batches=1", "--trainer.accelerator=cpu"]
+    # A folder of the name of a room is not taken for it.
+    (here / "text").mkdir()
+    (here / "text" / "__init__.py").write_text("raise RuntimeError")
+    done = run(site, "-P", "-m", "steadfast", "fit", "--config=default", *short, "--run=a")
+    assert done.returncode == 0, done.stderr
+    assert (here / "runs" / "a" / "checkpoints" / "last.ckpt").is_file()
+    assert "lit_modules.OLSA" in (here / "runs" / "a" / "config.yaml").read_text()
+
+
+def test_rooms_are_imported_from_the_package(site: Path, here: Path) -> None:
+    code = "import steadfast, lit_modules, text; print(lit_modules.__file__, text.__file__)"
+    said = run(site, "-c", code)
+    assert said.stdout.split() == [
+        str(site / "steadfast" / room / "__init__.py") for room in ("lit_modules", "text")
+    ], said.stderr
+
+
+def test_another_package_of_the_name_of_a_room(site: Path, here: Path) -> None:
+    (here / "text").mkdir()
+    (here / "text" / "__init__.py").touch()
+    said = run(site, "-c", "import text; import steadfast")
+    assert said.returncode == 1
+    assert f"ImportError: got a module text from {here / 'text'}, expected that of " in said.stderr
+
+
+def test_the_revision_of_a_wheel(site: Path, here: Path) -> None:
+    (site / "steadfast" / "REVISION").write_text("v1-3-gabc\n")
+    said = run(site, "-m", "steadfast", "--version")
+    (site / "steadfast" / "REVISION").unlink()
+    assert said.stdout.rstrip().endswith("(git v1-3-gabc)"), said.stderr
