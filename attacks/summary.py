@@ -167,7 +167,8 @@ def summarise(records: Iterable[AttackRecord], *, score: Score) -> Summary:
         accuracy=wilson(standing, len(every)),
         success_rate=wilson(len(succeeded), len(attacked)) if attacked else None,
         words_changed=mean(
-            [one.words_changed / one.words for one in succeeded if one.words and one.words_changed]
+            [one.words_changed / one.words for one in succeeded if one.words and one.words_changed],
+            top=1.0,
         ),
         queries=mean([one.queries for one in attacked]),
         unique_queries=mean([one.unique_queries for one in attacked]),

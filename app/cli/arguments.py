@@ -104,6 +104,7 @@ def with_configs(argv: Sequence[str]) -> list[str]:
         value = value if given else " ".join(argv[i + 1 : i + 2])
         if "\n" in value or ": " in value:  # settings themselves
             continue
+        path = Path(value)
         try:
             path = settings_file(value)
             content = yaml.safe_load(path.read_text(encoding="utf-8"))

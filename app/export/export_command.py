@@ -11,6 +11,7 @@ import torch
 from app.cli.run_options import run_parser
 from app.cli.terminal import harmless
 from app.export.model_card import model_card
+from app.export.onnx_file import FILE, write_onnx
 from app.runs.atomic import replace_folder
 from app.runs.resume import evaluated
 from app.runs.weights import unfinished, weights_of
@@ -65,6 +66,8 @@ def main(argv: Sequence[str]) -> int:
     try:
         write_exported(read_checkpoint(checkpoint), fresh)
         loads = _write_transformers(model, fresh / TRANSFORMERS)
+        if args.onnx == "true":
+            loads += _write_onnx(model, fresh)
         results = None if run is None else run.results()
         card = model_card(model, weights_of(checkpoint), results, loads)
         (fresh / "README.md").write_text(card, encoding="utf-8")
@@ -86,7 +89,34 @@ def parser() -> argparse.ArgumentParser:
         device=False,
     )
     made.add_argument("--to", required=True, metavar="FOLDER", help="the folder")
+    made.add_argument(
+        "--onnx",
+        choices=("true", "false"),
+        default="false",
+        help=f"also write {FILE}, whose logits are compared with the model's (default: false)",
+    )
     return made
+
+
+def _write_onnx(model: TextModule, folder: Path) -> list[str]:
+    """Writes the ONNX file, and says in words what it takes.
+
+    Raises:
+        ValueError: there can be none; the message says why.
+    """
+    plain = model.plain if isinstance(model, TaskModule) else None
+    reason: str | None = "it classifies no texts"
+    if plain is not None and plain.task.name in ("classification", "regression"):
+        reason = write_onnx(plain, folder / FILE)
+    if reason is not None:
+        msg = f"got --onnx true for {type(model).__name__}, expected a model that can be ONNX: "
+        msg += f"{reason}; leave --onnx out"
+        raise ValueError(msg)
+    return [
+        f"`{FILE}` gives the same logits by onnxruntime, but for rounding: inputs `input_ids` "
+        "`[B, N]` (int64) and `mask` `[B, N]` (bool, true at real tokens); `segment_ids` of pairs. "
+        "It has no tokenizer: `model.encode_texts` makes the ids."
+    ]
 
 
 def _write_transformers(model: TextModule, folder: Path) -> list[str]:

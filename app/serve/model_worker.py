@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import torch
 
 from app.predict.answers import Answer, Answering
@@ -25,12 +26,21 @@ class BusyError(RuntimeError):
 
 
 class _Job(Generic[Found]):
-    """A call of the thread; `text` is that of an answer, which can be given with others."""
+    """A call of the thread, or texts, which are given to the model with those of other jobs.
 
-    __slots__ = ("call", "future", "text")
+    `rows` is true if the logits of the texts are wanted, and false if the answer to the one text.
+    """
 
-    def __init__(self, call: Callable[[], Found] | None, text: Text | None = None) -> None:
-        self.call, self.text = call, text
+    __slots__ = ("call", "future", "rows", "texts")
+
+    def __init__(
+        self,
+        call: Callable[[], Found] | None = None,
+        *,
+        texts: Sequence[Text] = (),
+        rows: bool = False,
+    ) -> None:
+        self.call, self.texts, self.rows = call, texts, rows
         self.future: Future[Found] = Future()
 
 
@@ -56,7 +66,7 @@ class ModelWorker:
         self.model = answering.model
         self.classes: list[str] = list(self.model.require_text()[1])
         self.batches = 0
-        """Number of batches of answers so far."""
+        """Number of batches of answers and logits for people so far."""
         self._waiting = waiting
         self._victim = ModuleVictim(self.model, batch_size=BATCH)
         self._people: deque[_Job[Any]] = deque()
@@ -72,7 +82,7 @@ class ModelWorker:
         Raises:
             BusyError: too many requests wait.
         """
-        return self._add(_Job(None, text), self._people)
+        return self._add(_Job(texts=[text]), self._people)
 
     def logits(self, texts: Sequence[Text], *, attack: bool = False) -> "Future[Floats]":
         """Returns the future logits `[n, C]` of at most `BATCH` texts.
@@ -84,8 +94,10 @@ class ModelWorker:
         Raises:
             BusyError: too many requests wait.
         """
-        lane = self._attacks if attack else self._people
-        return self._add(_Job(lambda: self._victim.logits(texts)), lane)
+        if not attack:
+            return self._add(_Job(texts=texts, rows=True), self._people)
+        # Alone: the numbers of an attack do not depend on who else is there.
+        return self._add(_Job(lambda: self._victim.logits(texts)), self._attacks)
 
     def weights(
         self, documents: Sequence[Document], *, compat: Compat = "none", attack: bool = False
@@ -148,11 +160,18 @@ class ModelWorker:
             self._run(jobs)
 
     def _next(self, lane: deque[_Job[Any]]) -> list[_Job[Any]]:
-        """Takes a call, or all answers at the head of a lane that fit into a batch."""
+        """Takes a call, or all jobs of one kind at the head of a lane that fit into a batch."""
         jobs = [lane.popleft()]
-        if jobs[0].call is None:
-            while lane and lane[0].call is None and len(jobs) < BATCH:
-                jobs.append(lane.popleft())
+        size = len(jobs[0].texts)
+        while (
+            jobs[0].call is None
+            and lane
+            and lane[0].call is None
+            and lane[0].rows == jobs[0].rows
+            and size + len(lane[0].texts) <= BATCH
+        ):
+            jobs.append(lane.popleft())
+            size += len(jobs[-1].texts)
         return jobs
 
     def _run(self, jobs: Sequence[_Job[Any]]) -> None:
@@ -183,7 +202,11 @@ class ModelWorker:
         if jobs[0].call is not None:
             return [jobs[0].call()]
         self.batches += 1
-        return list(self.answering([job.text for job in jobs if job.text is not None]))
+        texts = [text for job in jobs for text in job.texts]
+        if not jobs[0].rows:
+            return list(self.answering(texts))
+        ends = np.cumsum([len(job.texts) for job in jobs])
+        return list(np.split(self._victim.logits(texts), ends[:-1]))
 
     @torch.no_grad()
     def _moved(self, text: Text, other: Text) -> float | None:

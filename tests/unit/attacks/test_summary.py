@@ -102,6 +102,7 @@ def test_figures() -> None:
     assert found.seconds.value == pytest.approx(2 / 3)
     assert found.words_changed is not None
     assert found.words_changed.value == pytest.approx(0.5)
+    assert (found.words_changed.low, found.words_changed.high) == (0.0, 1.0)
     assert found.similarity is not None
     assert found.similarity.value == pytest.approx(0.8)
     assert found.exhausted == pytest.approx(1 / 3)

@@ -61,6 +61,25 @@ def test_batched_answers_equal_single_ones(held: tuple[Held, ModelWorker]) -> No
         assert answer["radius"] == pytest.approx(single["radius"], rel=1e-6)
 
 
+def test_logits_of_several_clients_are_one_batch(held: tuple[Held, ModelWorker]) -> None:
+    answering, made = held
+    first = made.answer("good")
+    assert answering.begun.wait(60)
+    asked = [SINGLE[:2], SINGLE[2:5], SINGLE[5:6], SINGLE * 4, SINGLE]
+    waiting = [made.logits(texts) for texts in asked]
+    alone = made.logits(SINGLE[:2], attack=True)
+    answering.may.set()
+    first.result()
+    found = [one.result() for one in waiting]
+    for texts, rows in zip(asked, found, strict=True):
+        expected = answering.model.predict_texts(texts)
+        assert rows.shape == (len(texts), 3)
+        assert rows == pytest.approx(expected.detach().numpy(), abs=1e-5)
+    assert alone.result() == pytest.approx(found[0], abs=1e-5)
+    # The answer; 2 + 3 + 1 texts; 28 texts; 7 more would be too many.
+    assert made.batches == 4
+
+
 def test_one_bad_text_takes_no_answer_from_others(held: tuple[Held, ModelWorker]) -> None:
     answering, made = held
     first = made.answer("good")
@@ -107,7 +126,7 @@ def test_people_and_attacks_take_turns(held: tuple[Held, ModelWorker]) -> None:
     made.answer("good")
     assert answering.begun.wait(60)
     jobs = [("attack", made.logits(["fine"], attack=True)) for _ in range(2)]
-    jobs += [("people", made.logits(["fine"])) for _ in range(3)]
+    jobs += [("people", made.logits(["fine"] * BATCH)) for _ in range(3)]
     for name, future in jobs:
         future.add_done_callback(noted(name))
     answering.may.set()

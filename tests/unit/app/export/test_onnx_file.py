@@ -1,0 +1,77 @@
+"""ONNX files give the logits of the model; where there is none, the reason is said."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from app.export import onnx_file
+from app.export.onnx_file import write_onnx
+from tests.unit.lit_modules.builders import METHODS, PAIRS, SINGLE, Build, attached, plain
+from text import collate
+
+WORK = {
+    "olsa, all options, 3 layers": METHODS["olsa, all options, 3 layers"],
+    "olsa, newton_schulz": METHODS["olsa, newton_schulz"],
+    "mean": METHODS["mean"],
+    "transformer": METHODS["transformer"],
+}
+
+
+def needed() -> None:
+    for name in onnx_file.NEEDED:
+        pytest.importorskip(name, reason="not installed: pip install 'steadfast[onnx]'")
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize("build", WORK.values(), ids=WORK)
+def test_the_same_logits(build: Build, pairs: bool, tmp_path: Path) -> None:
+    needed()
+    import onnxruntime
+
+    module = attached(build, pairs=pairs)
+    assert write_onnx(module, tmp_path / "model.onnx") is None
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    names = {one.name for one in session.get_inputs()}
+    tokenizer = module.require_tokenizer()
+    texts = PAIRS if pairs else SINGLE
+    # As one padded batch, and each alone: neither size nor padding changes a logit.
+    for given in (texts, *([one] for one in texts)):
+        batch = collate(tokenizer.encode(given), pad_id=tokenizer.pad_id, pairs=pairs)
+        inputs = {"input_ids": batch.input_ids, "mask": batch.mask}
+        if batch.segment_ids is not None:
+            inputs["segment_ids"] = batch.segment_ids
+        assert names <= set(inputs)
+        [found] = session.run(None, {name: inputs[name].numpy() for name in names})
+        with torch.no_grad():
+            expected = module(batch).numpy()
+        np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_an_lstm_cannot_be_exported(tmp_path: Path) -> None:
+    needed()
+    reason = write_onnx(attached(plain(encoder="lstm", hidden=6)), tmp_path / "model.onnx")
+    assert reason is not None
+    assert reason.startswith("torch cannot export this model (")
+    assert "\n" not in reason
+    assert not list(tmp_path.iterdir())
+
+
+def test_other_logits_are_no_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: True)
+    monkeypatch.setattr(onnx_file, "_export", lambda *given: given[-1].touch())
+    monkeypatch.setattr(onnx_file, "_difference", lambda *_: float("nan"))
+    reason = write_onnx(attached(plain()), tmp_path / "model.onnx")
+    assert reason == "the logits of the file would differ from the model's by nan"
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    reason = write_onnx(attached(plain()), tmp_path / "model.onnx")
+    assert reason == ("onnx, onnxruntime, onnxscript not installed: pip install 'steadfast[onnx]'")
