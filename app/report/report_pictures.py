@@ -159,7 +159,7 @@ def curve_picture(name: str, curves: Sequence[Curve]) -> Picture:
                 told += [f"{one.name}: {e.value:.3f} under PGD at {r:g}" for r, e in one.attacked]
         axes.set(ylim=(0, 1.02), xlabel="radius, or eps of PGD (l2)", ylabel="accuracy")
         axes.set_xlim(left=-0.02 * axes.get_xlim()[1])
-        axes.legend(loc="upper right", fontsize=9)
+        figure.legend(loc="outside upper center", ncols=2, fontsize=9)
         svg = charts.as_svg(figure)
     return Picture(name, svg, f"Accuracy over the radius. {'; '.join(told)}.")
 

@@ -6,11 +6,16 @@ from typing import Any
 
 from app.runs.run_directory import RunDirectory
 from app.training.join import labelled_texts
-from datamodules import CORPORA, TextDataModule
+from datamodules import CORPORA, TextDataModule, TextFiles
 from datamodules.batching.sampler import permutation
 
 log = logging.getLogger(__name__)
 
+_FILES = (
+    *("train", "validation", "test", "text_column", "text_pair_column", "label_column"),
+    *("classes", "task", "on_bad_row", "min_rows_per_class", "name"),
+)
+"""Settings that say which files of one's own a run has read, and how."""
 _CHOICE = 6
 """Key of the permutation that draws texts, apart from those of corpora, attacks and `diagnose`."""
 
@@ -36,8 +41,10 @@ def corpus_texts(
     try:
         settings = run.config()["data"]
         corpus = CORPORA[str(settings["class_path"]).rpartition(".")[2]]
-        where = settings.get("init_args", {}).get("data_dir") if data_dir is None else data_dir
-        source = corpus() if where is None else corpus(data_dir=str(where))
+        given = settings.get("init_args", {})
+        where = given.get("data_dir") if data_dir is None else data_dir
+        named = {key: given[key] for key in _FILES if key in given and corpus is TextFiles}
+        source = corpus(**named, **({} if where is None else {"data_dir": str(where)}))
         if not isinstance(source, TextDataModule):
             return []
         source.setup("test")
