@@ -43,8 +43,10 @@ def corpus_texts(
         corpus = CORPORA[str(settings["class_path"]).rpartition(".")[2]]
         given = settings.get("init_args", {})
         where = given.get("data_dir") if data_dir is None else data_dir
-        named = {key: given[key] for key in _FILES if key in given and corpus is TextFiles}
-        source = corpus(**named, **({} if where is None else {"data_dir": str(where)}))
+        named: dict[str, Any] = {} if where is None else {"data_dir": str(where)}
+        if corpus is TextFiles:
+            named |= {key: given[key] for key in _FILES if key in given}
+        source = corpus(**named)
         if not isinstance(source, TextDataModule):
             return []
         source.setup("test")
