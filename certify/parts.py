@@ -162,6 +162,12 @@ def check_holder(holder: object, network: nn.Module) -> None:
         _refuse(_in_holder(one))
 
 
+def foreign_code(network: nn.Module) -> str | None:
+    """Returns the first hook on a forward pass, or method of an instance's own; None for none."""
+    found = [*_everywhere(), *(one for part in network.modules() for one in _in_holder(part))]
+    return found[0][0] if found else None
+
+
 def _refuse(complaints: Iterator[Complaint]) -> None:
     for found, expected in complaints:
         msg = (

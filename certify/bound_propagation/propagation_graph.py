@@ -1,0 +1,529 @@
+"""A graph of values that depend on a perturbed text, each with bounds; forward and backward.
+
+Forward, every value is `centre + slope . delta`, up to an error of at most `error`: delta is the
+perturbation of the chosen words, so a slope has W * d numbers and not N * d. Backward, a linear
+combination of a node's values is bounded through the relaxations of all nodes before it (CROWN).
+Source: Shi et al., "Robustness Verification for Transformers", 2020; what differs from it is in
+docs/certificates/baselines.md.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from certify.bound_propagation.relaxations import Kind, band, lines, value
+
+Passes = Literal["forward", "mixed", "backward"]
+
+ROWS = 128
+"""Combinations of a backward pass that are bounded together."""
+WORTH = 0.02
+"""Numbers are left as they are where the gap of their relaxation is below this share of the largest
+one: their intervals are not refined."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """All texts whose chosen words move within a p-norm ball each; the others stay.
+
+    Attributes:
+        centre: `[B, N, d]` float64, the text.
+        words: `[B, W]` int64, positions of the words that move, different from each other.
+        epsilon: `[B]`, radius of the balls.
+        p: norm of the balls, 1, 2 or infinity.
+    """
+
+    centre: Tensor
+    words: Tensor
+    epsilon: Tensor
+    p: float
+
+    def reach(self, slopes: Tensor) -> Tensor:
+        """Largest `slopes . delta` over the perturbations, the shape of `slopes` without W and d.
+
+        Args:
+            slopes: `[B, ..., W, d]`.
+        """
+        dual = {1.0: torch.inf, 2.0: 2.0, torch.inf: 1.0}[self.p]
+        reach: Tensor = torch.linalg.vector_norm(slopes, ord=dual, dim=-1).sum(dim=-1)
+        return reach * self.epsilon.view(-1, *[1] * (reach.dim() - 1))
+
+    def of_words(self, weights: Tensor) -> Tensor:
+        """`[B, R, W, d]`: the part of `[B, R, N, d]` that meets the words that move."""
+        places = self.words[:, None, :, None].expand(
+            -1, weights.shape[1], -1, weights.shape[-1]
+        )
+        return weights.gather(2, places)
+
+
+class Affine(NamedTuple):
+    """`centre + slope . delta`, up to `error`.
+
+    Attributes:
+        centre: `[B, *S]`.
+        slope: `[B, *S, W, d]`.
+        error: `[B, *S]`, at least 0.
+    """
+
+    centre: Tensor
+    slope: Tensor
+    error: Tensor
+
+
+Weights = list[tuple["Node", Tensor]]
+
+
+class Node(ABC):
+    """A value `[B, *S]`."""
+
+    affine: Affine
+    lower: Tensor
+    upper: Tensor
+    refined = False
+
+    def __init__(self, graph: "Graph", *inputs: "Node") -> None:
+        """Enters the graph behind its inputs."""
+        self.graph, self.inputs = graph, inputs
+        self.index = len(graph.nodes)
+        graph.nodes.append(self)
+        self.affine = self.forward()
+        reach = graph.region.reach(self.affine.slope) + self.affine.error
+        self.lower, self.upper = self.affine.centre - reach, self.affine.centre + reach
+
+    @abstractmethod
+    def forward(self) -> Affine:
+        """Returns the value as a function of the perturbation."""
+
+    @abstractmethod
+    def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
+        """Bounds `weights . value` from below by combinations of the inputs.
+
+        Args:
+            weights: `[B, R, *S]`.
+
+        Returns:
+            Weights `[B, R, *S']` for each input, and a constant `[B, R]`.
+        """
+
+    def interval(self, worth: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Least and largest values `[B, *S]`, refined by backward passes if the graph says so.
+
+        Args:
+            worth: `[B, *S]` bool, True where a refinement is of use; None for everywhere.
+        """
+        if not self.refined and self.graph.refines(self):
+            # Without an error the forward pass is exact.
+            worth = self.affine.error > 0 if worth is None else worth & (self.affine.error > 0)
+            self._refine(worth)
+        self.refined = True
+        return self.lower, self.upper
+
+    def _refine(self, worth: Tensor) -> None:
+        """Takes what backward passes find where it is better."""
+        rows = worth.flatten(1).any(dim=0).nonzero().squeeze(1)
+        if len(rows) == 0:
+            return
+        every = self.graph.every(self, rows)
+        shape = self.affine.centre.shape
+        found = Affine(
+            *(
+                old.flatten(1, len(shape) - 1).index_copy(1, rows, new).view(old.shape)
+                for old, new in zip(self.affine, every, strict=True)
+            )
+        )
+        reach = self.graph.region.reach(found.slope) + found.error
+        self.lower = torch.maximum(self.lower, found.centre - reach)
+        self.upper = torch.minimum(self.upper, found.centre + reach)
+        better = found.error < self.affine.error
+        wide = better[..., None, None]
+        self.affine = Affine(
+            torch.where(better, found.centre, self.affine.centre),
+            torch.where(wide, found.slope, self.affine.slope),
+            torch.where(better, found.error, self.affine.error),
+        )
+
+
+class Graph:
+    """The nodes in the order of computation.
+
+    Args:
+        region: texts that the bounds hold for.
+        passes: nodes whose bounds are refined by backward passes of their own. forward: none.
+            mixed: linear maps, so that a layer's attention alone is passed forward. backward: all
+            that are relaxed.
+    """
+
+    def __init__(self, region: Region, *, passes: Passes) -> None:
+        self.region, self.passes = region, passes
+        self.nodes: list[Node] = []
+
+    def refines(self, node: Node) -> bool:
+        """Returns True if the bounds of a node are refined by backward passes."""
+        if isinstance(node, Elementwise):
+            return False  # what is known of its input says as much
+        return self.passes == "backward" or (self.passes == "mixed" and isinstance(node, Linear))
+
+    def line(self, node: Node, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """A function of the perturbation that is below `weights . value` of a node.
+
+        Args:
+            node: the node.
+            weights: `[B, R, *S]`.
+
+        Returns:
+            Constant `[B, R]` and slopes `[B, R, W, d]`.
+        """
+        pending: dict[int, Tensor] = {node.index: weights}
+        constant = weights.new_zeros(weights.shape[:2])
+        for one in reversed(self.nodes[1 : node.index + 1]):
+            found = pending.pop(one.index, None)
+            if found is None:
+                continue
+            passed, share = one.backward(found)
+            constant = constant + share
+            for before, its in passed:
+                known = pending.get(before.index)
+                pending[before.index] = its if known is None else known + its
+        # The first node is the input; whatever is linear in it ends there.
+        of_input = pending[0]
+        return constant + _dot(of_input, self.region.centre), self.region.of_words(of_input)
+
+    def least(self, node: Node, weights: Tensor) -> Tensor:
+        """`[B, R]` lower bounds on `weights . value` of a node; weights `[B, R, *S]`."""
+        constant, slope = self.line(node, weights)
+        return constant - self.region.reach(slope)
+
+    def every(self, node: Node, rows: Tensor) -> Affine:
+        """Some values of a node, each between the lines of two backward passes.
+
+        Args:
+            node: the node.
+            rows: `[R]` int64, places of the values in a flattened `[*S]`.
+
+        Returns:
+            `[B, R]`, slopes `[B, R, W, d]`.
+        """
+        shape = node.affine.centre.shape
+        size = shape[1:].numel()
+        found = []
+        for places in rows.split(ROWS):
+            one = functional.one_hot(places, size).to(node.affine.centre.dtype)
+            weights = one.view(1, len(places), *shape[1:]).expand(shape[0], *[-1] * len(shape))
+            low, low_slope = self.line(node, weights)
+            high, high_slope = self.line(node, -weights)
+            # Two lines become one with an error: a mean slope, and the widest gap around it.
+            gap = self.region.reach((high_slope + low_slope) / 2)
+            found.append(
+                ((low - high) / 2, (low_slope - high_slope) / 2, -(low + high) / 2 + gap)
+            )
+        return Affine(*(torch.cat(parts, dim=1) for parts in zip(*found, strict=True)))
+
+
+def _dot(weights: Tensor, values: Tensor) -> Tensor:
+    """`[B, R]` from `[B, R, *S]` and `[B, *S]`."""
+    return (weights * values.unsqueeze(1)).flatten(2).sum(dim=-1)
+
+
+class Input(Node):
+    """The tokens `[B, N, d]`."""
+
+    def forward(self) -> Affine:
+        region = self.graph.region
+        moved, (batch, length, width) = region.words.shape[1], region.centre.shape
+        slope = region.centre.new_zeros(batch, length, width, moved, width)
+        rows = torch.arange(batch, device=region.words.device)
+        eye = torch.eye(width, dtype=slope.dtype, device=slope.device)
+        for number in range(moved):
+            slope[rows, region.words[:, number], :, number] = eye
+        return Affine(region.centre, slope, torch.zeros_like(region.centre))
+
+    def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
+        return [(self, weights)], weights.new_zeros(weights.shape[:2])
+
+
+class Linear(Node):
+    """`x W^T + b` of the last dimension of its input, and a change of shape before and after.
+
+    Args:
+        graph: where it enters.
+        x: input.
+        weight: `[n, m]`.
+        bias: `[n]`, or None.
+        heads: split the output `[B, N, n]` to `[B, heads, N, n / heads]`; 0 leaves it.
+        joins: bring an input `[B, H, N, e]` to `[B, N, H e]` first.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        x: Node,
+        weight: Tensor,
+        bias: Tensor | None,
+        *,
+        heads: int = 0,
+        joins: bool = False,
+    ) -> None:
+        self.weight, self.bias, self.heads, self.joins = weight, bias, heads, joins
+        super().__init__(graph, x)
+
+    def _shaped(self, x: Tensor, weight: Tensor) -> Tensor:
+        if self.joins:
+            x = x.transpose(1, 2).flatten(2, 3)
+        # The features are the third dimension, or the second behind the pooling.
+        at = 2 if x.dim() in (3, 5) else 1
+        out = torch.movedim(torch.movedim(x, at, -1) @ weight.mT, -1, at)
+        if self.heads:
+            out = out.unflatten(2, (self.heads, -1)).transpose(1, 2)
+        return out
+
+    def forward(self) -> Affine:
+        x = self.inputs[0].affine
+        centre = self._shaped(x.centre, self.weight)
+        if self.bias is not None:
+            bias = self.bias
+            if self.heads:
+                bias = bias.view(self.heads, 1, -1)
+            centre = centre + bias
+        return Affine(
+            centre, self._shaped(x.slope, self.weight), self._shaped(x.error, self.weight.abs())
+        )
+
+    def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
+        if self.heads:
+            weights = weights.transpose(2, 3).flatten(3)
+        constant = weights.new_zeros(weights.shape[:2])
+        if self.bias is not None:
+            constant = (weights * self.bias).flatten(2).sum(dim=-1)
+        passed = weights @ self.weight
+        if self.joins:
+            shape = self.inputs[0].affine.centre.shape
+            passed = passed.unflatten(-1, (shape[1], shape[3])).transpose(2, 3)
+        return [(self.inputs[0], passed)], constant
+
+
+class Sum(Node):
+    """The sum of two values."""
+
+    def forward(self) -> Affine:
+        one, other = (node.affine for node in self.inputs)
+        return Affine(*(a + b for a, b in zip(one, other, strict=True)))
+
+    def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
+        return [(node, weights) for node in self.inputs], weights.new_zeros(weights.shape[:2])
+
+
+class Weighted(Node):
+    """A weighted sum of tokens, `[B, N, d]` to `[B, d]`: the pooling.
+
+    Args:
+        graph: where it enters.
+        x: input.
+        shares: `[B, N]`, at least 0.
+    """
+
+    def __init__(self, graph: Graph, x: Node, shares: Tensor) -> None:
+        self.shares = shares
+        super().__init__(graph, x)
+
+    def forward(self) -> Affine:
+        return Affine(
+            *(torch.einsum("bn,bn...->b...", self.shares, one) for one in self.inputs[0].affine)
+        )
+
+    def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
+        passed = self.shares[:, None, :, None] * weights.unsqueeze(2)
+        return [(self.inputs[0], passed)], weights.new_zeros(weights.shape[:2])
+
+
+class Elementwise(Node):
+    """A function of each number.
+
+    Args:
+        graph: where it enters.
+        x: input.
+        kind: the function.
+        mask: 1 where the function is taken and 0 where the value is 0; broadcasts to the input.
+    """
+
+    def __init__(self, graph: Graph, x: Node, kind: Kind, mask: Tensor | None = None) -> None:
+        self.kind, self.mask = kind, mask
+        super().__init__(graph, x)
+        # These functions rise, but for GELU below -0.75, where its band is as good.
+        if kind != "gelu":
+            ends = (self._masked(value(kind, end)) for end in x.interval())
+            least, largest = ends
+            self.lower = torch.maximum(self.lower, least)
+            self.upper = torch.minimum(self.upper, largest)
+
+    def _masked(self, x: Tensor) -> Tensor:
+        return x if self.mask is None else x.masked_fill(self.mask == 0, 0.0)
+
+    def forward(self) -> Affine:
+        x = self.inputs[0]
+        first = band(self.kind, x.lower, x.upper)
+        gap = first.high - first.low
+        ends = x.interval(gap > WORTH * gap.flatten(1).amax(dim=1).view(-1, *[1] * (gap.dim() - 1)))
+        slope, low, high = (self._masked(one) for one in band(self.kind, *ends))
+        self.lines = [self._masked(one) for one in lines(self.kind, *ends)]
+        return Affine(
+            slope * x.affine.centre + (low + high) / 2,
+            slope[..., None, None] * x.affine.slope,
+            slope.abs() * x.affine.error + (high - low) / 2,
+        )
+
+    def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
+        low_slope, low, high_slope, high = self.lines
+        above, below = weights.clamp_min(0), weights.clamp_max(0)
+        passed = above * low_slope.unsqueeze(1) + below * high_slope.unsqueeze(1)
+        return [(self.inputs[0], passed)], _dot(above, low) + _dot(below, high)
+
+
+class LogSoftmax(Node):
+    """`s - logsumexp(s)` of each row of scores `[B, H, N, N]`, over the real tokens.
+
+    Args:
+        graph: where it enters.
+        scores: input.
+        keys: `[B, 1, 1, N]` bool, True at real tokens.
+    """
+
+    def __init__(self, graph: Graph, scores: Node, keys: Tensor) -> None:
+        self.keys = keys
+        super().__init__(graph, scores)
+        lower, upper = scores.interval()
+        own = self._of_others(lower, upper), self._of_others(upper, lower)
+        self.lower = torch.maximum(self.lower, own[0])
+        self.upper = torch.minimum(self.upper, own[1])
+
+    def _of_others(self, one: Tensor, others: Tensor) -> Tensor:
+        """The logarithm of the softmax where a score is `one` and the other keys' are `others`."""
+        gaps = others.unsqueeze(-2) - one.unsqueeze(-1)
+        same = torch.eye(one.shape[-1], dtype=torch.bool, device=one.device)
+        gaps = gaps.masked_fill(same, 0.0).masked_fill(~self.keys.unsqueeze(-2) & ~same, -torch.inf)
+        return -gaps.logsumexp(dim=-1)
+
+    def forward(self) -> Affine:
+        scores = self.inputs[0]
+        lower, upper = scores.interval()
+        middle = ((lower + upper) / 2).masked_fill(~self.keys, -torch.inf)
+        # Below: the tangent at the middle. Above: chords of exp, and the tangent of log.
+        tangent = middle.softmax(dim=-1)
+        real = torch.where(self.keys, middle, 0.0)
+        below = middle.logsumexp(dim=-1) - (tangent * real).sum(dim=-1)
+        shift = upper.masked_fill(~self.keys, -torch.inf).amax(dim=-1, keepdim=True)
+        chords = band("exp", lower - shift, upper - shift)
+        slope, high = (one.masked_fill(~self.keys, 0.0) for one in (chords.slope, chords.high))
+        total = (slope * (real - shift) + high).sum(dim=-1, keepdim=True)
+        steep = slope / total
+        # log T <= log t + (T - t) / t with T = sum(slope (s - shift) + high).
+        above = total.log() - 1 + ((high - slope * shift) / total).sum(dim=-1, keepdim=True)
+        above = (above + shift).squeeze(-1)
+        self.tangent, self.below, self.steep, self.above = tangent, below, steep, above
+        # In the forward pass the upper plane is made parallel to the lower one.
+        more = steep - tangent
+        far = torch.where(self.keys, torch.where(more > 0, upper, lower), 0.0)
+        high_end = above + (more * far).sum(dim=-1)
+        x = scores.affine
+        centre = x.centre - (tangent * x.centre).sum(-1, keepdim=True)
+        centre = centre - ((below + high_end) / 2).unsqueeze(-1)
+        mixed = torch.einsum("bhij,bhij...->bhi...", tangent, x.slope)
+        error = (1 - 2 * tangent) * x.error + (tangent * x.error).sum(dim=-1, keepdim=True)
+        error = error + ((high_end - below) / 2).clamp_min(0).unsqueeze(-1)
+        return Affine(centre, x.slope - mixed.unsqueeze(3), error)
+
+    def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
+        # The weight of a row's logsumexp.
+        of_row = -weights.sum(dim=-1)
+        above, below = of_row.clamp_min(0), of_row.clamp_max(0)
+        passed = weights + above.unsqueeze(-1) * self.tangent.unsqueeze(1)
+        passed = passed + below.unsqueeze(-1) * self.steep.unsqueeze(1)
+        return [(self.inputs[0], passed)], _dot(above, self.below) + _dot(below, self.above)
+
+
+class Product(Node):
+    """A product of two values, expanded at the middles of their intervals.
+
+    `a b = a' b + a b' - a' b' + (a - a')(b - b')`, and the last term is at most the product of
+    half the widths.
+    """
+
+    def _middles(self) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """Middle and half the width of each factor's interval."""
+        found = []
+        for factor in self.inputs:
+            lower, upper = factor.interval()
+            found.append(((lower + upper) / 2, (upper - lower) / 2))
+        return found[0], found[1]
+
+
+class Scores(Product):
+    """`scale * q_i . k_j`, from two `[B, H, N, e]` to `[B, H, N, N]`.
+
+    Args:
+        graph: where it enters.
+        query: q.
+        key: k.
+        scale: factor.
+    """
+
+    def __init__(self, graph: Graph, query: Node, key: Node, scale: float) -> None:
+        self.scale = scale
+        super().__init__(graph, query, key)
+
+    def forward(self) -> Affine:
+        (self.query, wide), (self.key, broad) = self._middles()
+        query, key = (node.affine for node in self.inputs)
+        self.rest = self.scale * wide @ broad.mT
+        self.constant = -self.scale * self.query @ self.key.mT
+        centre = self.scale * (query.centre @ self.key.mT + self.query @ key.centre.mT)
+        slope = torch.einsum("bhie...,bhje->bhij...", query.slope, self.key)
+        slope = slope + torch.einsum("bhie,bhje...->bhij...", self.query, key.slope)
+        error = query.error @ self.key.abs().mT + self.query.abs() @ key.error.mT
+        return Affine(
+            centre + self.constant, self.scale * slope, self.scale * error + self.rest
+        )
+
+    def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
+        scaled = self.scale * weights
+        passed: Weights = [
+            (self.inputs[0], scaled @ self.key.unsqueeze(1)),
+            (self.inputs[1], scaled.mT @ self.query.unsqueeze(1)),
+        ]
+        return passed, _dot(weights, self.constant) - _dot(weights.abs(), self.rest)
+
+
+class Mixed(Product):
+    """`sum_j P_ij v_j`, from `[B, H, N, N]` and `[B, H, N, e]` to `[B, H, N, e]`.
+
+    As the rows of P sum to 1, it is `c_i + sum_j P_ij (v_j - c_i)` for any c_i: the mixture at the
+    middles, which makes the factors of P small.
+    """
+
+    def forward(self) -> Affine:
+        (self.shares, wide), (values, broad) = self._middles()
+        mixture = self.shares @ values / self.shares.sum(dim=-1, keepdim=True)
+        # [B, H, N, N, e]
+        self.around = values.unsqueeze(2) - mixture.unsqueeze(3)
+        self.rest = wide @ broad
+        shares, value_ = (node.affine for node in self.inputs)
+        self.constant = mixture - torch.einsum("bhij,bhije->bhie", self.shares, self.around)
+        own = mixture * self.shares.sum(dim=-1, keepdim=True)
+        self.constant = self.constant - own
+        centre = self.constant + self.shares @ value_.centre
+        centre = centre + torch.einsum("bhije,bhij->bhie", self.around, shares.centre)
+        slope = torch.einsum("bhij,bhje...->bhie...", self.shares, value_.slope)
+        slope = slope + torch.einsum("bhije,bhij...->bhie...", self.around, shares.slope)
+        error = self.shares @ value_.error + self.rest
+        error = error + torch.einsum("bhije,bhij->bhie", self.around.abs(), shares.error)
+        return Affine(centre, slope, error)
+
+    def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
+        passed: Weights = [
+            (self.inputs[0], torch.einsum("brhie,bhije->brhij", weights, self.around)),
+            (self.inputs[1], self.shares.mT.unsqueeze(1) @ weights),
+        ]
+        return passed, _dot(weights, self.constant) - _dot(weights.abs(), self.rest)

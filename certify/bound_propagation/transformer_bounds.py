@@ -1,0 +1,196 @@
+"""The graph of an ordinary Transformer classifier, and the margins that hold in a region."""
+
+import copy
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from certify.bound_propagation.propagation_graph import (
+    Elementwise,
+    Graph,
+    Input,
+    Linear,
+    LogSoftmax,
+    Mixed,
+    Node,
+    Passes,
+    Region,
+    Scores,
+    Sum,
+    Weighted,
+)
+from certify.parts import foreign_code
+from layers.attention.scaled_dot_product import SelfAttention
+from layers.single_logit import SingleLogit
+from layers.transformer import CentringNorm, TransformerBlock, TransformerClassifier
+
+ALLOWANCE = 1e-9
+"""Subtracted from a margin, times the largest logit: float64's rounding is far below it."""
+
+
+def check_transformer(network: nn.Module) -> None:
+    """Refuses a network that the graph does not compute.
+
+    Args:
+        network: from tokens and mask to logits.
+
+    Raises:
+        ValueError: another kind of network, of attention or of norm; hooks or methods of an
+            instance's own.
+    """
+    if type(network) is not TransformerClassifier:
+        msg = (
+            f"got {type(network).__name__} for bound=propagation, expected the Transformer of "
+            "TextClassifier: use `--model TextClassifier --model.encoder transformer`"
+        )
+        raise ValueError(msg)
+    for path, part in network.named_modules():
+        if isinstance(part, nn.LayerNorm):
+            msg = (
+                f"got LayerNorm with its division as {path}, expected one without: train with "
+                "--model.mean_norm true"
+            )
+            raise ValueError(msg)
+        if type(part) not in _PARTS:
+            msg = (
+                f"got a {type(part).__name__} as {path}, expected parts of an ordinary "
+                "Transformer: --model.attention.kind scaled_dot_product"
+            )
+            raise ValueError(msg)
+        if isinstance(part, TransformerBlock) and part.activation not in _ACTIVATIONS:
+            msg = f"got the activation {part.activation} in {path}, expected relu or gelu"
+            raise ValueError(msg)
+    if (found := foreign_code(network)) is not None:
+        msg = f"got {found}, expected none: certify a model as lit_modules.load() returns it"
+        raise ValueError(msg)
+
+
+_PARTS = (
+    TransformerClassifier,
+    TransformerBlock,
+    SelfAttention,
+    CentringNorm,
+    SingleLogit,
+    nn.Linear,
+    nn.Dropout,
+    nn.Identity,
+    nn.ModuleList,
+)
+_ACTIVATIONS = {functional.relu: "relu", functional.gelu: "gelu"}
+
+
+def double(network: TransformerClassifier) -> TransformerClassifier:
+    """Returns a float64 copy in evaluation mode."""
+    made = copy.deepcopy(network).to(torch.float64)
+    return made.eval().requires_grad_(requires_grad=False)
+
+
+@torch.no_grad()
+def least_margins(
+    network: TransformerClassifier,
+    region: Region,
+    mask: Tensor,
+    labels: Tensor,
+    *,
+    passes: Passes,
+) -> Tensor:
+    """Lower bounds on how far the label's logit is above every other one, in a whole region.
+
+    Args:
+        network: `check_transformer` has passed it; in float64.
+        region: texts, padded to N tokens.
+        mask: `[B, N]` bool, True at real tokens.
+        labels: `[B]` int64.
+        passes: see `Graph`.
+
+    Returns:
+        `[B]`; NaN where a bound overflows.
+    """
+    graph = Graph(region, passes=passes)
+    logits = _logits(graph, network, mask)
+    classes = logits.affine.centre.shape[1]
+    eye = torch.eye(classes, dtype=region.centre.dtype, device=mask.device)
+    # A row for each class: the label's logit less that of the class.
+    weights = eye[labels].unsqueeze(1) - eye
+    margins = graph.least(logits, weights)
+    own = eye[labels].bool()
+    size = logits.affine.centre.abs().amax(dim=1)
+    least: Tensor = margins.masked_fill(own, torch.inf).amin(dim=1)
+    return least - ALLOWANCE * (1 + size)
+
+
+def logit_bounds(
+    network: TransformerClassifier, region: Region, mask: Tensor, *, passes: Passes
+) -> tuple[Tensor, Tensor]:
+    """Lower and upper bounds `[B, C]` on each logit; see `least_margins`."""
+    graph = Graph(region, passes=passes)
+    logits = _logits(graph, network, mask)
+    classes = logits.affine.centre.shape[1]
+    found = graph.every(logits, torch.arange(classes, device=mask.device))
+    reach = region.reach(found.slope) + found.error
+    return found.centre - reach, found.centre + reach
+
+
+def _logits(graph: Graph, network: TransformerClassifier, mask: Tensor) -> Node:
+    x: Node = Input(graph)
+    for block in network.blocks:
+        assert isinstance(block, TransformerBlock)  # `check_transformer` made sure
+        if block.post:
+            x = _normed(graph, Sum(graph, x, _attended(graph, x, block, mask)), block.attention_norm)
+            x = _normed(graph, Sum(graph, x, _fed(graph, x, block)), block.feedforward_norm)
+        else:
+            normed = _normed(graph, x, block.attention_norm)
+            x = Sum(graph, x, _attended(graph, normed, block, mask))
+            x = Sum(graph, x, _fed(graph, _normed(graph, x, block.feedforward_norm), block))
+    if isinstance(network.norm, CentringNorm):
+        x = _normed(graph, x, network.norm)
+    shares = mask.to(torch.float64)
+    if network.pooling == "first":
+        shares = torch.zeros_like(shares)
+        shares[:, 0] = 1
+    pooled = Weighted(graph, x, shares / shares.sum(dim=1, keepdim=True))
+    return Linear(graph, pooled, *_head(network.head))
+
+
+def _head(head: nn.Module) -> tuple[Tensor, Tensor | None]:
+    if isinstance(head, SingleLogit):
+        weight, bias = head.linear.weight, head.linear.bias
+        return torch.cat([weight * 0, weight]), torch.cat([bias * 0, bias])
+    assert isinstance(head, nn.Linear)  # `logit_head` makes no other
+    return head.weight, head.bias
+
+
+def _normed(graph: Graph, x: Node, norm: nn.Module) -> Node:
+    assert isinstance(norm, CentringNorm)  # `check_transformer` made sure
+    width = len(norm.weight)
+    centring = torch.eye(width, dtype=norm.weight.dtype, device=norm.weight.device) - 1 / width
+    return Linear(graph, x, norm.weight.unsqueeze(1) * centring, norm.bias)
+
+
+def _attended(graph: Graph, x: Node, block: TransformerBlock, mask: Tensor) -> Node:
+    attention = block.attention
+    assert isinstance(attention, SelfAttention)  # `check_transformer` made sure
+    heads = attention.heads
+    query, key, values = (
+        Linear(graph, x, weight, bias, heads=heads)
+        for weight, bias in _thirds(attention.qkv)
+    )
+    scale = (attention.output.in_features // heads) ** -0.5
+    keys = mask[:, None, None, :]
+    logs = LogSoftmax(graph, Scores(graph, query, key, scale), keys)
+    shares = Elementwise(graph, logs, "exp", keys.expand(-1, heads, mask.shape[1], -1))
+    mixed = Mixed(graph, shares, values)
+    return Linear(graph, mixed, attention.output.weight, attention.output.bias, joins=True)
+
+
+def _thirds(qkv: nn.Linear) -> Iterator[tuple[Tensor, Tensor]]:
+    return zip(qkv.weight.chunk(3), qkv.bias.chunk(3), strict=True)
+
+
+def _fed(graph: Graph, x: Node, block: TransformerBlock) -> Node:
+    inner = Linear(graph, x, block.inner.weight, block.inner.bias)
+    kind = "relu" if block.activation is functional.relu else "gelu"
+    hidden = Elementwise(graph, inner, kind)
+    return Linear(graph, hidden, block.outer.weight, block.outer.bias)

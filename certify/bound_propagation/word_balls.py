@@ -1,0 +1,142 @@
+"""The largest ball in which one or two words may move without changing the prediction."""
+
+import math
+from dataclasses import dataclass
+from itertools import combinations
+from time import perf_counter
+from typing import Any, Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor
+
+from certify.bound_propagation.propagation_graph import Passes, Region
+from certify.bound_propagation.transformer_bounds import check_transformer, double, least_margins
+from certify.certificate import Certifiable, evaluating
+from certify.parts import check_holder
+from layers.transformer import TransformerClassifier
+from text import check_choice, check_range
+
+FIRST = 0.25
+"""The radius that is tried first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordBalls:
+    """The settings of bound propagation.
+
+    Attributes:
+        words: number of words that move together, 1 or 2; each in a ball of its own.
+        norm: p-norm of the balls.
+        passes: bounds inside the network. forward: by one forward pass, the quickest; mixed: by a
+            forward pass in each attention and backward passes else; backward: by backward passes
+            only. Those of the margins always come from a backward pass.
+        steps: number of radii tried for each choice of words.
+        numbers: largest number of bounds of scores of attention that are kept at once; less takes
+            less memory.
+    """
+
+    words: Literal[1, 2] = 1
+    norm: Literal["1", "2", "inf"] = "2"
+    passes: Passes = "mixed"
+    steps: int = 10
+    numbers: int = 4_000_000
+
+    def __post_init__(self) -> None:
+        """Checks the ranges."""
+        check_range({"propagation.words": self.words}, least=1, most=2)
+        check_choice("propagation.norm", self.norm, ("1", "2", "inf"))
+        check_choice("propagation.passes", self.passes, get_args(Passes))
+        check_range({"propagation.steps": self.steps, "propagation.numbers": self.numbers}, least=1)
+
+
+class WordRadii(NamedTuple):
+    """Radii of B texts.
+
+    Attributes:
+        prediction: `[B]` int64.
+        radius: `[B]`: no choice of `words` words can change the prediction within it.
+        mean: `[B]`: mean over the choices of words, the figure of Shi et al.
+        seconds: how long the batch took.
+    """
+
+    prediction: Tensor
+    radius: Tensor
+    mean: Tensor
+    seconds: float
+
+
+class WordBallsCertifier:
+    """Certifies batches of one ordinary Transformer classifier.
+
+    Args:
+        module: the classifier.
+        settings: of the balls and of the bounds.
+
+    Raises:
+        ValueError: see `check_transformer`.
+    """
+
+    def __init__(self, module: Certifiable, settings: WordBalls = WordBalls()) -> None:
+        self.module, self.settings = module, settings
+        check_holder(module, module.network)
+        check_transformer(module.network)
+        assert isinstance(module.network, TransformerClassifier)  # as just checked
+        self.network = double(module.network)
+
+    @torch.no_grad()
+    def __call__(self, batch: Any) -> WordRadii:
+        """Certifies one batch.
+
+        Args:
+            batch: has `mask` `[B, N]` and whatever `module.embed` reads.
+        """
+        check_transformer(self.module.network)
+        started = perf_counter()
+        with evaluating(self.module):
+            x, mask = self.module.embed(batch).to(torch.float64), batch.mask
+        logits: Tensor = self.network(x, mask)
+        prediction = logits.argmax(dim=1)
+        found = [
+            self._radii(x[row, :length], int(prediction[row]))
+            for row, length in enumerate(mask.sum(dim=1).tolist())
+        ]
+        least = torch.stack([radii.amin() for radii in found])
+        mean = torch.stack([radii.mean() for radii in found])
+        return WordRadii(prediction, least, mean, perf_counter() - started)
+
+    def _radii(self, x: Tensor, label: int) -> Tensor:
+        """Radius of every choice of words of one text `[N, d]`."""
+        length = len(x)
+        choices = list(combinations(range(length), min(self.settings.words, length)))
+        words = torch.tensor(choices, device=x.device)
+        # The slopes of the scores are the largest tensor of the forward pass.
+        heads = max([block.attention.heads for block in self._blocks()], default=1)
+        one = max(1, heads * length * length * max(words.shape[1] * x.shape[1], length))
+        size = max(1, self.settings.numbers // one)
+        return torch.cat([self._searched(x, part, label) for part in words.split(size)])
+
+    def _blocks(self) -> Any:
+        return self.network.blocks
+
+    def _searched(self, x: Tensor, words: Tensor, label: int) -> Tensor:
+        """The largest radius that was proven, of each row of `words` `[K, W]`."""
+        count = len(words)
+        certain = torch.zeros(count, dtype=x.dtype, device=x.device)
+        failed = torch.full_like(certain, torch.inf)
+        tried = torch.full_like(certain, FIRST)
+        centre = x.expand(count, *x.shape)
+        mask = torch.ones(centre.shape[:2], dtype=torch.bool, device=x.device)
+        labels = torch.full((count,), label, device=x.device)
+        for _ in range(self.settings.steps):
+            region = Region(centre, words, tried, p=float(self.settings.norm))
+            passes = self.settings.passes
+            margins = least_margins(self.network, region, mask, labels, passes=passes)
+            held = margins > 0  # false where it is NaN, too
+            certain = torch.where(held, tried, certain)
+            failed = torch.where(held, failed, tried)
+            # Twice or a quarter until both ends are known; then the geometric mean.
+            known = (certain > 0) & (failed < math.inf)
+            tried = torch.where(
+                known, (certain * failed).sqrt(), torch.where(held, 2 * tried, tried / 4)
+            )
+        return certain
