@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -24,17 +25,36 @@ class TransformerLayers:
         norm: LayerNorm. pre: before each part, and one behind the last layer; post: after each sum,
             as in Vaswani et al., 2017.
         activation: activation of the feed-forward part; relu is that of Vaswani et al.
+        mean_norm: LayerNorm without its division, as `certify --bound propagation` needs it.
     """
 
     feedforward: int | None = None
     norm: Norm = "pre"
     activation: FeedForwardActivation = "gelu"
+    mean_norm: bool = False
 
     def __post_init__(self) -> None:
         """Checks the settings."""
         check_range({"layers.feedforward": self.feedforward}, least=1)
         check_choice("layers.norm", self.norm, get_args(Norm))
         check_choice("layers.activation", self.activation, get_args(FeedForwardActivation))
+
+
+class CentringNorm(nn.Module):
+    """LayerNorm without its division: subtract the mean, scale and shift each feature.
+
+    It is a linear map: bounds pass through it without a loss (Shi et al., 2020).
+    """
+
+    def __init__(self, width: int) -> None:
+        """Args: width: of a token."""
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[..., d]` to `[..., d]`."""
+        return (x - x.mean(dim=-1, keepdim=True)) * self.weight + self.bias
 
 
 class TransformerBlock(nn.Module):
@@ -57,7 +77,8 @@ class TransformerBlock(nn.Module):
             layers: settings; norm pre: x + f(norm(x)), post: norm(x + f(x)).
         """
         super().__init__()
-        self.attention_norm, self.feedforward_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        norm = CentringNorm if layers.mean_norm else nn.LayerNorm
+        self.attention_norm, self.feedforward_norm = norm(width), norm(width)
         self.attention = attention
         features = 4 * width if layers.feedforward is None else layers.feedforward
         self.inner, self.outer = nn.Linear(width, features), nn.Linear(features, width)
@@ -119,7 +140,8 @@ class TransformerClassifier(nn.Module):
         self.blocks = nn.ModuleList(
             TransformerBlock(width, one, dropout=dropout, layers=layers) for one in mechanisms
         )
-        self.norm = nn.LayerNorm(width) if layers.norm == "pre" else nn.Identity()
+        norm = CentringNorm if layers.mean_norm else nn.LayerNorm
+        self.norm = norm(width) if layers.norm == "pre" else nn.Identity()
         self.head = logit_head(width, num_classes, single=single_logit)
         self.pooling = pooling
 

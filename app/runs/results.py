@@ -9,7 +9,16 @@ from typing import Any, Literal, NotRequired, TypedDict
 from app.runs import atomic
 from app.runs.version import versions
 
-Stage = Literal["fit", "validate", "test", "certify", "certify_paper", "certify_kim", "predict"]
+Stage = Literal[
+    "fit",
+    "validate",
+    "test",
+    "certify",
+    "certify_paper",
+    "certify_kim",
+    "certify_propagation",
+    "predict",
+]
 
 
 class Results(TypedDict):

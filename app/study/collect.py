@@ -14,7 +14,11 @@ from app.study.study import Cell, CellFigures, Column, Study, StudyError
 from app.study.uncertainty import Kind, kind_of, score
 from attacks.digests import file_digest
 
-_CERTIFIED = {"certify_paper": "printed_paper.jsonl", "certify_kim": "certificates_kim.jsonl"}
+_CERTIFIED = {
+    "certify_paper": "printed_paper.jsonl",
+    "certify_kim": "certificates_kim.jsonl",
+    "certify_propagation": "certificates_propagation.jsonl",
+}
 """The files of certificates by another bound than `sound`, by stage."""
 _DOUBTED = ("accuracy", "success_rate")
 """Figures of an attack that have another name where they are unreliable."""

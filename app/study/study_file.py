@@ -436,6 +436,7 @@ def _unknown_metric(study: Study, metric: str) -> str | None:
         "certify": {"certify", "train"},
         "certify_paper": {"certify"},
         "certify_kim": {"certify"},
+        "certify_propagation": {"certify"},
         "attack": {"attack"},
         "diagnose": {"diagnose"},
     }

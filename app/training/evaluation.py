@@ -13,11 +13,15 @@ from app.runs.sample_records import Record, Records
 from app.training.join import require_classification
 from app.training.stand_in import StandIn
 from certify import Certificates, Certifier
+from certify.bound_propagation import WordBalls, WordBallsCertifier, WordRadii
 from datamodules import TextDataModule
 from datamodules.batching.examples import fingerprint
 from layers.attention.bounds import Bound
 from lit_modules import TaskModule
 from text import IGNORED, Batch
+
+Certified = Literal[Bound, "propagation"]
+"""A Lipschitz bound, or bound propagation."""
 
 
 class CertifyEvaluator(StandIn):
@@ -28,15 +32,19 @@ class CertifyEvaluator(StandIn):
     `certify/radius` (mean over all samples), `certify/radius_correct` (the same with 0 where
     the prediction is wrong) and `certify/accuracy@R` (share of the samples that are predicted
     rightly with a radius of more than R, and for R = 0 all those predicted rightly). Of samples
-    without labels it logs the first only.
+    without labels it logs the first only. With the prefix `certify_propagation/`, for a Transformer
+    without a Lipschitz constant, these are about one or two words that move, and there are
+    `mean_radius` (over the choices of words) and `batch_seconds`.
 
     Args:
         classifier: classifier that is certified.
-        bound: Lipschitz bound, see `certify.Certifier`.
+        bound: Lipschitz bound, see `certify.Certifier`; propagation has none, see
+            `certify.bound_propagation`.
         radii: the radii R.
         records: file to which the certificates go.
         about: the checkpoint and what else the certificates depend on, but for the samples; without
             it, those of a former sitting are not taken up.
+        propagation: settings of bound propagation.
     """
 
     needs_labels = False
@@ -45,24 +53,28 @@ class CertifyEvaluator(StandIn):
         self,
         classifier: TaskModule,
         *,
-        bound: Bound,
+        bound: Certified,
         radii: list[float],
         records: Records,
         about: Mapping[str, Any] | None = None,
+        propagation: WordBalls = WordBalls(),
     ) -> None:
         super().__init__(classifier)
+        self.propagation = propagation
         self.bound = bound
         self.radii = radii
         self.records = records
         self.about = about
         self._done: frozenset[int] = frozenset()
-        self._certifier: Certifier | None = None
+        self._certifier: Certifier | WordBallsCertifier | None = None
 
     @property
-    def stage(self) -> Literal["certify", "certify_paper", "certify_kim"]:
+    def stage(self) -> Literal["certify", "certify_paper", "certify_kim", "certify_propagation"]:
         """Name of the outcome; a bound without a proof is never called `certify`."""
         if self.bound == "sound":
             return "certify"
+        if self.bound == "propagation":
+            return "certify_propagation"
         return "certify_kim" if self.bound == "kim" else "certify_paper"
 
     def on_test_start(self) -> None:
@@ -72,6 +84,9 @@ class CertifyEvaluator(StandIn):
         if self.about is not None and isinstance(corpus, TextDataModule):
             about = {**self.about, "samples": fingerprint(corpus.examples("test"))}
         self._done = self.records.begin(self.trainer, about=about)
+        if self.bound == "propagation":
+            self._certifier = WordBallsCertifier(self.classifier, self.propagation)
+            return
         self._certifier = Certifier(self.classifier, self.bound)
         if self._certifier.network is None:
             msg = (
@@ -85,12 +100,20 @@ class CertifyEvaluator(StandIn):
         assert self._certifier is not None  # on_test_start made it
         # Only as a whole: a sample is certified in the company it would have had without a break.
         if not self._done.issuperset(batch.sample_ids.tolist()):
-            self.records.add(certificate_records(self._certifier(batch), batch))
+            found = self._certifier(batch)
+            if isinstance(found, WordRadii):
+                self.records.add(word_records(found, batch, self.propagation))
+            else:
+                self.records.add(certificate_records(found, batch))
 
     def on_test_epoch_end(self) -> None:
         """Bring the certificates together, write and average them."""
         # Every process has all records, so there is nothing left to average over processes.
-        means = summary(self.records.merge(), self.radii)
+        records = self.records.merge()
+        means = summary(records, self.radii)
+        if self.bound == "propagation":
+            for name in ("mean_radius", "batch_seconds"):
+                means[name] = sum(record[name] for record in records) / len(records)
         named = {f"{self.stage}/{name}": value for name, value in means.items()}
         self.log_dict(named, rank_zero_only=False, sync_dist=False)
         self._certifier = None
@@ -119,6 +142,28 @@ def certificate_records(certificates: Certificates, batch: Batch) -> list[Record
             "bound": certificates.bound,
         }
         for sample_id, label, prediction, margin, lipschitz, radius in columns
+    ]
+
+
+def word_records(found: WordRadii, batch: Batch, settings: WordBalls) -> list[Record]:
+    """One JSON-able record per sample, of bound propagation."""
+    labels = [None] * len(batch) if batch.labels is None else batch.labels.tolist()
+    columns = (batch.sample_ids, found.prediction, found.radius, found.mean)
+    rows = zip(*(column.tolist() for column in columns), labels, strict=True)
+    return [
+        {
+            "sample_id": sample_id,
+            "label": label,
+            "prediction": prediction,
+            "radius": radius,
+            "mean_radius": mean,
+            "words": settings.words,
+            "norm": settings.norm,
+            "passes": settings.passes,
+            "batch_seconds": found.seconds,
+            "bound": "propagation",
+        }
+        for sample_id, prediction, radius, mean, label in rows
     ]
 
 

@@ -20,14 +20,20 @@ from app.runs.run_directory import RunDirectory
 from app.runs.sample_records import Records
 from app.runs.version import line
 from app.training.checkpoint_callbacks import LastCheckpoint
-from app.training.evaluation import AttackWriter, CertifyEvaluator, PredictionWriter, check_radii
+from app.training.evaluation import (
+    AttackWriter,
+    Certified,
+    CertifyEvaluator,
+    PredictionWriter,
+    check_radii,
+)
 from app.training.generation import Numbers, TextWriter
 from app.training.join import require_classification, require_classifier
 from app.training.session import session
 from attacks import PGD, Outcome, PGDSettings
 from attacks.digests import file_digest
+from certify.bound_propagation import WordBalls
 from datamodules import TextDataModule
-from layers.attention.bounds import Bound
 from lit_modules import CharacterLM, Generation, TaskModule, TextModule
 
 log = logging.getLogger(__name__)
@@ -38,6 +44,7 @@ _LIMITS: dict[Stage, str] = {
     "certify": "limit_test_batches",
     "certify_paper": "limit_test_batches",
     "certify_kim": "limit_test_batches",
+    "certify_propagation": "limit_test_batches",
     "predict": "limit_predict_batches",
 }
 RADII = (0.0, 0.25, 0.5, 1.0, 2.0)
@@ -191,8 +198,9 @@ class RobustTrainer(pl.Trainer):
         datamodule: pl.LightningDataModule | None = None,
         ckpt_path: str | Path | None = None,
         *,
-        bound: Bound = "sound",
+        bound: Certified = "sound",
         radii: list[float] = list(RADII),  # noqa: B006 (LightningCLI shows it; it is only read)
+        propagation: WordBalls = WordBalls(),
     ) -> Any:
         """Certify a checkpoint on the test split: around each text a radius of constant prediction.
 
@@ -205,9 +213,11 @@ class RobustTrainer(pl.Trainer):
             bound: formula of the Lipschitz constant: `sound` is proven; `paper` is the papers'
                 formula, for reproduction only: its metrics are named `certify_paper/...`; `kim`,
                 for tied L2 attention, is proven, too: Theorem 3.2 of Kim et al. with its constant
-                corrected; its metrics are named `certify_kim/...`.
+                corrected; its metrics are named `certify_kim/...`; `propagation`, for an ordinary
+                Transformer, is about one or two words: `certify_propagation/...`.
             radii: the R of the metrics `certify/accuracy@R`, the share of the texts that are
                 classified rightly with a radius of more than R.
+            propagation: settings of bound propagation.
         """
         check_radii(radii)
         require_classifier(model, "certify")
@@ -216,17 +226,24 @@ class RobustTrainer(pl.Trainer):
         # A part of the split is another part for another batch size: that is not taken up again.
         if ckpt_path and Path(ckpt_path).is_file() and self.limit_test_batches == 1.0:
             settings = {"bound": bound, "precision": self.precision, "program": line()}
+            if bound == "propagation":
+                settings |= {"propagation": asdict(propagation)}
             about = {"checkpoint": file_digest(ckpt_path), **settings}
         path = files.certificates(bound) if files else None
         with closing(Records(path, stamp=self._stamp)) as records:
             evaluator = CertifyEvaluator(
-                model, bound=bound, radii=radii, records=records, about=about
+                model,
+                bound=bound,
+                radii=radii,
+                records=records,
+                about=about,
+                propagation=propagation,
             )
 
             def evaluate(found: str | None) -> Any:
                 require_classification(model.task.name, "certify")
                 # Known only now: AdversarialTraining may have its classifier from the checkpoint.
-                if model.no_certificate is not None:
+                if model.no_certificate is not None and bound != "propagation":
                     log.info("nothing is certified: %s", model.no_certificate)
                     self.datamodule = datamodule
                     return []

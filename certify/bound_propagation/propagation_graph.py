@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 from torch.nn import functional
+from typing_extensions import override
 
 from certify.bound_propagation.relaxations import Kind, band, lines, value
 
@@ -54,9 +55,7 @@ class Region:
 
     def of_words(self, weights: Tensor) -> Tensor:
         """`[B, R, W, d]`: the part of `[B, R, N, d]` that meets the words that move."""
-        places = self.words[:, None, :, None].expand(
-            -1, weights.shape[1], -1, weights.shape[-1]
-        )
+        places = self.words[:, None, :, None].expand(-1, weights.shape[1], -1, weights.shape[-1])
         return weights.gather(2, places)
 
 
@@ -217,9 +216,7 @@ class Graph:
             high, high_slope = self.line(node, -weights)
             # Two lines become one with an error: a mean slope, and the widest gap around it.
             gap = self.region.reach((high_slope + low_slope) / 2)
-            found.append(
-                ((low - high) / 2, (low_slope - high_slope) / 2, -(low + high) / 2 + gap)
-            )
+            found.append(((low - high) / 2, (low_slope - high_slope) / 2, -(low + high) / 2 + gap))
         return Affine(*(torch.cat(parts, dim=1) for parts in zip(*found, strict=True)))
 
 
@@ -231,6 +228,7 @@ def _dot(weights: Tensor, values: Tensor) -> Tensor:
 class Input(Node):
     """The tokens `[B, N, d]`."""
 
+    @override
     def forward(self) -> Affine:
         region = self.graph.region
         moved, (batch, length, width) = region.words.shape[1], region.centre.shape
@@ -241,6 +239,7 @@ class Input(Node):
             slope[rows, region.words[:, number], :, number] = eye
         return Affine(region.centre, slope, torch.zeros_like(region.centre))
 
+    @override
     def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
         return [(self, weights)], weights.new_zeros(weights.shape[:2])
 
@@ -280,6 +279,7 @@ class Linear(Node):
             out = out.unflatten(2, (self.heads, -1)).transpose(1, 2)
         return out
 
+    @override
     def forward(self) -> Affine:
         x = self.inputs[0].affine
         centre = self._shaped(x.centre, self.weight)
@@ -292,6 +292,7 @@ class Linear(Node):
             centre, self._shaped(x.slope, self.weight), self._shaped(x.error, self.weight.abs())
         )
 
+    @override
     def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
         if self.heads:
             weights = weights.transpose(2, 3).flatten(3)
@@ -308,10 +309,12 @@ class Linear(Node):
 class Sum(Node):
     """The sum of two values."""
 
+    @override
     def forward(self) -> Affine:
         one, other = (node.affine for node in self.inputs)
         return Affine(*(a + b for a, b in zip(one, other, strict=True)))
 
+    @override
     def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
         return [(node, weights) for node in self.inputs], weights.new_zeros(weights.shape[:2])
 
@@ -329,11 +332,13 @@ class Weighted(Node):
         self.shares = shares
         super().__init__(graph, x)
 
+    @override
     def forward(self) -> Affine:
         return Affine(
             *(torch.einsum("bn,bn...->b...", self.shares, one) for one in self.inputs[0].affine)
         )
 
+    @override
     def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
         passed = self.shares[:, None, :, None] * weights.unsqueeze(2)
         return [(self.inputs[0], passed)], weights.new_zeros(weights.shape[:2])
@@ -362,6 +367,7 @@ class Elementwise(Node):
     def _masked(self, x: Tensor) -> Tensor:
         return x if self.mask is None else x.masked_fill(self.mask == 0, 0.0)
 
+    @override
     def forward(self) -> Affine:
         x = self.inputs[0]
         first = band(self.kind, x.lower, x.upper)
@@ -375,6 +381,7 @@ class Elementwise(Node):
             slope.abs() * x.affine.error + (high - low) / 2,
         )
 
+    @override
     def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
         low_slope, low, high_slope, high = self.lines
         above, below = weights.clamp_min(0), weights.clamp_max(0)
@@ -406,6 +413,7 @@ class LogSoftmax(Node):
         gaps = gaps.masked_fill(same, 0.0).masked_fill(~self.keys.unsqueeze(-2) & ~same, -torch.inf)
         return -gaps.logsumexp(dim=-1)
 
+    @override
     def forward(self) -> Affine:
         scores = self.inputs[0]
         lower, upper = scores.interval()
@@ -435,6 +443,7 @@ class LogSoftmax(Node):
         error = error + ((high_end - below) / 2).clamp_min(0).unsqueeze(-1)
         return Affine(centre, x.slope - mixed.unsqueeze(3), error)
 
+    @override
     def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
         # The weight of a row's logsumexp.
         of_row = -weights.sum(dim=-1)
@@ -474,6 +483,7 @@ class Scores(Product):
         self.scale = scale
         super().__init__(graph, query, key)
 
+    @override
     def forward(self) -> Affine:
         (self.query, wide), (self.key, broad) = self._middles()
         query, key = (node.affine for node in self.inputs)
@@ -483,10 +493,9 @@ class Scores(Product):
         slope = torch.einsum("bhie...,bhje->bhij...", query.slope, self.key)
         slope = slope + torch.einsum("bhie,bhje...->bhij...", self.query, key.slope)
         error = query.error @ self.key.abs().mT + self.query.abs() @ key.error.mT
-        return Affine(
-            centre + self.constant, self.scale * slope, self.scale * error + self.rest
-        )
+        return Affine(centre + self.constant, self.scale * slope, self.scale * error + self.rest)
 
+    @override
     def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
         scaled = self.scale * weights
         passed: Weights = [
@@ -503,6 +512,7 @@ class Mixed(Product):
     middles, which makes the factors of P small.
     """
 
+    @override
     def forward(self) -> Affine:
         (self.shares, wide), (values, broad) = self._middles()
         mixture = self.shares @ values / self.shares.sum(dim=-1, keepdim=True)
@@ -521,6 +531,7 @@ class Mixed(Product):
         error = error + torch.einsum("bhije,bhij->bhie", self.around.abs(), shares.error)
         return Affine(centre, slope, error)
 
+    @override
     def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
         passed: Weights = [
             (self.inputs[0], torch.einsum("brhie,bhije->brhij", weights, self.around)),

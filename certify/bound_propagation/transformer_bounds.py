@@ -50,7 +50,7 @@ def check_transformer(network: nn.Module) -> None:
         if isinstance(part, nn.LayerNorm):
             msg = (
                 f"got LayerNorm with its division as {path}, expected one without: train with "
-                "--model.mean_norm true"
+                "--model.layers.mean_norm true"
             )
             raise ValueError(msg)
         if type(part) not in _PARTS:
@@ -138,7 +138,9 @@ def _logits(graph: Graph, network: TransformerClassifier, mask: Tensor) -> Node:
     for block in network.blocks:
         assert isinstance(block, TransformerBlock)  # `check_transformer` made sure
         if block.post:
-            x = _normed(graph, Sum(graph, x, _attended(graph, x, block, mask)), block.attention_norm)
+            x = _normed(
+                graph, Sum(graph, x, _attended(graph, x, block, mask)), block.attention_norm
+            )
             x = _normed(graph, Sum(graph, x, _fed(graph, x, block)), block.feedforward_norm)
         else:
             normed = _normed(graph, x, block.attention_norm)
@@ -174,8 +176,7 @@ def _attended(graph: Graph, x: Node, block: TransformerBlock, mask: Tensor) -> N
     assert isinstance(attention, SelfAttention)  # `check_transformer` made sure
     heads = attention.heads
     query, key, values = (
-        Linear(graph, x, weight, bias, heads=heads)
-        for weight, bias in _thirds(attention.qkv)
+        Linear(graph, x, weight, bias, heads=heads) for weight, bias in _thirds(attention.qkv)
     )
     scale = (attention.output.in_features // heads) ** -0.5
     keys = mask[:, None, None, :]

@@ -14,7 +14,6 @@ from certify.bound_propagation.transformer_bounds import check_transformer, doub
 from certify.certificate import Certifiable, evaluating
 from certify.parts import check_holder
 from layers.transformer import TransformerClassifier
-from text import check_choice, check_range
 
 FIRST = 0.25
 """The radius that is tried first."""
@@ -42,11 +41,17 @@ class WordBalls:
     numbers: int = 4_000_000
 
     def __post_init__(self) -> None:
-        """Checks the ranges."""
-        check_range({"propagation.words": self.words}, least=1, most=2)
-        check_choice("propagation.norm", self.norm, ("1", "2", "inf"))
-        check_choice("propagation.passes", self.passes, get_args(Passes))
-        check_range({"propagation.steps": self.steps, "propagation.numbers": self.numbers}, least=1)
+        """Checks the settings."""
+        taken = {"words": (1, 2), "norm": ("1", "2", "inf"), "passes": get_args(Passes)}
+        for name, choices in taken.items():
+            if getattr(self, name) not in choices:
+                known = ", ".join(map(str, choices))
+                msg = f"got propagation.{name}={getattr(self, name)!r}, expected one of {known}"
+                raise ValueError(msg)
+        for name in ("steps", "numbers"):
+            if getattr(self, name) < 1:
+                msg = f"got propagation.{name}={getattr(self, name)}, expected at least 1"
+                raise ValueError(msg)
 
 
 class WordRadii(NamedTuple):
