@@ -225,7 +225,11 @@ class RobustTrainer(pl.Trainer):
         files, about = self._files, None
         # A part of the split is another part for another batch size: that is not taken up again.
         if ckpt_path and Path(ckpt_path).is_file() and self.limit_test_batches == 1.0:
-            settings = {"bound": bound, "precision": self.precision, "program": line()}
+            settings: dict[str, Any] = {
+                "bound": bound,
+                "precision": self.precision,
+                "program": line(),
+            }
             if bound == "propagation":
                 settings |= {"propagation": asdict(propagation)}
             about = {"checkpoint": file_digest(ckpt_path), **settings}

@@ -209,7 +209,7 @@ class Graph:
         shape = node.affine.centre.shape
         size = shape[1:].numel()
         found = []
-        for places in rows.split(ROWS):
+        for places in torch.split(rows, ROWS):
             one = functional.one_hot(places, size).to(node.affine.centre.dtype)
             weights = one.view(1, len(places), *shape[1:]).expand(shape[0], *[-1] * len(shape))
             low, low_slope = self.line(node, weights)
@@ -276,7 +276,7 @@ class Linear(Node):
         at = 2 if x.dim() in (3, 5) else 1
         out = torch.movedim(torch.movedim(x, at, -1) @ weight.mT, -1, at)
         if self.heads:
-            out = out.unflatten(2, (self.heads, -1)).transpose(1, 2)
+            out = torch.unflatten(out, 2, (self.heads, -1)).transpose(1, 2)
         return out
 
     @override
@@ -302,7 +302,7 @@ class Linear(Node):
         passed = weights @ self.weight
         if self.joins:
             shape = self.inputs[0].affine.centre.shape
-            passed = passed.unflatten(-1, (shape[1], shape[3])).transpose(2, 3)
+            passed = torch.unflatten(passed, -1, (shape[1], shape[3])).transpose(2, 3)
         return [(self.inputs[0], passed)], constant
 
 

@@ -21,6 +21,7 @@ from certify.bound_propagation.propagation_graph import (
     Sum,
     Weighted,
 )
+from certify.bound_propagation.relaxations import Kind
 from certify.parts import foreign_code
 from layers.attention.scaled_dot_product import SelfAttention
 from layers.single_logit import SingleLogit
@@ -192,6 +193,6 @@ def _thirds(qkv: nn.Linear) -> Iterator[tuple[Tensor, Tensor]]:
 
 def _fed(graph: Graph, x: Node, block: TransformerBlock) -> Node:
     inner = Linear(graph, x, block.inner.weight, block.inner.bias)
-    kind = "relu" if block.activation is functional.relu else "gelu"
+    kind: Kind = "relu" if block.activation is functional.relu else "gelu"
     hidden = Elementwise(graph, inner, kind)
     return Linear(graph, hidden, block.outer.weight, block.outer.bias)

@@ -118,7 +118,7 @@ class WordBallsCertifier:
         heads = max([block.attention.heads for block in self._blocks()], default=1)
         one = max(1, heads * length * length * max(words.shape[1] * x.shape[1], length))
         size = max(1, self.settings.numbers // one)
-        return torch.cat([self._searched(x, part, label) for part in words.split(size)])
+        return torch.cat([self._searched(x, part, label) for part in torch.split(words, size)])
 
     def _blocks(self) -> Any:
         return self.network.blocks
