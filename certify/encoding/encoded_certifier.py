@@ -1,0 +1,121 @@
+"""Certificates of a classifier behind an encoding, by all encodings that a text can reach."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations, product
+
+from torch import Tensor
+
+from certify.encoding.word_clusters import Encoding
+from certify.threats import Kind, Synonyms, TextCertificate, Threat
+from certify.threats.text_certificate import largest
+
+Choices = list[dict[str, str]]
+"""For each position, the encodings that it can have, and a word that has each; its own first."""
+
+
+class EncodedCertifier:
+    """Certifies a classifier that reads encoded words, exactly where it can list all encodings.
+
+    Args:
+        answer: logits `[n, C]` of n texts.
+        encoding: in front of the classifier.
+        threat: the sets of texts.
+        limit: number of encodings of a text that are listed at most.
+
+    Raises:
+        ValueError: another threat than synonyms, or a limit below 1.
+    """
+
+    kind: Kind = "lower bound"
+
+    def __init__(
+        self,
+        answer: Callable[[list[str]], Tensor],
+        encoding: Encoding,
+        threat: Threat,
+        *,
+        limit: int = 4096,
+    ) -> None:
+        if not isinstance(threat, Synonyms):
+            msg = f"got the threat {threat.name} for an encoding of words, expected synonyms"
+            raise ValueError(msg)
+        if limit < 1:
+            msg = f"got limit={limit}, expected at least 1"
+            raise ValueError(msg)
+        self.answer, self.encoding, self.threat, self.limit = answer, encoding, threat, limit
+
+    def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
+        """See `TextCertifier`."""
+        return [self._certified(text, ks) for text in texts]
+
+    def _certified(self, text: str, ks: Sequence[int | None]) -> TextCertificate:
+        choices = [
+            {self.encoding.of_word(word): word for word in reversed(candidates)}
+            for candidates in self.threat.candidates(text)
+        ]
+        # The word itself is the first candidate, and so the last one in the dictionary.
+        choices = [dict(reversed(choice.items())) for choice in choices]
+        movable = [place for place, choice in enumerate(choices) if len(choice) > 1]
+        own = [next(iter(choice)) for choice in choices]
+        prediction = int(self._predictions([own])[0])
+        holds: list[bool] = []
+        witness: str | None = None
+        seen: int | None = None
+        listed = True
+        flipped = False
+        for k in ks:
+            if flipped or self._size(choices, movable, k) > self.limit:
+                listed = listed and flipped
+                holds.append(False)
+                continue
+            reachable = list(self._reachable(choices, movable, k))
+            answers = self._predictions(reachable)
+            other = [row for row, found in enumerate(answers) if found != prediction]
+            flipped = bool(other)
+            if flipped:
+                found = reachable[other[0]]
+                words = (choice[one] for choice, one in zip(choices, found, strict=True))
+                witness = " ".join(words)
+                seen = answers[other[0]]
+            holds.append(not flipped)
+        return TextCertificate(
+            text=text,
+            prediction=prediction,
+            holds=tuple(holds),
+            certified=largest(holds, ks),
+            kind="exact" if listed else "lower bound",
+            witness=witness,
+            witness_prediction=seen,
+        )
+
+    def _predictions(self, encoded: Sequence[Sequence[str]]) -> list[int]:
+        logits = self.answer([" ".join(words) for words in encoded])
+        found: list[int] = logits.argmax(dim=1).tolist()
+        return found
+
+    @staticmethod
+    def _size(choices: Choices, movable: Sequence[int], k: int | None) -> int:
+        """The number of encodings that k changes reach."""
+        # Coefficients of the product of (1 + others * x): how many differ at each number of places.
+        counts = [1]
+        for place in movable:
+            others = len(choices[place]) - 1
+            longer = [*counts, 0]
+            for number, count in enumerate(counts):
+                longer[number + 1] += others * count
+            counts = longer
+        return sum(counts if k is None else counts[: k + 1])
+
+    @staticmethod
+    def _reachable(choices: Choices, movable: Sequence[int], k: int | None) -> Iterator[list[str]]:
+        """Encoded texts, that of the text itself first."""
+        own = [next(iter(choice)) for choice in choices]
+        most = len(movable) if k is None else min(k, len(movable))
+        for number in range(most + 1):
+            for places in combinations(movable, number):
+                others = (list(choices[place])[1:] for place in places)
+                for changed in product(*others):
+                    found = list(own)
+                    for place, word in zip(places, changed, strict=True):
+                        found[place] = word
+                    yield found

@@ -1,0 +1,150 @@
+"""Clusters of words that trade fidelity for stability (Jones et al., 2020)."""
+
+import heapq
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from certify.threats import Synonyms
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """A map from words to the representatives of their clusters.
+
+    Attributes:
+        representatives: by word; other words represent themselves.
+    """
+
+    representatives: Mapping[str, str]
+
+    def of_word(self, word: str) -> str:
+        """Returns the representative of a word."""
+        return self.representatives.get(word, word)
+
+    def of_words(self, words: Sequence[str]) -> str:
+        """Returns the encoded text, which the classifier reads."""
+        return " ".join(self.of_word(word) for word in words)
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """Reads a JSON object of words and their representatives.
+
+        Raises:
+            ValueError: other content.
+            OSError: the file cannot be read.
+        """
+        try:
+            found = json.loads(Path(path).read_bytes())
+        except ValueError as error:
+            msg = f"got {path}, which is no JSON ({error}), expected an object of words and words"
+            raise ValueError(msg) from error
+        if not isinstance(found, dict) or not all(isinstance(word, str) for word in found.values()):
+            msg = f"got {path} with other JSON, expected an object of words and words"
+            raise ValueError(msg)
+        return cls(found)
+
+
+def cluster_words(threat: Synonyms, counts: Mapping[str, int], fidelity: float) -> Encoding:
+    """Merges clusters of words, beginning with single words, while that makes the cost less.
+
+    The cost of an encoding is, over words w with their shares s(w) of a corpus,
+    `(1 - fidelity) sum_w s(w) * (encodings that w and its substitutes have)
+    + fidelity * sum_w s(w) * [w is not the most frequent word of its cluster]`.
+    The best merge of two clusters that some word reaches is made first.
+
+    Args:
+        threat: with lists for words.
+        counts: how often each word stands in a corpus.
+        fidelity: weight of fidelity, between 0 and 1: 0 merges all words that are connected, and 1
+            none.
+
+    Raises:
+        ValueError: lists for texts, or a fidelity out of its range.
+    """
+    if threat.texts:
+        msg = "got lists for texts to cluster words by, expected lists for words"
+        raise ValueError(msg)
+    if not 0 <= fidelity <= 1:
+        msg = f"got fidelity={fidelity}, expected between 0 and 1"
+        raise ValueError(msg)
+    return Encoding(_Clusters(threat, counts, fidelity).merged())
+
+
+class _Clusters:
+    """The clusters while they are merged; a cluster has the number of one of its words."""
+
+    def __init__(self, threat: Synonyms, counts: Mapping[str, int], fidelity: float) -> None:
+        reach = {word: threat.of_word(word) for word in sorted({*counts, *threat.lists})}
+        words = sorted({*reach, *(other for others in reach.values() for other in others)})
+        number = {word: index for index, word in enumerate(words)}
+        total = max(1, sum(counts.values()))
+        self.words, self.fidelity = words, fidelity
+        self.share = [counts.get(word, 0) / total for word in words]
+        # The clusters that each word reaches, and the words that reach each cluster.
+        self.reach = [{number[other] for other in reach.get(word, (word,))} for word in words]
+        self.reached: list[set[int]] = [set() for _ in words]
+        for index, places in enumerate(self.reach):
+            for place in places:
+                self.reached[place].add(index)
+        self.members = [[index] for index in range(len(words))]
+        self.most = list(self.share)
+        self.age = [0] * len(words)
+
+    def _gain(self, one: int, other: int) -> float:
+        fewer, more = sorted((self.reached[one], self.reached[other]), key=len)
+        stable = sum(self.share[word] for word in fewer if word in more)
+        lost = min(self.most[one], self.most[other])
+        return (1 - self.fidelity) * stable - self.fidelity * lost
+
+    def _near(self, cluster: int) -> set[int]:
+        return {c for word in self.reached[cluster] for c in self.reach[word]} - {cluster}
+
+    def _entry(self, one: int, other: int) -> tuple[float, int, int, int, int] | None:
+        low, high = min(one, other), max(one, other)
+        gain = self._gain(low, high)
+        # Words that the corpus does not have cost nothing, and gain nothing by a merge.
+        return (-gain, low, high, self.age[low], self.age[high]) if gain > 0 else None
+
+    def merged(self) -> dict[str, str]:
+        """Returns the representative of each word that has another one than itself."""
+        pairs = {(min(c, d), max(c, d)) for places in self.reach for c in places for d in places}
+        found = (self._entry(c, d) for c, d in sorted(pairs) if c != d)
+        heap = [entry for entry in found if entry is not None]
+        heapq.heapify(heap)
+        while heap:
+            _, one, other, age, its_age = heapq.heappop(heap)
+            if (self.age[one], self.age[other]) != (age, its_age):
+                continue  # one of them has been merged since
+            self._merge(one, other)
+            for near in sorted(self._near(one)):
+                if (entry := self._entry(one, near)) is not None:
+                    heapq.heappush(heap, entry)
+        representatives = {}
+        for members in self.members:
+            if members:
+                first = min(members, key=lambda index: (-self.share[index], self.words[index]))
+                named = {self.words[i]: self.words[first] for i in members if i != first}
+                representatives.update(named)
+        return representatives
+
+    def _merge(self, one: int, other: int) -> None:
+        for word in self.reached[other]:
+            self.reach[word] = (self.reach[word] - {other}) | {one}
+        self.reached[one] |= self.reached[other]
+        self.members[one] += self.members[other]
+        self.most[one] = max(self.most[one], self.most[other])
+        self.age[one] += 1
+        self.reached[other], self.members[other], self.age[other] = set(), [], -1
+
+
+def stability(encoding: Encoding, threat: Synonyms, counts: Mapping[str, int]) -> float:
+    """Returns the mean number of encodings of a word and its substitutes, over a corpus."""
+    total = sum(counts.values())
+    found: dict[str, int] = defaultdict(int)
+    for word in counts:
+        found[word] = len({encoding.of_word(other) for other in threat.of_word(word)})
+    return sum(counts[word] * found[word] for word in counts) / total

@@ -1,0 +1,6 @@
+"""Certificates of smoothed classifiers: they hold with a confidence, not for certain."""
+
+from certify.smoothing.random_texts import NOISES, Noise
+from certify.smoothing.smoothed_certifier import SmoothedCertifier, Smoothing, least_share
+
+__all__ = ["NOISES", "Noise", "SmoothedCertifier", "Smoothing", "least_share"]

@@ -1,0 +1,137 @@
+"""Certificates of a smoothed classifier, by Clopper-Pearson bounds on its shares."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from torch import Tensor
+
+from certify.smoothing.random_texts import NOISES, Noise, random_texts
+from certify.threats import Kind, TextCertificate, Threat
+from certify.threats.text_certificate import largest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Smoothing:
+    """The settings of a smoothed classifier.
+
+    Attributes:
+        noise: mask: RanMASK; delete: CERT-ED; substitute: SAFER.
+        rate: share of the words that are masked, or probability of a word to be deleted.
+        samples: random texts of each text that its certificate is estimated from.
+        selection: other random texts, from which its class is chosen.
+        alpha: probability that a certificate is wrong, of each text by itself.
+        mask: word in the place of a masked one, unknown to a model of words. For BERT: [MASK].
+        hops: steps of a neighbourhood in the lists, of noise=substitute.
+        seed: of the random texts.
+    """
+
+    noise: Noise = "mask"
+    rate: float = 0.7
+    samples: int = 1000
+    selection: int = 100
+    alpha: float = 0.001
+    mask: str = "xxmaskxx"
+    hops: int = 2
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        if self.noise not in NOISES:
+            msg = f"got smoothing.noise={self.noise!r}, expected one of {', '.join(NOISES)}"
+            raise ValueError(msg)
+        for name in ("rate", "alpha"):
+            if not 0 < getattr(self, name) < 1:
+                msg = f"got smoothing.{name}={getattr(self, name)}, expected between 0 and 1"
+                raise ValueError(msg)
+        for name in ("samples", "selection", "hops"):
+            if getattr(self, name) < 1:
+                msg = f"got smoothing.{name}={getattr(self, name)}, expected at least 1"
+                raise ValueError(msg)
+
+
+def least_share(hits: int, samples: int, alpha: float) -> float:
+    """One-sided lower bound on a probability (Clopper and Pearson, 1934).
+
+    Args:
+        hits: how often it happened.
+        samples: in how many independent trials.
+        alpha: probability that the bound is too large.
+    """
+    from scipy.stats import beta
+
+    return float(beta.ppf(alpha, hits, samples - hits + 1)) if hits else 0.0
+
+
+class SmoothedCertifier:
+    """Certifies texts for the smoothed classifier around any classifier.
+
+    What is certified is the smoothed classifier, and not the classifier itself. A text whose
+    smoothed class is not certain even without a change has `holds` false for 0, too.
+
+    Args:
+        answer: the classes `[n]` of n texts.
+        threat: the sets of texts.
+        settings: of the smoothing.
+
+    Raises:
+        ValueError: the noise has no certificate for the threat.
+    """
+
+    kind: Kind = "probabilistic"
+
+    def __init__(
+        self, answer: Callable[[list[str]], Tensor], threat: Threat, settings: Smoothing
+    ) -> None:
+        self.answer, self.threat, self.settings = answer, threat, settings
+        self.noise = random_texts(
+            settings.noise,
+            threat,
+            rate=settings.rate,
+            mask=settings.mask,
+            hops=settings.hops,
+        )
+
+    def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
+        """See `TextCertifier`."""
+        return [self._certified(text, ks) for text in texts]
+
+    def _certified(self, text: str, ks: Sequence[int | None]) -> TextCertificate:
+        given, words = self.settings, self.threat.split(text)
+        # The random texts of a text do not depend on what else is certified.
+        random = Random(f"{given.seed} {' '.join(words)}")
+        first = Counter(self._classes(words, given.selection, random))
+        prediction = min(first, key=lambda label: (-first[label], label))
+        hits = sum(label == prediction for label in self._classes(words, given.samples, random))
+        share = least_share(hits, given.samples, given.alpha)
+        holds = [share - (1 - self.noise.overlap(words, k)) > 0.5 for k in ks]
+        certified = largest(holds, ks)
+        return TextCertificate(
+            text=text,
+            prediction=prediction,
+            holds=tuple(holds),
+            certified=certified,
+            kind=self.kind,
+            confidence=1 - given.alpha,
+        )
+
+    def _classes(self, words: Sequence[str], number: int, random: Random) -> list[int]:
+        texts = [" ".join(self.noise.draw(words, random)) for _ in range(number)]
+        # Short texts have few random texts: each is answered once.
+        different = list(dict.fromkeys(texts))
+        answers = dict(zip(different, self.answer(different).tolist(), strict=True))
+        return [int(answers[text]) for text in texts]
+
+
+def samples_needed(overlap: float, alpha: float) -> int | None:
+    """Returns how many samples of one class alone certify a text; None if no number does.
+
+    Args:
+        overlap: see `RandomTexts`.
+        alpha: see `Smoothing`.
+    """
+    # All n of n hits give the bound alpha^(1/n).
+    share = 1.5 - overlap
+    return None if share >= 1 else math.floor(math.log(alpha) / math.log(share)) + 1

@@ -1,0 +1,122 @@
+"""The encoding: its clusters against brute force, its certificates against all texts."""
+
+import json
+from itertools import product
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from certify.encoding import EncodedCertifier, Encoding, cluster_words
+from certify.encoding.word_clusters import stability
+from certify.threats import Synonyms, Words
+
+LISTS = {
+    "good": ["fine", "great"],
+    "fine": ["good", "nice"],
+    "great": ["good", "big"],
+    "nice": ["fine"],
+    "big": ["great", "large"],
+    "large": ["big"],
+    "bad": ["awful"],
+    "awful": ["bad"],
+}
+COUNTS = {"good": 9, "fine": 2, "great": 3, "nice": 1, "big": 5, "large": 1, "bad": 6, "film": 9}
+SYNONYMS = Synonyms.of(LISTS)
+
+
+def cost(encoding: Encoding, fidelity: float) -> float:
+    total = sum(COUNTS.values())
+    lost = sum(count for word, count in COUNTS.items() if encoding.of_word(word) != word)
+    return (1 - fidelity) * stability(encoding, SYNONYMS, COUNTS) + fidelity * lost / total
+
+
+def test_fidelity_between_all_and_nothing() -> None:
+    assert cluster_words(SYNONYMS, COUNTS, 1.0).representatives == {}
+    whole = cluster_words(SYNONYMS, COUNTS, 0.0)
+    assert stability(whole, SYNONYMS, COUNTS) == 1
+    assert {whole.of_word(word) for word in ("good", "large", "nice")} == {"good"}
+    assert whole.of_word("awful") == "bad"
+    assert whole.of_word("film") == "film"
+    costs = [stability(cluster_words(SYNONYMS, COUNTS, f), SYNONYMS, COUNTS) for f in (0, 0.6, 1)]
+    assert costs == sorted(costs)
+
+
+@pytest.mark.parametrize("fidelity", [0.3, 0.5, 0.7, 0.9])
+def test_no_single_merge_would_be_better(fidelity: float) -> None:
+    found = cluster_words(SYNONYMS, COUNTS, fidelity)
+    before = cost(found, fidelity)
+    assert before <= cost(Encoding({}), fidelity) + 1e-12
+    words = sorted({*COUNTS, *LISTS})
+    for one, other in product({found.of_word(word) for word in words}, repeat=2):
+        rest, kept = sorted((one, other), key=lambda word: COUNTS.get(word, 0))
+        merged = {w: kept if found.of_word(w) == rest else found.of_word(w) for w in words}
+        assert before <= cost(Encoding(merged), fidelity) + 1e-12
+
+
+def logits(texts: list[str]) -> Tensor:
+    """A classifier of the text as a whole: no sum of scores."""
+    place = torch.tensor([sum((i + 1) * ord(c) for i, c in enumerate(t)) % 23 for t in texts])
+    return torch.stack([(place < 4).float(), (place >= 4).float()], dim=1)
+
+
+@pytest.mark.parametrize("fidelity", [0.0, 0.5, 0.7, 1.0])
+def test_certificates_are_those_of_all_texts(fidelity: float) -> None:
+    encoding = cluster_words(SYNONYMS, COUNTS, fidelity)
+    certifier = EncodedCertifier(logits, encoding, SYNONYMS)
+
+    def answer(words: tuple[str, ...]) -> int:
+        return int(logits([encoding.of_words(words)]).argmax())
+
+    words = ("good", "big", "bad", "fine")
+    outcomes = set()
+    for text in product(words, repeat=3):
+        (found,) = certifier([" ".join(text)], [0, 1, 2, None])
+        assert found.kind == "exact"
+        assert found.prediction == answer(text)
+        for k, held in zip((0, 1, 2, None), found.holds, strict=True):
+            near = product(*SYNONYMS.candidates(" ".join(text)))
+            some = [one for one in near if SYNONYMS.at(k).contains(" ".join(text), " ".join(one))]
+            assert held == all(answer(one) == found.prediction for one in some)
+        outcomes.add(found.certified)
+        if found.witness is not None:
+            assert SYNONYMS.contains(found.text, found.witness)
+            assert answer(tuple(found.witness.split())) == found.witness_prediction
+            assert found.witness_prediction != found.prediction
+        assert (found.witness is None) == all(found.holds)
+    assert len(outcomes) > 1 or fidelity < 1
+
+
+def test_too_many_encodings_are_no_certificate() -> None:
+    certifier = EncodedCertifier(logits, Encoding({}), SYNONYMS, limit=7)
+    (found,) = certifier(["film good film big"], [0, 1, None])
+    assert found.holds[2] is False
+    assert found.kind == ("lower bound" if found.witness is None else "exact")
+    # 1 + 2 + 2 encodings for one change, 3 * 3 for any.
+    sure = EncodedCertifier(
+        lambda texts: torch.tensor([[1.0, 0.0]] * len(texts)), Encoding({}), SYNONYMS, limit=7
+    )
+    (found,) = sure(["film good film big"], [0, 1, None])
+    assert (found.holds, found.kind, found.certified) == ((True, True, False), "lower bound", 1)
+
+
+def test_reads_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "encoding.json"
+    path.write_text(json.dumps({"fine": "good"}))
+    assert Encoding.read(path).of_words(["fine", "film"]) == "good film"
+    for content, wrong in (("[", "no JSON"), ('["a"]', "other JSON"), ('{"a": 1}', "other JSON")):
+        path.write_text(content)
+        with pytest.raises(ValueError, match=wrong):
+            Encoding.read(path)
+
+
+def test_wrong_settings() -> None:
+    with pytest.raises(ValueError, match="fidelity=2, expected"):
+        cluster_words(SYNONYMS, COUNTS, 2)
+    with pytest.raises(ValueError, match="lists for words"):
+        cluster_words(Synonyms.of({"a b": {"0": ["c"]}}), {}, 0.5)
+    with pytest.raises(ValueError, match="expected synonyms"):
+        EncodedCertifier(logits, Encoding({}), Words(k=1))
+    with pytest.raises(ValueError, match="limit=0"):
+        EncodedCertifier(logits, Encoding({}), SYNONYMS, limit=0)
