@@ -49,12 +49,11 @@ class EncodedCertifier:
         return [self._certified(text, ks) for text in texts]
 
     def _certified(self, text: str, ks: Sequence[int | None]) -> TextCertificate:
-        choices = [
-            {self.encoding.of_word(word): word for word in reversed(candidates)}
-            for candidates in self.threat.candidates(text)
-        ]
-        # The word itself is the first candidate, and so the last one in the dictionary.
-        choices = [dict(reversed(choice.items())) for choice in choices]
+        choices: Choices = []
+        for candidates in self.threat.candidates(text):
+            choices.append({})
+            for word in candidates:
+                choices[-1].setdefault(self.encoding.of_word(word), word)
         movable = [place for place, choice in enumerate(choices) if len(choice) > 1]
         own = [next(iter(choice)) for choice in choices]
         prediction = int(self._predictions([own])[0])
