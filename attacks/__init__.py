@@ -7,12 +7,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from attacks.augmenting import augment
     from attacks.composition import Attack
     from attacks.embeddings.fgsm import FGSM
     from attacks.embeddings.pgd import PGD, PGDSettings
     from attacks.engine import Engine, Limits
     from attacks.interface import Outcome, attack
     from attacks.outcome import AttackRecord, Sample
+    from attacks.prefixed_words import universal_trigger
     from attacks.recipe_settings import RecipeSettings
     from attacks.victims.http_settings import HttpSettings
     from attacks.victims.http_victim import HttpVictim
@@ -38,6 +40,8 @@ _HOMES = {
     "Sample": "outcome",
     "VictimError": "victims.kinds",
     "attack": "interface",
+    "augment": "augmenting",
+    "universal_trigger": "prefixed_words",
 }
 
 __all__ = [
@@ -59,6 +63,8 @@ __all__ = [
     "Sample",
     "VictimError",
     "attack",
+    "augment",
+    "universal_trigger",
 ]
 
 

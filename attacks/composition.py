@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
-from attacks.document import Candidate, Document
-from attacks.goals import Compat, Goal, Untargeted, tie
+from attacks.document import Candidate, Cut, Document
+from attacks.goals import Compat, Goal, Targeted, Unchanged, Untargeted, tie
 
 
 class Job(NamedTuple):
@@ -23,6 +23,7 @@ class Job(NamedTuple):
         indices: numbers of words of `current`.
         random: the random numbers of this sample.
         label: gold class.
+        stage: part of the transformation that is asked for, where it has several.
     """
 
     original: Document
@@ -30,6 +31,7 @@ class Job(NamedTuple):
     indices: Sequence[int]
     random: Random
     label: int
+    stage: int = 0
 
 
 class Group(NamedTuple):
@@ -108,10 +110,18 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Propose:
-    """Ask for the candidates that keep all constraints; answered by a list of them."""
+    """Ask for the candidates that keep all constraints; answered by a list of them.
+
+    Attributes:
+        current: the text.
+        indices: words to replace, of which pre-constraints leave some out.
+        stage: see `Job`; a later stage changes what a former one has changed already, so that
+            pre-constraints are not asked again.
+    """
 
     current: Document
     indices: Sequence[int]
+    stage: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +131,15 @@ class Weigh:
     document: Document
 
 
-Request = Query | Propose | Weigh
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Ask what candidates gain by the victim's gradient; answered by a list of floats."""
+
+    document: Document
+    candidates: Sequence[Candidate]
+
+
+Request = Query | Propose | Weigh | Estimate
 
 
 class Reached(NamedTuple):
@@ -172,6 +190,21 @@ class Context:
         """Scores nearer than this are equal; 0 for the reference."""
         return 0.0 if self.reference else tie(self.attack.goal.score, self.scale)
 
+    def relative(self, score: float) -> float:
+        """Returns a score, or a difference of scores, that does not depend on the logits' scale."""
+        if self.attack.goal.score == "margin" and self.scale > 0:
+            return score / self.scale
+        return score
+
+    def admits(self, document: Document) -> bool:
+        """Returns True if a text with several changes keeps those constraints that can judge it.
+
+        These are the constraints with `admits(original, document)`; others judge one change at a
+        time, when it is made.
+        """
+        judges = (getattr(one, "admits", None) for one in self.attack.constraints)
+        return all(judge(self.original, document) for judge in judges if judge is not None)
+
     def allowed(self, document: Document) -> list[int]:
         """Returns the words that may be replaced, in order.
 
@@ -211,6 +244,7 @@ class Attack:
         constraints: judge the replacements.
         compat: `textattack` reproduces the reference's behaviour (docs/attacks.md).
         white_box: True if the search needs gradients of the victim.
+        cut: cuts runs of letters into words, for scripts without spaces; None leaves them whole.
     """
 
     name: str
@@ -221,7 +255,22 @@ class Attack:
     constraints: Sequence[Constraint] = ()
     compat: Compat = "none"
     white_box: bool = False
+    cut: Cut | None = None
 
     def aiming(self, goal: Goal) -> "Attack":
-        """Returns this attack with another goal."""
-        return replace(self, goal=goal)
+        """Returns this attack with another goal.
+
+        An attack that keeps the prediction has its own goal, and takes only the score of another.
+
+        Raises:
+            ValueError: such an attack gets a class to reach.
+        """
+        if not isinstance(self.goal, Unchanged):
+            return replace(self, goal=goal)
+        if isinstance(goal, Targeted):
+            msg = (
+                f"got target class {goal.target} for {self.name}, which keeps the prediction, "
+                "expected no target"
+            )
+            raise ValueError(msg)
+        return replace(self, goal=replace(self.goal, score=goal.score))

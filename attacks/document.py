@@ -1,7 +1,7 @@
 """A text as words that can be replaced; everything between them stays."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from text import Text
@@ -14,8 +14,13 @@ _RUN = re.compile(f"[{_LETTERS}][{_LETTERS}{MARKS}]*")
 """Letters with their marks, digits, what may stand inside words, and three characters that pose as
 letters."""
 
+Spans = list[tuple[int, int]]
+Cut = Callable[[str], Spans]
+"""Cuts a run of letters without spaces into words: start and end of each (`resources.segmenters`).
+"""
 
-def word_spans(text: str) -> list[tuple[int, int]]:
+
+def word_spans(text: str) -> Spans:
     """Returns start and end of each word in characters; punctuation belongs to none."""
     spans = []
     for match in _RUN.finditer(text):
@@ -25,6 +30,22 @@ def word_spans(text: str) -> list[tuple[int, int]]:
         if start < end:
             spans.append((start, end))
     return spans
+
+
+def cut_spans(text: str, cut: Cut | None) -> Spans:
+    """Returns start and end of each word, where runs of letters are cut further.
+
+    Args:
+        text: any text.
+        cut: None leaves runs whole.
+    """
+    if cut is None:
+        return word_spans(text)
+    return [
+        (start + begin, start + stop)
+        for start, end in word_spans(text)
+        for begin, stop in cut(text[start:end])
+    ]
 
 
 def words_of(text: str) -> list[str]:
@@ -39,21 +60,39 @@ def count_words(text: str) -> int:
 
 
 class Candidate:
-    """A document with one word replaced; cheap, for most candidates are thrown away.
+    """A document with a change in one place; cheap, for most candidates are thrown away.
 
     Attributes:
         base: the document.
-        index: the word that is replaced.
+        index: the word that is replaced, or the number that an inserted word gets.
         word: the replacement; empty if the word was deleted.
         columns: the resulting texts.
+        taken: number of words that are replaced: 0 inserts, 2 merges two words.
         similarity: similarity by a sentence encoder, if one was asked.
     """
 
-    __slots__ = ("base", "columns", "index", "similarity", "word")
+    __slots__ = ("base", "columns", "index", "similarity", "taken", "word")
 
-    def __init__(self, base: "Document", index: int, word: str, columns: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        base: "Document",
+        index: int,
+        word: str,
+        columns: tuple[str, ...],
+        *,
+        taken: int = 1,
+    ) -> None:
         self.base, self.index, self.word, self.columns = base, index, word, columns
+        self.taken = taken
         self.similarity: float | None = None
+
+    @property
+    def column(self) -> int:
+        """The number of the text that is changed."""
+        if self.taken:
+            return self.base.spans[self.index][0]
+        changed = (i for i, text in enumerate(self.columns) if text != self.base.columns[i])
+        return next(changed, 0)
 
     @property
     def text(self) -> Text:
@@ -70,9 +109,11 @@ class Document:
         origin: number that each word had in the original; -1 for inserted ones. The same numbers if
             not given.
         similarity: similarity of the candidate it was made from.
+        cut: cuts runs of letters into words, for scripts without spaces.
+        spans: column, start and end of each word, if they are known.
     """
 
-    __slots__ = ("_frames", "columns", "modified", "origin", "similarity", "spans", "words")
+    __slots__ = ("_frames", "columns", "cut", "modified", "origin", "similarity", "spans", "words")
 
     def __init__(
         self,
@@ -81,23 +122,30 @@ class Document:
         modified: frozenset[int] = frozenset(),
         origin: Sequence[int] | None = None,
         similarity: float | None = None,
+        cut: Cut | None = None,
+        spans: list[tuple[int, int, int]] | None = None,
     ) -> None:
         self.columns = columns
         self.modified = modified
         self.similarity = similarity
-        self.spans = [
+        self.cut = cut
+        self.spans = spans or [
             (column, start, end)
             for column, text in enumerate(columns)
-            for start, end in word_spans(text)
+            for start, end in cut_spans(text, cut)
         ]
         self.words = [columns[column][start:end] for column, start, end in self.spans]
         self.origin = list(range(len(self.words))) if origin is None else list(origin)
         self._frames: dict[int, tuple[str, str]] = {}
 
     @classmethod
-    def of(cls, text: Text) -> "Document":
+    def of(cls, text: Text, *, cut: Cut | None = None) -> "Document":
         """Makes the document of a text or pair."""
-        return cls((text,) if isinstance(text, str) else tuple(text))
+        return cls((text,) if isinstance(text, str) else tuple(text), cut=cut)
+
+    def remade(self, columns: tuple[str, ...], similarity: float | None = None) -> "Document":
+        """Makes a document of other texts whose words are cut as here."""
+        return Document(columns, similarity=similarity, cut=self.cut)
 
     @property
     def text(self) -> Text:
@@ -164,6 +212,59 @@ class Document:
         columns = (*self.columns[:column], before + after, *self.columns[column + 1 :])
         return Candidate(self, index, "", columns)
 
+    def insert(self, index: int, word: str, *, behind: bool = False) -> Candidate:
+        """Inserts a word before one of the words, or behind it, with a space between them."""
+        column, start, end = self.spans[index]
+        text = self.columns[column]
+        space = "" if self.cut is not None and not text[start:end].isascii() else " "
+        at = end if behind else start
+        joined = f"{space}{word}" if behind else f"{word}{space}"
+        columns = (
+            *self.columns[:column],
+            text[:at] + joined + text[at:],
+            *self.columns[column + 1 :],
+        )
+        return Candidate(self, index + behind, word, columns, taken=0)
+
+    def merge(self, index: int, word: str) -> Candidate:
+        """Replaces a word, the next one and all between them by one word.
+
+        Raises:
+            ValueError: there is no next word in the same text.
+        """
+        if index + 1 >= len(self) or self.column_of(index + 1) != self.column_of(index):
+            msg = f"got word {index} to merge, expected one with another behind it in its text"
+            raise ValueError(msg)
+        column, start, _ = self.spans[index]
+        text = self.columns[column]
+        made = text[:start] + word + text[self.spans[index + 1][2] :]
+        columns = (*self.columns[:column], made, *self.columns[column + 1 :])
+        return Candidate(self, index, word, columns, taken=2)
+
+    def rewritten(self, words: Mapping[int, str], original: "Document") -> "Document":
+        """Returns the document with other words in some places, one for each.
+
+        Args:
+            words: the new words by their numbers; each of them a single word.
+            original: document of as many words; words that differ from its words are modified.
+        """
+        parts: list[list[str]] = [[] for _ in self.columns]
+        ends = [0] * len(self.columns)
+        for index in sorted(words):
+            column, start, end = self.spans[index]
+            parts[column] += [self.columns[column][ends[column] : start], words[index]]
+            ends[column] = end
+        made = self.remade(
+            tuple(
+                "".join(part) + text[end:]
+                for part, text, end in zip(parts, self.columns, ends, strict=True)
+            )
+        )
+        made.origin = list(self.origin)
+        pairs = enumerate(zip(made.words, original.words, strict=False))
+        made.modified = frozenset(i for i, (new, old) in pairs if new != old)
+        return made
+
     def accept(self, candidate: Candidate, *, whole: bool = False) -> "Document":
         """Makes a document of a candidate of this one.
 
@@ -171,21 +272,61 @@ class Document:
             candidate: made from this document.
             whole: count all words of the replacement as modified, also one that was there before.
         """
-        index = candidate.index
-        made = Document(candidate.columns, similarity=candidate.similarity)
-        count = 1 + len(made.words) - len(self.words)
+        index, taken = candidate.index, candidate.taken
+        made = Document(
+            candidate.columns,
+            similarity=candidate.similarity,
+            cut=self.cut,
+            spans=self._respanned(candidate),
+        )
+        count = taken + len(made.words) - len(self.words)
         if count < 0:  # a replacement that joined a neighbour: no word is where it was
             made.origin = [-1] * len(made.words)
             made.modified = frozenset(range(len(made.words)))
             return made
         new = list(range(index, index + count))
-        if not whole:
+        if not whole and taken == 1:
             new = [i for i in new if made.words[i] != self.words[index]]
-        moved = [i if i < index else i + count - 1 for i in self.modified if i != index]
+        gone = range(index, index + taken)
+        moved = [i if i < index else i + count - taken for i in self.modified if i not in gone]
         made.modified = frozenset((*moved, *new))
-        inserted = [self.origin[index], *[-1] * (count - 1)] if count else []
-        made.origin = [*self.origin[:index], *inserted, *self.origin[index + 1 :]]
+        inserted = [-1] * count
+        if count and taken:
+            inserted[0] = self.origin[index]
+        made.origin = [*self.origin[:index], *inserted, *self.origin[index + taken :]]
         return made
+
+    def _respanned(self, candidate: Candidate) -> list[tuple[int, int, int]] | None:
+        """Returns the words of a candidate; only those near the change are looked for anew.
+
+        Words that are cut depend on all of their run: None has all looked for.
+        """
+        if self.cut is not None:
+            return None
+        spans, column = self.spans, candidate.column
+        first, last = candidate.index - 1, candidate.index + candidate.taken
+        old, new = self.columns[column], candidate.columns[column]
+        begin, stop = 0, len(old)
+        if first >= 0 and spans[first][0] == column:
+            begin = spans[first][1]
+            while begin > 0 and old[begin - 1] in _EDGES:
+                begin -= 1
+        else:
+            first += 1
+        if last < len(spans) and spans[last][0] == column:
+            stop = spans[last][2]
+            while stop < len(old) and old[stop] in _EDGES:
+                stop += 1
+            last += 1
+        shift = len(new) - len(old)
+        around = [
+            (column, begin + start, begin + end)
+            for start, end in word_spans(new[begin : stop + shift])
+        ]
+        rest = spans[last:]
+        if shift:
+            rest = [(c, a + shift, b + shift) if c == column else (c, a, b) for c, a, b in rest]
+        return [*spans[: max(first, 0)], *around, *rest]
 
 
 def as_text(columns: tuple[str, ...]) -> Text:

@@ -14,11 +14,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from attacks.candidates import candidates
 from attacks.composition import (
     Answers,
     Attack,
     Context,
-    Group,
+    Estimate,
     Job,
     Judged,
     Propose,
@@ -30,7 +31,7 @@ from attacks.composition import (
 )
 from attacks.document import Candidate, Document
 from attacks.fingerprint import describe, flat
-from attacks.goals import Compat, Floats, leads, logarithms
+from attacks.goals import Compat, Floats, Unchanged, leads, logarithms
 from attacks.outcome import AttackRecord, Outcome, Sample, words_changed
 from attacks.recipe_settings import Budget
 from attacks.victims.kinds import Victim, VictimError
@@ -55,6 +56,15 @@ class WhiteBox(Protocol):
 
         It is minus infinity for words that the victim does not see; `compat` asks for dropout, as
         in the reference.
+        """
+
+    def flip_gains(
+        self, documents: Sequence[Document], candidates: Sequence[Sequence[Candidate]]
+    ) -> list[list[float]]:
+        """Returns to first order what each candidate of each document adds to the other logits.
+
+        It is minus infinity where a candidate has another number of tokens, or is not seen. Only
+        attacks by flips ask for it.
         """
 
 
@@ -130,7 +140,6 @@ class Engine:
         self.limits = Limits() if limits is None else limits
         self.seed = seed
         self.columns = columns
-        self._constraints = sorted(attack.constraints, key=lambda one: one.cost)
 
     def run(self, samples: Iterable[Sample]) -> Iterator[AttackRecord]:
         """Attacks all samples; records come as the attacks end.
@@ -223,7 +232,7 @@ class Engine:
         return fresh
 
     def _begin(self, sample: Sample) -> _Run:
-        document = Document.of(sample.text)
+        document = Document.of(sample.text, cut=self.attack.cut)
         return _Run(
             sample=sample,
             document=document,
@@ -244,7 +253,8 @@ class Engine:
             run.reached = Reached(run.document, judged)
             run.saturated = _saturated(row)
             # The reference skips texts that reach the goal; misclassified ones are skipped, too.
-            if judged.success or judged.prediction != run.sample.label:
+            reached = judged.success and not isinstance(self.attack.goal, Unchanged)
+            if reached or judged.prediction != run.sample.label:
                 continue
             run.context = Context(
                 original=run.document,
@@ -276,6 +286,9 @@ class Engine:
             weigh = [run for run in waiting if isinstance(run.waiting, Weigh)]
             if weigh:
                 self._weigh(weigh)
+            estimate = [run for run in waiting if isinstance(run.waiting, Estimate)]
+            if estimate:
+                self._estimate(estimate)
             propose = [run for run in waiting if isinstance(run.waiting, Propose)]
             if propose:
                 self._propose(propose)
@@ -287,37 +300,34 @@ class Engine:
         for run, row in zip(runs, weights, strict=True):
             self._send(run, row)
 
+    def _estimate(self, runs: Sequence[_Run]) -> None:
+        victim: Any = self.victim
+        if not hasattr(victim, "flip_gains"):
+            msg = (
+                f"got victim {self.victim.name}, which does not say what replacements gain by its "
+                f"gradient, expected flip_gains(): {self.attack.name} asks for them"
+            )
+            raise TypeError(msg)
+        asked = [run.waiting for run in runs if isinstance(run.waiting, Estimate)]
+        gains = victim.flip_gains(
+            [one.document for one in asked], [one.candidates for one in asked]
+        )
+        for run, row in zip(runs, gains, strict=True):
+            self._send(run, row)
+
     def _propose(self, runs: Sequence[_Run]) -> None:
         jobs: list[Job] = []
         for run in runs:
             if not isinstance(run.waiting, Propose) or run.context is None:
                 continue
             current = run.waiting.current
-            allowed = set(run.context.allowed(current))
-            indices = [i for i in run.waiting.indices if i in allowed]
-            jobs.append(Job(run.document, current, indices, run.random, run.sample.label))
-        proposed = self.attack.transformation.propose(jobs)
-        groups = [
-            Group(job.original, job.current, self._distinct(job, candidates))
-            for job, candidates in zip(jobs, proposed, strict=True)
-        ]
-        for constraint in self._constraints:
-            filled = [i for i, group in enumerate(groups) if group.candidates]
-            if not filled:
-                break
-            kept = constraint.keep([groups[i] for i in filled])
-            for i, flags in zip(filled, kept, strict=True):
-                pairs = zip(groups[i].candidates, flags, strict=True)
-                groups[i] = groups[i]._replace(candidates=[one for one, flag in pairs if flag])
-        for run, group in zip(runs, groups, strict=True):
-            self._send(run, sorted(group.candidates, key=lambda one: one.columns))
-
-    def _distinct(self, job: Job, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Drops candidates without a change and, but for the reference, repeated ones."""
-        changed = [one for one in candidates if one.columns != job.current.columns]
-        if self.attack.compat == "textattack":
-            return changed
-        return list({one.columns: one for one in reversed(changed)}.values())
+            indices, stage = list(run.waiting.indices), run.waiting.stage
+            if not stage:
+                allowed = set(run.context.allowed(current))
+                indices = [i for i in indices if i in allowed]
+            jobs.append(Job(run.document, current, indices, run.random, run.sample.label, stage))
+        for run, found in zip(runs, candidates(self.attack, jobs), strict=True):
+            self._send(run, found)
 
     # The victim
 
@@ -392,13 +402,15 @@ class Engine:
                 continue
             attacked = run.steps is not None
             item, judged = run.reached
-            final = run.document
             if isinstance(item, Candidate):
-                final = Document(item.columns, similarity=item.similarity)
+                final = run.document.remade(item.columns, item.similarity)
+            else:
+                final = item
             clean = run.known[run.document.text]
             outcome: Outcome = "skipped"
             if attacked:
-                outcome = "succeeded" if judged.success else "failed"
+                changed = item.columns != run.document.columns
+                outcome = "succeeded" if judged.success and changed else "failed"
             yield AttackRecord(
                 sample_id=run.sample.sample_id,
                 label=run.sample.label,

@@ -131,6 +131,28 @@ class Targeted:
         return hit
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unchanged:
+    """The gold class, although words are gone: texts that reach it lack what people need.
+
+    Attributes:
+        score: `margin`, the gold logit minus the largest other one; or `probability`, its own.
+    """
+
+    score: Score = "margin"
+
+    def judge(self, logits: Floats, labels: Labels, *, given: Floats | None = None) -> Floats:
+        """See `Goal`."""
+        if self.score == "probability":
+            return _pick(probabilities(logits) if given is None else given, labels)
+        return _pick(logits, labels) - _best_other(logits, labels)
+
+    def reached(self, logits: Floats, labels: Labels) -> NDArray[np.bool_]:
+        """See `Goal`."""
+        kept: NDArray[np.bool_] = logits.argmax(axis=1) == labels
+        return kept
+
+
 def make_goal(
     target: int | None = None, *, score: Score | None = None, compat: Compat = "none"
 ) -> Goal:

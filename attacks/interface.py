@@ -20,7 +20,7 @@ from attacks.victims.labels_only import check_search
 
 _OF_PARTS = (
     *("resources", "vectors", "sentence_encoder", "masked_lm"),
-    *("similarity", "word_similarity", "candidates"),
+    *("similarity", "word_similarity", "candidates", "fluency", "language"),
 )
 """Settings that the parts of a composed attack have already."""
 

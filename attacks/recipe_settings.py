@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from attacks.goals import Compat, Score
+
+Language = Literal["english", "german", "french", "spanish", "chinese"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +47,15 @@ class RecipeSettings(Budget):
     """An attack on texts: its recipe, its resources and its cost.
 
     Attributes:
-        recipe: name of the attack: textfooler, textbugger, bae, deepwordbug, pwws, a2t, a2t-mlm or
-            random. The command `attack` also takes several with commas between them, `all` for the
-            first six, or a YAML file with an attack of your own (configs/attack/custom.yaml);
-            there, `--attack NAME` is short for `--attack.recipe NAME`.
-        batch_size: texts per forward pass of the attack; halved when memory runs out.
+        recipe: name of the attack: textfooler, textbugger, bae, deepwordbug, pwws, a2t, a2t-mlm,
+            random, alzantot, faster-alzantot, iga, pso, hard-label, bert-attack, clare, bae-i,
+            bae-ri, bae-r-then-i, pruthi, bad-characters, hotflip, input-reduction, kuleshov,
+            checklist or morpheus (docs/attacks.md). The command `attack` also takes several with
+            commas between them, `all` for the first six, or a YAML file with an attack of your own
+            (configs/attack/custom.yaml); there, `--attack NAME` is short for
+            `--attack.recipe NAME`.
+        batch_size: texts per forward pass of the attack, halved when memory runs out; if null 64 on
+            a CPU, else 256.
         score: value that the search follows: the `margin` between logits, or the `probability` of
             the gold class, which is blind where the model is very confident. If null, margin, and
             probability with `compat: textattack`.
@@ -66,11 +73,15 @@ class RecipeSettings(Budget):
             recipe without it refuses it.
         word_similarity: least cosine of the vectors of a word and its replacement.
         candidates: replacements that are tried for a word.
+        fluency: nats that a word may be less likely than the one it replaces, by the masked
+            language model; the recipe's own if null; 0 does without the model.
+        language: of the texts; it selects stop words, letters, keys, and how Chinese is cut into
+            words (docs/attacks.md). English if null. Vectors, WordNet and models have to fit it.
         columns: names of the texts of a pair that may be changed; by the task if null.
     """
 
     recipe: str = "textfooler"
-    batch_size: int = 256
+    batch_size: int | None = None
     score: Score | None = None
     compat: Compat = "none"
     resources: str | None = None
@@ -80,6 +91,8 @@ class RecipeSettings(Budget):
     similarity: float | None = None
     word_similarity: float | None = None
     candidates: int | None = None
+    fluency: float | None = None
+    language: Language | None = None
     columns: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
@@ -94,3 +107,4 @@ class RecipeSettings(Budget):
         check_range({"batch_size": self.batch_size, "candidates": self.candidates}, least=1)
         check_range({"similarity": self.similarity}, least=0, most=1)
         check_range({"word_similarity": self.word_similarity}, least=-1, most=1)
+        check_range({"fluency": self.fluency}, least=0)

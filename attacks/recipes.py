@@ -6,21 +6,16 @@ here; `compat="textattack"` does what the reference does.
 """
 
 from collections.abc import Callable
-from typing import Literal, TypeVar
+from dataclasses import replace
 
-from attacks.composition import Attack, Constraint, PreConstraint, Transformation
+from attacks import character_recipes, model_recipes, population_recipes, probing_recipes
+from attacks.composition import Attack, Constraint, Transformation
 from attacks.constraints import EditDistance, PartOfSpeech, WordSimilarity
-from attacks.constraints.preconstraints import (
-    REFERENCE,
-    Columns,
-    MaxModificationRate,
-    RepeatModification,
-    StopWords,
-)
+from attacks.constraints.preconstraints import MaxModificationRate
 from attacks.goals import Goal, make_goal
+from attacks.recipe_parts import given, pre_constraints, sentence_similarity
 from attacks.recipe_settings import RecipeSettings
 from attacks.resources.catalogue import ResourceError, Resources
-from attacks.resources.stop_words import StopWordList
 from attacks.search import Greedy, RandomSearch
 from attacks.transformations import (
     Composite,
@@ -33,10 +28,10 @@ from attacks.transformations import (
     SwapCharacters,
     WordNetSwap,
 )
+from attacks.transformations.characters import letters_of
 
 Recipe = Callable[[Resources, RecipeSettings], Attack]
-Number = TypeVar("Number", int, float)
-_NUMBERS = ("candidates", "word_similarity", "similarity")
+_NUMBERS = ("candidates", "word_similarity", "similarity", "fluency")
 
 
 def check_recipe(settings: RecipeSettings) -> None:
@@ -77,10 +72,18 @@ def build(
     check_recipe(settings)
     name = settings.recipe
     try:
-        attack = RECIPES[name](resources or Resources.of(settings), settings)
+        found = resources or Resources.of(settings)
+        attack = RECIPES[name](found, settings)
+        if (cut := found.cut(settings.language or "english")) is not None:
+            attack = replace(attack, cut=cut)
     except ResourceError as error:
         needs = [
-            one for one in NEEDS[name] if settings.similarity != 0 or one != "sentence-encoder"
+            one
+            for one in NEEDS[name]
+            if not (settings.similarity == 0 and one == "sentence-encoder")
+            and not (
+                settings.fluency == 0 and one == "masked-lm" and "fluency" in HAS.get(name, ())
+            )
         ]
         if len(needs) == 1:
             raise
@@ -95,7 +98,7 @@ def textfooler(resources: Resources, settings: RecipeSettings) -> Attack:
     neighbours = resources.neighbours()
     constraints: list[Constraint] = [
         # The paper says 0.7, its code 0.5, and so does the reference.
-        WordSimilarity(neighbours.vectors, _given(settings.word_similarity, 0.5), compat=compat),
+        WordSimilarity(neighbours.vectors, given(settings.word_similarity, 0.5), compat=compat),
         # The code tags the changed text, the reference always the original one. Here it is the
         # text as it stands, for the old and the new word alike.
         PartOfSpeech(resources.tagger(), compat=compat),
@@ -103,14 +106,14 @@ def textfooler(resources: Resources, settings: RecipeSettings) -> Attack:
     # 0.8408 = 1 - 0.5 / pi: the code compared the angle itself with 0.5. It compares with the text
     # before each change, so that the meaning may drift; and it leaves short texts a threshold of
     # 0.1, the reference none at all.
-    constraints += _sentence_similarity(resources, settings, "textfooler", against="current")
+    constraints += sentence_similarity(resources, settings, "textfooler", against="current")
     return Attack(
         name="textfooler",
-        transformation=EmbeddingSwap(neighbours, _given(settings.candidates, 50), compat=compat),
+        transformation=EmbeddingSwap(neighbours, given(settings.candidates, 50), compat=compat),
         # The code also adds how far the label changed to the importance of a word; the paper does
         # not say so, and neither the reference nor this does it.
         search=Greedy(ranking="delete"),
-        pre_constraints=_pre_constraints(resources, settings, "textfooler", keeps_premise=True),
+        pre_constraints=pre_constraints(resources, settings, "textfooler", keeps_premise=True),
         constraints=constraints,
         compat=compat,
     )
@@ -121,7 +124,7 @@ def textbugger(resources: Resources, settings: RecipeSettings) -> Attack:
     compat = settings.compat
     # The paper asks for a cosine of 0.8; the reference uses 0.8 as angular similarity, which is a
     # cosine of 0.809. It ranks sentences before words, which neither the reference nor this does.
-    constraints = _sentence_similarity(resources, settings, "textbugger", window=None)
+    constraints = sentence_similarity(resources, settings, "textbugger", window=None)
     inner = {"keep_first": True, "keep_last": True}
     return Attack(
         name="textbugger",
@@ -133,13 +136,11 @@ def textbugger(resources: Resources, settings: RecipeSettings) -> Attack:
                 # Also neighbours on the keyboard, in the paper; the reference has only these.
                 Homoglyphs(),
                 # GloVe in the paper; the reference and this take counter-fitted vectors.
-                EmbeddingSwap(
-                    resources.neighbours(), _given(settings.candidates, 5), compat=compat
-                ),
+                EmbeddingSwap(resources.neighbours(), given(settings.candidates, 5), compat=compat),
             ]
         ),
         search=Greedy(ranking="delete"),
-        pre_constraints=_pre_constraints(resources, settings),
+        pre_constraints=pre_constraints(resources, settings),
         constraints=constraints,
         compat=compat,
     )
@@ -147,16 +148,22 @@ def textbugger(resources: Resources, settings: RecipeSettings) -> Attack:
 
 def deepwordbug(resources: Resources, settings: RecipeSettings) -> Attack:
     """Gao, Lanchantin, Soffa, Qi, "Black-box Generation of Adversarial Text Sequences", 2018."""
+    letters = letters_of(settings.language or "english")
     return Attack(
         name="deepwordbug",
         # The paper makes one of these per word, and finds substitution best; the reference and this
         # try one of each and take the best.
         transformation=Composite(
-            [SwapCharacters(), SubstituteCharacter(), DeleteCharacter(), InsertCharacter()]
+            [
+                SwapCharacters(),
+                SubstituteCharacter(letters=letters),
+                DeleteCharacter(),
+                InsertCharacter(letters=letters),
+            ]
         ),
         # The paper's combined score looks at the words before and behind by themselves.
         search=Greedy(ranking="unk"),
-        pre_constraints=_pre_constraints(resources, settings),
+        pre_constraints=pre_constraints(resources, settings),
         constraints=[EditDistance(30)],
         compat=settings.compat,
     )
@@ -173,7 +180,7 @@ def pwws(resources: Resources, settings: RecipeSettings) -> Attack:
         # itself, and looks for the best replacement anew, in the text as it stands. Here the change
         # is weighed, and the replacement looked for anew.
         search=Greedy(ranking="weighted-saliency"),
-        pre_constraints=_pre_constraints(resources, settings),
+        pre_constraints=pre_constraints(resources, settings),
         compat=settings.compat,
     )
 
@@ -187,18 +194,18 @@ def bae(resources: Resources, settings: RecipeSettings) -> Attack:
     # 0.9363 is a cosine in the reference. It was derived as 1 - 0.2 / pi, an angular similarity
     # that stands for the 0.8 of the paper: so the reference asks for more than the paper does
     # (a cosine of 0.936 is an angular similarity of 0.886). Ours is mapped from the reference's.
-    constraints += _sentence_similarity(resources, settings, "bae")
+    constraints += sentence_similarity(resources, settings, "bae")
     return Attack(
         name="bae",
         # Replacement only; the paper also inserts. It keeps words of GloVe's vocabulary, which
         # drops word pieces; the reference takes pieces for words; here whole words are proposed.
         transformation=MaskedLMSwap(
-            *resources.masked_lm(), _given(settings.candidates, 50), compat=compat
+            *resources.masked_lm(), given(settings.candidates, 50), compat=compat
         ),
         # Ranked without the word; the paper says so too.
         search=Greedy(ranking="delete"),
         # Stop words are the reference's idea; the paper has none.
-        pre_constraints=_pre_constraints(resources, settings),
+        pre_constraints=pre_constraints(resources, settings),
         constraints=constraints,
         compat=compat,
     )
@@ -207,11 +214,11 @@ def bae(resources: Resources, settings: RecipeSettings) -> Attack:
 def a2t(resources: Resources, settings: RecipeSettings) -> Attack:
     """Yoo and Qi, "Towards Improving Adversarial Training of NLP Models", 2021 (A2T)."""
     neighbours = resources.neighbours()
-    least = _given(settings.word_similarity, 0.8)
+    least = given(settings.word_similarity, 0.8)
     # The reference asks the sentence encoder first and the word vectors last, which keeps the same
     # words at many times the cost: here cheap constraints come first (`Constraint.cost`).
     near: Constraint = WordSimilarity(neighbours.vectors, least, compat=settings.compat)
-    swap = EmbeddingSwap(neighbours, _given(settings.candidates, 20), compat=settings.compat)
+    swap = EmbeddingSwap(neighbours, given(settings.candidates, 20), compat=settings.compat)
     return _a2t("a2t", resources, settings, swap, [near])
 
 
@@ -220,7 +227,7 @@ def a2t_mlm(resources: Resources, settings: RecipeSettings) -> Attack:
     from attacks.transformations.expected_words import MaskedLMSwap
 
     model, tokenizer = resources.masked_lm()
-    candidates = _given(settings.candidates, 20)
+    candidates = given(settings.candidates, 20)
     swap = MaskedLMSwap(model, tokenizer, candidates, compat=settings.compat)
     return _a2t("a2t-mlm", resources, settings, swap, [])
 
@@ -241,7 +248,7 @@ def _a2t(
         # reference takes it in training mode, with dropout: its order of words is random.
         search=Greedy(ranking="gradient"),
         pre_constraints=[
-            *_pre_constraints(resources, settings, keeps_premise=True),
+            *pre_constraints(resources, settings, keeps_premise=True),
             MaxModificationRate(0.1, 4),
         ],
         constraints=[
@@ -250,7 +257,7 @@ def _a2t(
             PartOfSpeech(resources.tagger(), allow_verb_noun_swap=False, compat=compat),
             # By a DistilBERT trained on human similarity (STS-B): its 0.9 is what people call 4.5
             # of 5, and so is ours.
-            *_sentence_similarity(resources, settings, name, window=None),
+            *sentence_similarity(resources, settings, name, window=None),
         ],
         compat=compat,
         white_box=True,
@@ -265,85 +272,24 @@ def random(resources: Resources, settings: RecipeSettings) -> Attack:
     return Attack(
         name="random",
         transformation=EmbeddingSwap(
-            resources.neighbours(), _given(settings.candidates, 50), compat=settings.compat
+            resources.neighbours(), given(settings.candidates, 50), compat=settings.compat
         ),
         search=RandomSearch(tries=10),
-        pre_constraints=_pre_constraints(resources, settings, "textfooler", keeps_premise=True),
+        pre_constraints=pre_constraints(resources, settings, "textfooler", keeps_premise=True),
         compat=settings.compat,
     )
 
 
-def _pre_constraints(
-    resources: Resources,
-    settings: RecipeSettings,
-    stop_words: StopWordList = "english",
-    *,
-    keeps_premise: bool = False,
-) -> list[PreConstraint]:
-    """Returns the pre-constraints: no word twice, no stop words, no texts that a task gives.
-
-    Args:
-        resources: have the stop words.
-        settings: of the recipe.
-        stop_words: name of the list.
-        keeps_premise: True if the reference's recipe keeps the premise.
-    """
-    reference = settings.compat == "textattack"
-    found: list[PreConstraint] = [
-        RepeatModification(),
-        StopWords(resources.stop_words(stop_words), ignore_case=not reference),
-    ]
-    if settings.columns is not None or not reference:
-        found.append(Columns(settings.columns))
-    elif keeps_premise:
-        found.append(Columns(tasks=REFERENCE))
-    return found
-
-
-def _sentence_similarity(
-    resources: Resources,
-    settings: RecipeSettings,
-    recipe: str,
-    *,
-    window: int | None = 15,
-    against: Literal["original", "current"] = "original",
-) -> list[Constraint]:
-    """Returns the sentence encoder of a recipe with its threshold; nothing where that is 0.
-
-    The threshold is the published one, calibrated for the encoder that is there
-    (docs/attacks/similarity.md), also in `compat`.
-    """
-    if settings.similarity == 0:
-        return []
-    from attacks.constraints.sentence_similarity import SentenceSimilarity
-    from attacks.resources.thresholds import PUBLISHED, minimum
-
-    encoder = resources.sentence_encoder()
-    least = settings.similarity
-    return [
-        SentenceSimilarity(
-            encoder,
-            minimum(recipe, encoder.name) if least is None else least,
-            window=window,
-            metric=PUBLISHED[recipe].metric,
-            against=against,
-            compat=settings.compat,
-        )
-    ]
-
-
-def _given(value: Number | None, default: Number) -> Number:
-    """Returns the value that was asked for, or the published one."""
-    return default if value is None else value
-
+_FAMILIES = (population_recipes, character_recipes, model_recipes, probing_recipes)
 
 RECIPES: dict[str, Recipe] = {
     one.__name__.replace("_", "-"): one
     for one in (textfooler, textbugger, bae, deepwordbug, pwws, a2t, a2t_mlm, random)
-}
+} | {name: recipe for family in _FAMILIES for name, recipe in family.RECIPES.items()}
 """The recipes by name."""
 
 HAS: dict[str, tuple[str, ...]] = {
+    **{name: has for family in _FAMILIES for name, has in family.HAS.items()},
     "textfooler": ("candidates", "word_similarity", "similarity"),
     "textbugger": ("candidates", "similarity"),
     "bae": ("candidates", "similarity"),
@@ -354,6 +300,7 @@ HAS: dict[str, tuple[str, ...]] = {
 """The settings that a recipe has beside those that all have."""
 
 NEEDS: dict[str, tuple[str, ...]] = {
+    **{name: needs for family in _FAMILIES for name, needs in family.NEEDS.items()},
     "textfooler": ("neighbours", "tagger", "sentence-encoder"),
     "textbugger": ("neighbours", "sentence-encoder"),
     "bae": ("tagger", "masked-lm", "sentence-encoder"),

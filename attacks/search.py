@@ -35,7 +35,7 @@ def _key(item: Item) -> tuple[str, ...]:
     return item.columns
 
 
-def best(items: Sequence[Candidate], judged: Sequence[Judged], context: Context) -> int:
+def best(items: Sequence[Item], judged: Sequence[Judged], context: Context) -> int:
     """Returns the candidate of highest score; of nearly equal ones the first by its text.
 
     Candidates that reach the goal come first; the reference looks at the score alone.
@@ -88,13 +88,13 @@ class Greedy:
         order, exhausted = yield from self._order(context)
         current, standing = context.original, context.clean
         reached: Item = current
-        for original_index in order:
+        for original_index, stage in self._visits(order):
             if exhausted:
                 break
             index = original_index if compat else current.position(original_index)
             if index is None:
                 continue
-            candidates: list[Candidate] = yield Propose(current, [index])
+            candidates: list[Candidate] = yield Propose(current, [index], stage)
             if not candidates:
                 continue
             answers: Answers = yield Query(candidates)
@@ -112,6 +112,10 @@ class Greedy:
             standing, reached = judged[chosen], asked[chosen]
             current = current.accept(asked[chosen], whole=compat)
         return Reached(reached, standing)
+
+    def _visits(self, order: Sequence[int]) -> list[tuple[int, int]]:
+        """Returns the words to visit, each with the stage of the transformation."""
+        return [(index, 0) for index in order]
 
     def _order(self, context: Context) -> Generator[Request, Any, tuple[list[int], bool]]:
         document = context.original
@@ -245,17 +249,17 @@ class Beam:
         top = Reached(context.original, context.clean)
         limit = self.depth if self.depth is not None else len(context.original)
         for _ in range(limit):
-            proposed: dict[tuple[str, ...], tuple[Document, Candidate]] = {}
+            pool: list[Candidate] = []
             for document, _standing in beam:
                 indices = context.allowed(document)
                 if not indices:
                     continue
                 candidates: list[Candidate] = yield Propose(document, indices)
-                for candidate in candidates:
-                    proposed.setdefault(candidate.columns, (document, candidate))
-            if not proposed:
+                pool += candidates
+            if not context.reference:  # it asks about equal texts again
+                pool = list({one.columns: one for one in reversed(pool)}.values())[::-1]
+            if not pool:
                 break
-            pool = [candidate for _, candidate in proposed.values()]
             answers: Answers = yield Query(pool)
             pool = pool[: len(answers.judged)]
             if not pool:
@@ -272,10 +276,7 @@ class Beam:
                 by_text[i]
                 for i in descending(values[by_text], None if context.reference else context.tie)
             ]
-            beam = [
-                (proposed[pool[i].columns][0].accept(pool[i]), answers.judged[i])
-                for i in order[: self.width]
-            ]
+            beam = [(pool[i].base.accept(pool[i]), answers.judged[i]) for i in order[: self.width]]
         return top
 
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 SIX = ("textfooler", "textbugger", "bae", "deepwordbug", "pwws", "a2t")
 """The recipes that `all` stands for."""
-_OF_RECIPES = ("similarity", "word_similarity", "candidates", "columns")
-"""Settings of recipes; the first three of some of them."""
+_OF_RECIPES = ("similarity", "word_similarity", "candidates", "fluency", "language", "columns")
+"""Settings of recipes; the first four of some of them."""
 _OF_RESOURCES = {
     "neighbours": "vectors",
     "sentence-encoder": "sentence_encoder",
@@ -227,7 +227,7 @@ def _has(name: str) -> tuple[str, ...]:
             raise ValueError(msg)
         return tuple(_OF_RESOURCES.values())
     needs = [key for resource, key in _OF_RESOURCES.items() if resource in recipes.NEEDS[name]]
-    return (*recipes.HAS.get(name, ()), "columns", *needs)
+    return (*recipes.HAS.get(name, ()), "language", "columns", *needs)
 
 
 def _names(recipe: str) -> list[str]:

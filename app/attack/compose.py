@@ -14,10 +14,15 @@ from attacks.resources.catalogue import Resources
 HOMES = (
     "attacks.transformations",
     "attacks.transformations.expected_words",
+    "attacks.transformations.inserted_words",
+    "attacks.transformations.subwords",
     "attacks.constraints",
+    "attacks.constraints.fluency",
     "attacks.constraints.sentence_similarity",
+    "attacks.constraints.thought_vectors",
     "attacks.constraints.preconstraints",
     "attacks.search",
+    "attacks.strategies",
     "attacks.goals",
 )
 """Modules that are searched for classes named without their module."""
@@ -90,6 +95,7 @@ def _sources(resources: Resources, compat: Compat) -> Sources:
         "neighbours": resources.neighbours,
         "vectors": resources.vectors,
         "wordnet": resources.wordnet,
+        "inflected": resources.inflected,
         "tagger": resources.tagger,
         "encoder": resources.sentence_encoder,
         "model": lambda: resources.masked_lm()[0],

@@ -26,6 +26,9 @@ COMMANDS = {
     "certify": Command("Certify a checkpoint: around each text a radius of constant prediction."),
     "attack": Command("Attack a checkpoint by changing words of texts: TextFooler and others."),
     "attack merge": Command("Unite the shards of one attack.", "app.attack.attack_merge:main"),
+    "augment": Command(
+        "Make changed copies of texts, without a model.", "app.augment.augment_command:main"
+    ),
     "predict": Command("Predict the class of a text (--text), of a file, or of the test split."),
     "serve": Command("Show trained models in a browser.", "app.serve.serve_command:main"),
     "export": Command(

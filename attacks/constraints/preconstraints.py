@@ -57,6 +57,22 @@ class StopWords:
 
 
 @dataclass(frozen=True, slots=True)
+class WordLength:
+    """Replaces only words of some length.
+
+    Attributes:
+        minimum: characters.
+    """
+
+    minimum: int
+
+    def allowed(self, document: Document, *, columns: Sequence[str]) -> set[int]:
+        """See `PreConstraint`."""
+        del columns
+        return {i for i, word in enumerate(document.words) if len(word) >= self.minimum}
+
+
+@dataclass(frozen=True, slots=True)
 class MaxModificationRate:
     """Replaces only a share of the words.
 

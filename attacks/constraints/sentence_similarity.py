@@ -103,12 +103,14 @@ class SentenceSimilarity:
     def _exempt(self, candidate: Candidate) -> bool:
         if not self.skip_short or self.window is None:
             return False
-        return len(candidate.base) - 1 + count_words(candidate.word) < self.window
+        words = len(candidate.base) - candidate.taken + count_words(candidate.word)
+        return words < self.window
 
     def _reference(self, reference: Document, candidate: Candidate, passages: Passages) -> str:
         """Returns the text that a candidate is compared with."""
         base, index = candidate.base, candidate.index
-        passage = passages.of(reference, base.column_of(index))
+        passage = passages.of(reference, candidate.column)
+        index = min(index, len(base) - 1)  # of a word that is inserted behind the last
         if reference is not base and not self.joined:
             index = _origin(base, index)
         return passage.around(index, self.window)
@@ -116,13 +118,13 @@ class SentenceSimilarity:
     def _changed(self, candidate: Candidate, passages: Passages) -> str:
         """Returns the text of a candidate around its change."""
         base, index = candidate.base, candidate.index
-        column = base.column_of(index)
+        column = candidate.column
         if self.window is None:
             return "\n".join(candidate.columns) if self.joined else candidate.columns[column]
-        if _is_word(candidate.word):
+        if candidate.taken == 1 and _is_word(candidate.word):
             # Nearly always one word takes the place of one: all others stay what they are.
             return passages.of(base, column).around(index, self.window, word=candidate.word)
-        return passages.of(Document(candidate.columns), column).around(index, self.window)
+        return passages.of(base.remade(candidate.columns), column).around(index, self.window)
 
 
 def _origin(document: Document, index: int) -> int:

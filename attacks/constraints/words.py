@@ -36,6 +36,7 @@ def replaced(group: Group, *, compat: Compat, flags: list[bool]) -> Iterable[Rep
     A replacement that is not exactly one word cannot be compared with the word it replaces: it is
     turned down. The reference compares each of its words with the one in the same position of the
     original, turns down those behind its end, and lets through a replacement without words.
+    Insertions and merged words replace no single word, and are let through.
 
     Args:
         group: the candidates.
@@ -46,6 +47,8 @@ def replaced(group: Group, *, compat: Compat, flags: list[bool]) -> Iterable[Rep
     words = group.original.words if reference else group.current.words
     places: dict[int, Replaced] = {}
     for row, candidate in enumerate(group.candidates):
+        if candidate.taken != 1:
+            continue
         new = _words(candidate.word)
         if not reference and len(new) != 1:
             flags[row] = False

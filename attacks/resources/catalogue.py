@@ -11,13 +11,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from attacks.recipe_settings import RecipeSettings
+from attacks.document import Cut
+from attacks.recipe_settings import Language, RecipeSettings
+from attacks.resources.inflected import Inflected
 from attacks.resources.neighbours import ListedNeighbours, Neighbours, VectorNeighbours
+from attacks.resources.segmenters import LongestWords, characters
 from attacks.resources.stop_words import LISTS as STOP_WORDS
 from attacks.resources.stop_words import StopWordList
 from attacks.resources.tagger import Tagger
 from attacks.resources.vector_files import cache_folder
 from attacks.resources.vectors import WordVectors
+from attacks.resources.word_forms import WordForms
 from attacks.resources.wordnet import WordNet
 
 if TYPE_CHECKING:
@@ -128,6 +132,27 @@ class Resources:
             msg = f"got stop words {name!r}, expected one of {', '.join(STOP_WORDS)}"
             raise ValueError(msg)
         return STOP_WORDS[name]
+
+    def inflected(self) -> Inflected:
+        """Returns the inflected forms of English words, by WordNet."""
+        return self._once("inflected", lambda: Inflected(WordForms(self.wordnet_place())))
+
+    def cut(self, language: Language) -> Cut | None:
+        """Returns what cuts runs of letters into words; None for languages with spaces.
+
+        Chinese is cut into the longest words of `words-chinese.txt` (a word on each line) in the
+        folder of resources, and into characters without that file.
+        """
+        if language != "chinese":
+            return None
+        return self._once("cut", self._find_cut)
+
+    def _find_cut(self) -> Cut:
+        for place in self._own():
+            path = place / "words-chinese.txt"
+            if path.is_file():
+                return LongestWords(path.read_text(encoding="utf-8").split())
+        return characters
 
     def sentence_encoder(self) -> Any:
         """Returns a `attacks.resources.sentence_encoders.SentenceEncoder`."""

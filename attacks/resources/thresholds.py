@@ -34,6 +34,8 @@ PUBLISHED = {
     "textfooler": Published(0.840845057, "angular", "use"),
     "textbugger": Published(0.8, "angular", "use"),
     "bae": Published(0.936338023, "cosine", "use"),
+    "bert-attack": Published(0.2, "cosine", "use"),
+    "clare": Published(0.7, "cosine", "use"),
     "a2t": Published(0.9, "cosine", "sts"),
     "a2t-mlm": Published(0.9, "cosine", "sts"),
 }

@@ -57,6 +57,10 @@ class WordForms:
         words = (word for words in self._index.values() for word in words)
         return {"digest": digest([*words, content_digest(self._exceptions)])}
 
+    def exceptions(self, part: str) -> dict[str, list[str]]:
+        """Returns the base forms of each irregular form of a part of speech."""
+        return self._exceptions[part]
+
     def forms(self, lemma: str, part: str) -> list[str]:
         """Returns the known forms of a word: the word itself, then its base forms."""
         base = self._exceptions[part].get(lemma)

@@ -8,18 +8,42 @@ from attacks.transformations.characters import (
     SubstituteCharacter,
     SwapCharacters,
 )
-from attacks.transformations.composite import Composite
+from attacks.transformations.composite import Composite, Stages
+from attacks.transformations.deletion import DeleteWord
+from attacks.transformations.inflections import Inflect
+from attacks.transformations.invariant import (
+    Contract,
+    Expand,
+    OtherName,
+    OtherNumber,
+    OtherPlace,
+)
+from attacks.transformations.keys import NeighbourKey
 from attacks.transformations.near_words import EmbeddingSwap
 from attacks.transformations.synonyms import WordNetSwap
+from attacks.transformations.unseen import InsertInvisible, Reorder, SwapTwins, TypeAndDelete
 
 __all__ = [
     "Composite",
+    "Contract",
     "DeleteCharacter",
+    "DeleteWord",
     "EmbeddingSwap",
+    "Expand",
     "Homoglyphs",
+    "Inflect",
     "InsertCharacter",
+    "InsertInvisible",
     "InsertSpace",
+    "NeighbourKey",
+    "OtherName",
+    "OtherNumber",
+    "OtherPlace",
+    "Reorder",
+    "Stages",
     "SubstituteCharacter",
     "SwapCharacters",
+    "SwapTwins",
+    "TypeAndDelete",
     "WordNetSwap",
 ]

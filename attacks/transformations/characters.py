@@ -24,6 +24,14 @@ LOOK_ALIKE = dict(
 """The reference's table of characters that look like others."""
 
 
+_MORE = {"german": "äöüß", "french": "àâçèéêëîïôùû", "spanish": "áéíóúüñ"}
+
+
+def letters_of(language: str) -> str:
+    """Returns the letters that misspellings of a language put into words."""
+    return string.ascii_letters + _MORE.get(language, "")
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Edit(WordSwap):
     """Changes a word of at least two characters in one place.

@@ -10,10 +10,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attacks.document import Document
+from attacks.document import Candidate, Document
 from attacks.goals import Compat, Floats, logarithms
 from attacks.victims.batches import Halving
-from attacks.victims.saliency import in_mode, module_weights, transformer_weights
+from attacks.victims.saliency import (
+    in_mode,
+    module_gains,
+    module_weights,
+    transformer_gains,
+    transformer_weights,
+)
 from layers.positions import longest_text
 from text import Text, cuts_unsaid, length_batches
 
@@ -158,6 +164,17 @@ class ModuleVictim(_Batched):
         )
         return self._finite(weights)
 
+    def flip_gains(
+        self, documents: Sequence[Document], candidates: Sequence[Sequence[Candidate]]
+    ) -> list[list[float]]:
+        """See `attacks.engine.WhiteBox`; by the gradient at the output of `embed`."""
+        module: Any = self.module
+        return self._finite(
+            self.fitting(
+                lambda: module_gains(module, documents, candidates, batch_size=self.batch_size)
+            )
+        )
+
 
 class HuggingFaceVictim(_Batched):
     """A sequence classifier of `transformers` with its tokenizer.
@@ -242,6 +259,23 @@ class HuggingFaceVictim(_Batched):
             )
         )
         return self._finite(weights)
+
+    def flip_gains(
+        self, documents: Sequence[Document], candidates: Sequence[Sequence[Candidate]]
+    ) -> list[list[float]]:
+        """See `attacks.engine.WhiteBox`; by the gradient at the input embeddings."""
+        return self._finite(
+            self.fitting(
+                lambda: transformer_gains(
+                    self.model,
+                    self.tokenizer,
+                    documents,
+                    candidates,
+                    batch_size=self.batch_size,
+                    max_length=self.max_length,
+                )
+            )
+        )
 
 
 class CallableVictim(_Batched):
@@ -344,14 +378,24 @@ class CallableVictim(_Batched):
             )
 
 
-def as_victim(model: Any, *, tokenizer: Any = None, batch_size: int = 256) -> Victim:
+def usual_batch(model: Any) -> int:
+    """Returns the texts per forward pass that are fastest: 64 on a CPU, else 256.
+
+    Args:
+        model: a module on its device; anything else gets 256.
+    """
+    weights = next(model.parameters(), None) if isinstance(model, torch.nn.Module) else None
+    return 64 if weights is not None and weights.device.type == "cpu" else 256
+
+
+def as_victim(model: Any, *, tokenizer: Any = None, batch_size: int | None = None) -> Victim:
     """Makes a victim of a model or function.
 
     Args:
         model: a victim, a module of ours, a `transformers` model (with `tokenizer`) or pipeline, or
             a function (or `nn.Module`) of a list of texts that returns logits.
         tokenizer: of a `transformers` model.
-        batch_size: texts per forward pass.
+        batch_size: texts per forward pass; `usual_batch` if None.
 
     Raises:
         TypeError: it is none of these.
@@ -364,6 +408,7 @@ def as_victim(model: Any, *, tokenizer: Any = None, batch_size: int = 256) -> Vi
     if hasattr(model, "logits") and hasattr(model, "name"):
         victim: Victim = model
         return victim
+    batch_size = usual_batch(model) if batch_size is None else batch_size
     if isinstance(model, PredictsTexts):
         return ModuleVictim(model, batch_size=batch_size)
     if hasattr(model, "config") and isinstance(model, torch.nn.Module):

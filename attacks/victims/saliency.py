@@ -20,8 +20,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from attacks.document import Document
-from text import Batch, Span, Tokenizer, collate
+from attacks.document import Candidate, Document
+from text import Batch, Span, Text, Tokenizer, collate
 
 UNSEEN = float("-inf")
 """The weight of a word that the model does not see."""
@@ -144,6 +144,120 @@ def transformer_weights(
 
     with in_mode(model, training=training):
         return _weights(documents, spans, gradients, batch_size=batch_size, training=training)
+
+
+def module_gains(
+    module: Differentiable,
+    documents: Sequence[Document],
+    candidates: Sequence[Sequence[Candidate]],
+    *,
+    batch_size: int,
+) -> list[list[float]]:
+    """Returns what candidates gain to first order, by the gradient at the output of `embed`.
+
+    Args:
+        module: one of ours; its mode, parameters and their gradients stay unchanged.
+        documents: at least one.
+        candidates: of each document.
+        batch_size: texts per pass.
+    """
+    tokenizer, _ = module.require_text()
+
+    def embedded(texts: list[Text]) -> list[Tensor]:
+        batch = collate(tokenizer.encode(texts), pad_id=tokenizer.pad_id, pairs=module.pairs)
+        batch = batch.to(module.device)
+        x = module.embed(batch).detach()
+        return [x[row, mask] for row, mask in enumerate(batch.mask)]
+
+    def gradient(x: Tensor) -> Tensor:
+        leaf = x.clone().unsqueeze(0).requires_grad_()
+        mask = torch.ones(leaf.shape[:2], dtype=torch.bool, device=leaf.device)
+        (found,) = torch.autograd.grad(_loss(module.classify(leaf, mask), training=False), leaf)
+        return found[0]
+
+    with in_mode(module, training=False):
+        return _gains(documents, candidates, embedded, gradient, batch_size=batch_size)
+
+
+def transformer_gains(
+    model: Any,
+    tokenizer: Any,
+    documents: Sequence[Document],
+    candidates: Sequence[Sequence[Candidate]],
+    *,
+    batch_size: int,
+    max_length: int,
+) -> list[list[float]]:
+    """Returns what candidates gain to first order, by the gradient at the input embeddings.
+
+    Args:
+        model: of `transformers`; its mode, parameters and their gradients stay unchanged.
+        tokenizer: of the model.
+        documents: at least one.
+        candidates: of each document.
+        batch_size: texts per pass.
+        max_length: longest text in tokens.
+    """
+    table = model.get_input_embeddings()
+
+    def coded(texts: list[Text]) -> Any:
+        second = None if isinstance(texts[0], str) else [text[1] for text in texts]
+        first = [text if isinstance(text, str) else text[0] for text in texts]
+        return tokenizer(first, second, truncation=True, max_length=max_length)
+
+    asked: list[Any] = []
+
+    def embedded(texts: list[Text]) -> list[Tensor]:
+        asked[:] = [coded(texts)]
+        rows = asked[0]["input_ids"]
+        return [table(torch.tensor(ids, device=model.device)).detach() for ids in rows]
+
+    def gradient(x: Tensor) -> Tensor:
+        leaf = x.clone().unsqueeze(0).requires_grad_()
+        handle = table.register_forward_hook(lambda *_: leaf)
+        row = {name: values[:1] for name, values in asked[0].items()}
+        batch = tokenizer.pad(row, return_tensors="pt").to(model.device)
+        try:
+            logits = model(**batch).logits
+        finally:
+            handle.remove()
+        (found,) = torch.autograd.grad(_loss(logits, training=False), leaf)
+        return found[0]
+
+    with in_mode(model, training=False):
+        return _gains(documents, candidates, embedded, gradient, batch_size=batch_size)
+
+
+def _gains(
+    documents: Sequence[Document],
+    candidates: Sequence[Sequence[Candidate]],
+    embedded: Callable[[list[Text]], list[Tensor]],
+    gradient: Callable[[Tensor], Tensor],
+    *,
+    batch_size: int,
+) -> list[list[float]]:
+    """Returns the products of gradients and changes of the embedded tokens.
+
+    Args:
+        documents: at least one.
+        candidates: of each document.
+        embedded: `[n, d]` of each text; that of one text is followed by its `gradient`.
+        gradient: `[n, d]` at such a text.
+        batch_size: texts that are embedded together.
+    """
+    result: list[list[float]] = []
+    with torch.inference_mode(False), torch.enable_grad():
+        for document, every in zip(documents, candidates, strict=True):
+            (x,) = embedded([document.text])
+            slope = gradient(x)
+            row: list[float] = []
+            for start in range(0, len(every), batch_size):
+                texts = [one.text for one in every[start : start + batch_size]]
+                for other in embedded(texts):
+                    fits = other.shape == x.shape and not torch.equal(other, x)
+                    row.append(float(((other - x) * slope).sum()) if fits else UNSEEN)
+            result.append(row)
+    return result
 
 
 def _loss(logits: Tensor, *, training: bool) -> Tensor:

@@ -110,3 +110,73 @@ def test_numbers_stay_consistent(text: str, edits: list[tuple[int, str]]) -> Non
     for i in range(len(original)):
         position = document.position(i)
         assert position is None or document.origin[position] == i
+
+
+hostile = st.text(alphabet="ab\u0301-'_*@ .,\u4e2d\u200d`", max_size=14)
+
+
+@given(hostile, hostile, hostile, st.integers(0, 12), st.sampled_from("rdibm"))
+def test_only_words_near_a_change_are_looked_for_anew(
+    first: str, second: str, word: str, index: int, kind: str
+) -> None:
+    document = Document((first, second))
+    if index >= len(document):
+        return
+    if kind == "m":
+        beside = index + 1 < len(document)
+        if not beside or document.column_of(index) != document.column_of(index + 1):
+            with pytest.raises(ValueError, match="to merge"):
+                document.merge(index, word)
+            return
+        candidate = document.merge(index, word)
+    elif kind in "ib":
+        candidate = document.insert(index, word, behind=kind == "b")
+    elif kind == "d":
+        candidate = document.delete(index)
+    else:
+        candidate = document.replace(index, word)
+    made = document.accept(candidate)
+    assert made.spans == Document(candidate.columns).spans
+    assert len(made.origin) == len(made)
+    assert all(0 <= i < len(made) for i in made.modified)
+
+
+def test_words_that_are_inserted() -> None:
+    document = Document.of("one two three")
+    before = document.accept(document.insert(1, "new"))
+    assert before.text == "one new two three"
+    assert before.modified == {1}
+    assert before.origin == [0, -1, 1, 2]
+    behind = before.accept(before.insert(3, "end", behind=True))
+    assert behind.text == "one new two three end"
+    assert behind.modified == {1, 4}
+    assert [behind.position(i) for i in range(3)] == [0, 2, 3]
+
+
+def test_words_that_are_merged() -> None:
+    document = Document.of("one, two three")
+    document = document.accept(document.replace(2, "3"))
+    merged = document.accept(document.merge(0, "both"))
+    assert merged.text == "both 3"
+    assert merged.modified == {0, 1}
+    assert merged.origin == [0, 2]
+
+
+def test_several_words_at_once() -> None:
+    original = Document(("one two", "three"))
+    made = original.rewritten({0: "1", 2: "3"}, original)
+    assert made.columns == ("1 two", "3")
+    assert made.modified == {0, 2}
+    assert made.rewritten({0: "one"}, original).modified == {2}
+
+
+def test_runs_that_are_cut() -> None:
+    def each(run: str) -> list[tuple[int, int]]:
+        return [(i, i + 1) for i in range(len(run))]
+
+    document = Document.of("中文，字", cut=each)
+    assert document.words == ["中", "文", "字"]
+    changed = document.accept(document.replace(1, "国"))
+    assert changed.words == ["中", "国", "字"]
+    assert changed.modified == {1}
+    assert changed.accept(changed.insert(1, "大")).text == "中大国，字"

@@ -63,7 +63,7 @@ def resources(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Resources:
 
 def test_names() -> None:
     six = {"textfooler", "textbugger", "bae", "deepwordbug", "pwws", "a2t"}
-    assert six | {"a2t-mlm", "random"} == set(RECIPES)
+    assert six | {"a2t-mlm", "random"} <= set(RECIPES)
 
 
 # What they are made of

@@ -15,6 +15,7 @@ from pytorch_lightning.cli import LightningCLI
 from app.attack.attack_merge import main as attack_merge
 from app.attack.victim_command import parser as victim_parser
 from app.attention.attention_command import main as attention
+from app.augment.augment_command import main as augment
 from app.cli.arguments import classes_first, with_recipe
 from app.cli.robust_cli import RobustCLI
 from app.diagnose.diagnose_command import main as diagnose
@@ -36,6 +37,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PLAIN = {
     "attack merge": attack_merge,
     "attention": attention,
+    "augment": augment,
     "compare": compare,
     "diagnose": diagnose,
     "doctor": doctor,

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attacks.composition import Group
-from attacks.constraints import EditDistance, PartOfSpeech, WordSimilarity
+from attacks.constraints import (
+    EditDistance,
+    PartOfSpeech,
+    WordDistance,
+    WordsChanged,
+    WordSimilarity,
+)
 from attacks.document import Document
 from attacks.goals import Compat
 from attacks.resources.tagger import Tagger
@@ -275,3 +281,51 @@ def test_distance_from_the_original() -> None:
 def test_distances_are_not_negative() -> None:
     with pytest.raises(ValueError, match="got maximum=-1"):
         EditDistance(-1)
+
+
+# Distances, and the number of words
+
+
+def test_distances_are_squared() -> None:
+    vectors = small_vectors()
+    one = group("a good film", 1, "fine", "great", "bad", "unknown")
+    far = {
+        word: float(np.square(vectors.matrix[vectors.index[word]] - vectors.matrix[0]).sum())
+        for word in ("fine", "great", "bad")
+    }
+    assert WordDistance(vectors, far["fine"] + 1e-6).keep([one]) == [[True, False, False, True]]
+    assert WordDistance(vectors, 10.0).keep([one]) == [[True] * 4]
+    assert WordDistance(None).keep([one]) == [[True] * 4]
+    with pytest.raises(ValueError, match="at least 0"):
+        WordDistance(vectors, -1.0)
+
+
+def test_distances_from_the_original_do_not_add_up() -> None:
+    vectors = small_vectors()
+    drifted = group("a great film", 1, "fine", original="a bad film")
+    near = 0.3
+    assert WordDistance(vectors, near, against="current").keep([drifted]) == [[True]]
+    assert WordDistance(vectors, near).keep([drifted]) == [[False]]
+
+
+def test_insertions_and_merged_words_have_no_word_to_compare_with() -> None:
+    document = Document.of("a good film")
+    changes = [document.insert(1, "bad"), document.merge(1, "bad")]
+    one = Group(document, document, changes)
+    for constraint in (
+        WordSimilarity(small_vectors(), 0.99),
+        WordDistance(small_vectors(), 0.0),
+        PartOfSpeech(small_tagger()),
+    ):
+        assert constraint.keep([one]) == [[True, True]]
+
+
+def test_words_that_may_differ() -> None:
+    current = Document.of("a good film, good plot")
+    current = current.accept(current.replace(1, "bad"))
+    original = Document.of("a good film, good plot")
+    one = Group(original, current, [current.replace(2, "movie"), current.replace(1, "good")])
+    assert WordsChanged(maximum=1).keep([one]) == [[False, True]]
+    assert WordsChanged(share=0.2).keep([one]) == [[False, True]]
+    assert WordsChanged(share=0.21).keep([one]) == [[True, True]]
+    assert WordsChanged(maximum=2).admits(original, Document.of("a good, good plot x y")) is False

@@ -1,0 +1,145 @@
+"""Changed copies of texts by the transformations of an attack, without a victim."""
+
+import math
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Any
+
+from attacks.candidates import candidates
+from attacks.composition import Attack, Context, Job, Judged
+from attacks.document import Document
+from attacks.recipe_settings import RecipeSettings
+from text import Text, check_range
+
+TOGETHER = 64
+"""Texts that are changed in lock step: models of a transformation get one batch per step."""
+
+
+class Augmenter:
+    """Changes random words of texts, each by a random candidate that keeps all constraints.
+
+    The numbers of a text come from the seed and its number. So its copies do not depend on the
+    other texts, as long as models answer the same.
+
+    Args:
+        attack: its transformation, constraints and pre-constraints are used; search and goal are
+            not.
+        copies: changed copies of each text.
+        share: share of the words that is changed, at least one word.
+        seed: of the random numbers.
+        columns: names of the texts of a pair.
+
+    Raises:
+        ValueError: a number out of its range.
+    """
+
+    def __init__(
+        self,
+        attack: Attack,
+        *,
+        copies: int = 1,
+        share: float = 0.1,
+        seed: int = 0,
+        columns: Sequence[str] = ("text",),
+    ) -> None:
+        check_range({"copies": copies}, least=1)
+        check_range({"share": share}, above=0, most=1)
+        check_range({"seed": seed}, least=0)
+        self.attack, self.copies, self.share = attack, copies, share
+        self.seed, self.columns = seed, columns
+
+    def run(self, texts: Sequence[Text], *, first: int = 0) -> Iterator[list[Text]]:
+        """Yields the different copies of each text, in their order; fewer where there are no more.
+
+        Args:
+            texts: strings, or pairs of strings.
+            first: number of the first text.
+        """
+        for start in range(0, len(texts), TOGETHER):
+            part = texts[start : start + TOGETHER]
+            yield from self._together(part, first + start)
+
+    def _together(self, texts: Sequence[Text], first: int) -> list[list[Text]]:
+        """Returns the copies of some texts, one copy of all of them after the other."""
+        originals = [Document.of(text, cut=self.attack.cut) for text in texts]
+        draws = [Random((self.seed << 32) + first + i) for i in range(len(texts))]
+        made: list[dict[Text, None]] = [{} for _ in texts]
+        for _ in range(self.copies):
+            for i, changed in enumerate(self._changed(originals, draws)):
+                if changed.columns != originals[i].columns:
+                    made[i][changed.text] = None
+        return [list(one) for one in made]
+
+    def _changed(self, originals: Sequence[Document], draws: Sequence[Random]) -> list[Document]:
+        current = list(originals)
+        orders = [self._order(one, draw) for one, draw in zip(originals, draws, strict=True)]
+        left = [max(1, math.ceil(self.share * len(one))) for one in originals]
+        while active := [i for i, order in enumerate(orders) if order and left[i]]:
+            jobs, rows = list[Job](), list[int]()
+            for i in active:
+                index = current[i].position(orders[i].pop(0))
+                if index is not None and index in self._allowed(originals[i], current[i], draws[i]):
+                    jobs.append(Job(originals[i], current[i], [index], draws[i], 0))
+                    rows.append(i)
+            for i, found in zip(rows, candidates(self.attack, jobs), strict=True):
+                if found:
+                    current[i] = current[i].accept(draws[i].choice(found))
+                    left[i] -= 1
+        return current
+
+    def _order(self, original: Document, draw: Random) -> list[int]:
+        order = self._allowed(original, original, draw)
+        draw.shuffle(order)
+        return order
+
+    def _allowed(self, original: Document, current: Document, draw: Random) -> list[int]:
+        context = Context(
+            original=original,
+            clean=Judged(0.0, success=False, prediction=0),
+            attack=self.attack,
+            random=draw,
+            columns=self.columns,
+        )
+        return context.allowed(current)
+
+
+def augment(
+    texts: Sequence[Text],
+    recipe: str | RecipeSettings | Attack = "pwws",
+    n: int = 1,
+    *,
+    share: float = 0.1,
+    seed: int = 0,
+    columns: Sequence[str] | None = None,
+    **settings: Any,
+) -> list[list[Text]]:
+    """Returns changed copies of texts, such as training data, by the transformations of an attack.
+
+    No model is asked whether a copy is adversarial, so that classes stay as far as the constraints
+    of the recipe keep the meaning.
+
+    Args:
+        texts: strings, or pairs of strings.
+        recipe: name of a recipe (`attacks.recipes.RECIPES`), its settings, or a composed attack.
+        n: copies of each text; fewer come back where there are no more different ones.
+        share: share of the words that is changed, at least one word.
+        seed: of the random numbers; those of a text come from this and its place in the list.
+        columns: names of the texts of a pair: `("premise", "hypothesis")` leaves the premise alone.
+        settings: of `RecipeSettings`, for a recipe.
+
+    Raises:
+        ValueError: an unknown recipe, or a number out of its range.
+    """
+    if isinstance(recipe, Attack):
+        attack = recipe
+    else:
+        from dataclasses import replace
+
+        from attacks.recipes import build
+
+        given = RecipeSettings(recipe=recipe) if isinstance(recipe, str) else recipe
+        attack = build(replace(given, **settings))
+    if columns is None:
+        columns = ("text",) if not texts or isinstance(texts[0], str) else ("text", "text_pair")
+    made = Augmenter(attack, copies=n, share=share, seed=seed, columns=columns)
+    return list(made.run(texts))

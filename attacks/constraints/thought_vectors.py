@@ -1,0 +1,67 @@
+"""Keeps texts whose mean word vector stays near."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attacks.composition import Group
+from attacks.document import Candidate, Document, words_of
+from attacks.resources.vectors import WordVectors
+
+
+class ThoughtVectors:
+    """Bounds the Euclidean distance between the mean word vectors of a text and the original.
+
+    Source: Kuleshov et al., "Adversarial Examples for Natural Language Classification Problems",
+    2018, section 3: thought vectors within 0.2. Words without a vector do not count; without
+    vectors all texts are kept.
+
+    Args:
+        vectors: None if there are none.
+        maximum: distance.
+
+    Raises:
+        ValueError: a negative distance.
+    """
+
+    cost = 4.0
+
+    def __init__(self, vectors: WordVectors | None, maximum: float = 0.2) -> None:
+        if maximum < 0:
+            msg = f"got {maximum=}, expected a distance of at least 0"
+            raise ValueError(msg)
+        self.vectors, self.maximum = vectors, maximum
+
+    def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
+        """See `Constraint`."""
+        if self.vectors is None:
+            return [[True] * len(group.candidates) for group in groups]
+        return [self._near(group, self.vectors) for group in groups]
+
+    def _near(self, group: Group, vectors: WordVectors) -> list[bool]:
+        first, count = _total(group.original, vectors)
+        total, known = _total(group.current, vectors)
+        target = first / max(count, 1)
+        flags = []
+        for one in group.candidates:
+            lost, gone = _sum(_taken(one), vectors)
+            gained, came = _sum(words_of(one.word), vectors)
+            mean = (total - lost + gained) / max(known - gone + came, 1)
+            flags.append(bool(np.linalg.norm(mean - target) <= self.maximum))
+        return flags
+
+
+def _taken(one: Candidate) -> list[str]:
+    return one.base.words[one.index : one.index + one.taken]
+
+
+def _total(document: Document, vectors: WordVectors) -> tuple[NDArray[np.float64], int]:
+    return _sum(document.words, vectors)
+
+
+def _sum(words: Sequence[str], vectors: WordVectors) -> tuple[NDArray[np.float64], int]:
+    """Returns the sum of the vectors of words, and the number of those that have one."""
+    places = [vectors.index[word.lower()] for word in words if word.lower() in vectors.index]
+    found: NDArray[np.float64] = vectors.matrix[places].astype(np.float64).sum(axis=0)
+    return found, len(places)

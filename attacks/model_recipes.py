@@ -1,0 +1,127 @@
+"""Recipes that take words from a masked language model, beside BAE-R and A2T-MLM."""
+
+from attacks.composition import Attack, Constraint, Transformation
+from attacks.constraints import PartOfSpeech, WordsChanged
+from attacks.recipe_parts import given, pre_constraints, sentence_similarity
+from attacks.recipe_settings import RecipeSettings
+from attacks.resources.catalogue import Resources
+from attacks.search import Beam, Greedy
+from attacks.strategies import StagedGreedy
+from attacks.transformations import Composite, Stages
+
+
+def bert_attack(resources: Resources, settings: RecipeSettings) -> Attack:
+    """Li et al., "BERT-ATTACK: Adversarial Attack Against BERT Using BERT", 2020."""
+    from attacks.transformations.subwords import SubwordSwap
+
+    compat = settings.compat
+    return Attack(
+        name="bert-attack",
+        # K = 48 in paper and code; the reference takes 8, which is faster.
+        transformation=SubwordSwap(*resources.masked_lm(), given(settings.candidates, 48)),
+        # The paper puts [MASK] in the place of a word to rank it; the reference and this [UNK].
+        search=Greedy(ranking="unk"),
+        pre_constraints=pre_constraints(resources, settings),
+        constraints=[
+            # At most 40 % of the words; the code also drops antonyms in sentiment analysis.
+            WordsChanged(share=0.4, compat=compat),
+            # A cosine of 0.2 of the whole text in the reference; the authors set it by corpus.
+            *sentence_similarity(resources, settings, "bert-attack", window=None),
+        ],
+        compat=compat,
+    )
+
+
+def clare(resources: Resources, settings: RecipeSettings) -> Attack:
+    """Li et al., "Contextualized Perturbation for Textual Adversarial Attack", 2021 (CLARE).
+
+    The paper's model is a distilled RoBERTa, fine-tuned on the corpus; here it is the masked
+    language model of the resources (`masked_lm`).
+    """
+    from attacks.transformations.expected_words import MaskedLMSwap
+    from attacks.transformations.inserted_words import MaskedLMInsert, MaskedLMMerge
+
+    model, tokenizer = resources.masked_lm()
+    k = given(settings.candidates, 50)
+    return Attack(
+        name="clare",
+        transformation=Composite(
+            [
+                MaskedLMSwap(model, tokenizer, k, minimum_confidence=5e-4, compat=settings.compat),
+                # Behind a word in the paper, before it in the reference.
+                MaskedLMInsert(model, tokenizer, k, side="right"),
+                MaskedLMMerge(model, tokenizer, resources.tagger(), k, minimum_confidence=5e-3),
+            ]
+        ),
+        # The action of the highest score in the whole text, one after the other.
+        search=Beam(width=1),
+        pre_constraints=pre_constraints(resources, settings),
+        constraints=sentence_similarity(resources, settings, "clare"),
+        compat=settings.compat,
+    )
+
+
+def bae_i(resources: Resources, settings: RecipeSettings) -> Attack:
+    """BAE-I of Garg and Ramakrishnan, 2020: inserts a word to the left or right of a word."""
+    return _bae("bae-i", resources, settings, _insert(resources, settings))
+
+
+def bae_ri(resources: Resources, settings: RecipeSettings) -> Attack:
+    """BAE-R/I: replaces a word, or inserts one beside it, whatever is better."""
+    parts = [_replace(resources, settings), _insert(resources, settings)]
+    return _bae("bae-ri", resources, settings, Composite(parts))
+
+
+def bae_r_then_i(resources: Resources, settings: RecipeSettings) -> Attack:
+    """BAE-R+I: replaces a word, then inserts one beside it."""
+    parts = [_replace(resources, settings), _insert(resources, settings)]
+    return _bae("bae-r-then-i", resources, settings, Stages(parts), StagedGreedy(stages=2))
+
+
+def _replace(resources: Resources, settings: RecipeSettings) -> Transformation:
+    from attacks.transformations.expected_words import MaskedLMSwap
+
+    k = given(settings.candidates, 50)
+    return MaskedLMSwap(*resources.masked_lm(), k, compat=settings.compat)
+
+
+def _insert(resources: Resources, settings: RecipeSettings) -> Transformation:
+    from attacks.transformations.inserted_words import MaskedLMInsert
+
+    return MaskedLMInsert(*resources.masked_lm(), given(settings.candidates, 50))
+
+
+def _bae(
+    name: str,
+    resources: Resources,
+    settings: RecipeSettings,
+    transformation: Transformation,
+    search: Greedy | None = None,
+) -> Attack:
+    """Builds a version of BAE that inserts; the reference only has BAE-R.
+
+    Part of speech is asked of replacements only, as in the paper. The threshold is that of BAE-R.
+    """
+    constraints: list[Constraint] = [PartOfSpeech(resources.tagger(), compat=settings.compat)]
+    constraints += sentence_similarity(resources, settings, "bae")
+    return Attack(
+        name=name,
+        transformation=transformation,
+        search=search or Greedy(ranking="delete"),
+        pre_constraints=pre_constraints(resources, settings),
+        constraints=constraints,
+        compat=settings.compat,
+    )
+
+
+RECIPES = {
+    "bert-attack": bert_attack,
+    "clare": clare,
+    "bae-i": bae_i,
+    "bae-ri": bae_ri,
+    "bae-r-then-i": bae_r_then_i,
+}
+HAS: dict[str, tuple[str, ...]] = dict.fromkeys(RECIPES, ("candidates", "similarity"))
+NEEDS: dict[str, tuple[str, ...]] = dict.fromkeys(
+    RECIPES, ("tagger", "masked-lm", "sentence-encoder")
+) | {"bert-attack": ("masked-lm", "sentence-encoder")}

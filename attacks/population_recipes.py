@@ -1,0 +1,160 @@
+"""Recipes that search with a population of texts."""
+
+from attacks.composition import Attack, Constraint
+from attacks.constraints import PartOfSpeech, WordDistance, WordsChanged, WordSimilarity
+from attacks.constraints.preconstraints import RepeatModification
+from attacks.recipe_parts import fluency, given, pre_constraints
+from attacks.recipe_settings import RecipeSettings
+from attacks.resources.catalogue import Resources
+from attacks.strategies import Genetic, HardLabel, Swarm
+from attacks.transformations import EmbeddingSwap, WordNetSwap
+
+
+def alzantot(resources: Resources, settings: RecipeSettings) -> Attack:
+    """Alzantot et al., "Generating Natural Language Adversarial Examples", 2018."""
+    return _genetic(
+        "alzantot",
+        resources,
+        settings,
+        # Of the 8 neighbours the 4 that a language model finds likeliest. Paper and code have one
+        # of the "1 Billion Words"; the reference the same; here it is the masked language model.
+        fluency(resources, settings, top=4),
+        # The code draws 20 generations, and so do the reference and this.
+        Genetic(population=60, generations=20),
+        keeps_premise=True,
+        drift=True,
+    )
+
+
+def faster_alzantot(resources: Resources, settings: RecipeSettings) -> Attack:
+    """Jia et al., "Certified Robustness to Adversarial Word Substitutions", 2019, appendix A.3.
+
+    Distances are measured from the original words, so that meaning cannot drift, and the language
+    model may lose 5 nats in a window of 6 words. The paper computes both once for the original
+    text; reference and this, for each change.
+    """
+    return _genetic(
+        "faster-alzantot",
+        resources,
+        settings,
+        fluency(resources, settings, drop=5.0),
+        Genetic(population=60, generations=40),
+    )
+
+
+def iga(resources: Resources, settings: RecipeSettings) -> Attack:
+    """Wang, Jin, He, "Natural Language Adversarial Attack and Defense in Word Level", 2019."""
+    compat, neighbours = settings.compat, resources.neighbours()
+    return Attack(
+        name="iga",
+        transformation=EmbeddingSwap(neighbours, given(settings.candidates, 50), compat=compat),
+        # M = 20 generations of S = 60; a word may change five times.
+        search=Genetic(population=60, generations=20, crossover="point", changes=5),
+        # A word may change again: there is no RepeatModification.
+        pre_constraints=[
+            one
+            for one in pre_constraints(resources, settings)
+            if not isinstance(one, RepeatModification)
+        ],
+        constraints=[
+            WordsChanged(share=0.2, compat=compat),
+            WordDistance(neighbours.vectors, 0.5, against="current", compat=compat),
+        ],
+        compat=compat,
+    )
+
+
+def pso(resources: Resources, settings: RecipeSettings) -> Attack:
+    """Zang et al., "Word-level Textual Adversarial Attacking as Combinatorial Optimization", 2020.
+
+    The paper replaces words by those with the same sememes in HowNet, and so does the reference,
+    with a list that it downloads. HowNet is not among our resources: words are replaced by the
+    synonyms of WordNet, the paper's own comparison (section 5.3).
+    """
+    return Attack(
+        name="pso",
+        transformation=WordNetSwap(resources.wordnet(), compat=settings.compat),
+        search=Swarm(population=60, generations=20),
+        pre_constraints=pre_constraints(resources, settings, keeps_premise=True),
+        compat=settings.compat,
+    )
+
+
+def hard_label(resources: Resources, settings: RecipeSettings) -> Attack:
+    """Maheshwary et al., "Generating Natural Language Attacks in a Hard Label Setting", 2021.
+
+    The reference has no such attack. Neighbours and constraints are TextFooler's, as in the paper.
+    """
+    compat, neighbours = settings.compat, resources.neighbours()
+    return Attack(
+        name="hard-label",
+        transformation=EmbeddingSwap(neighbours, given(settings.candidates, 50), compat=compat),
+        search=HardLabel(),
+        pre_constraints=pre_constraints(resources, settings, "textfooler", keeps_premise=True),
+        constraints=[
+            WordSimilarity(neighbours.vectors, given(settings.word_similarity, 0.5), compat=compat),
+            PartOfSpeech(resources.tagger(), compat=compat),
+        ],
+        compat=compat,
+    )
+
+
+def _genetic(
+    name: str,
+    resources: Resources,
+    settings: RecipeSettings,
+    model: list[Constraint],
+    search: Genetic,
+    *,
+    keeps_premise: bool = False,
+    drift: bool = False,
+) -> Attack:
+    """Builds Alzantot's attack or its faster version.
+
+    Args:
+        name: of the recipe.
+        resources: vectors and language model.
+        settings: of the recipe.
+        model: the language model as a constraint.
+        search: the genetic search.
+        keeps_premise: see `pre_constraints`.
+        drift: distances are those from the current word, not from the original one.
+    """
+    compat, neighbours = settings.compat, resources.neighbours()
+    return Attack(
+        name=name,
+        transformation=EmbeddingSwap(neighbours, given(settings.candidates, 8), compat=compat),
+        search=search,
+        pre_constraints=pre_constraints(resources, settings, keeps_premise=keeps_premise),
+        constraints=[
+            # At most 20 % of the words; children keep that here, and not in the reference.
+            WordsChanged(share=0.2, compat=compat),
+            WordDistance(
+                neighbours.vectors, 0.5, against="current" if drift else "original", compat=compat
+            ),
+            *model,
+        ],
+        compat=compat,
+    )
+
+
+RECIPES = {
+    "alzantot": alzantot,
+    "faster-alzantot": faster_alzantot,
+    "iga": iga,
+    "pso": pso,
+    "hard-label": hard_label,
+}
+HAS: dict[str, tuple[str, ...]] = {
+    "alzantot": ("candidates", "fluency"),
+    "faster-alzantot": ("candidates", "fluency"),
+    "iga": ("candidates",),
+    "hard-label": ("candidates", "word_similarity"),
+}
+NEEDS: dict[str, tuple[str, ...]] = {
+    "alzantot": ("neighbours", "masked-lm"),
+    "faster-alzantot": ("neighbours", "masked-lm"),
+    "iga": ("neighbours",),
+    "pso": ("wordnet",),
+    "hard-label": ("neighbours", "tagger"),
+}

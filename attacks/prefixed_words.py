@@ -1,0 +1,161 @@
+"""Universal triggers: a few words that change the predictions of most texts they are put before.
+
+Source: Wallace et al., "Universal Adversarial Triggers for Attacking and Analyzing NLP", 2019. The
+paper takes the candidates for each place by the gradient (HotFlip) with a beam; here all words of a
+list are tried, place by place, so that any victim will do. A trigger belongs to all texts together:
+it is no attack on one sample, and so no recipe of the engine.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attacks.document import words_of
+from attacks.goals import Floats, make_goal
+from attacks.samples import Given, as_samples
+from attacks.summary import Estimate, wilson
+from attacks.victims.kinds import Victim, as_victim
+from text import Text, check_range
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trigger:
+    """Words before a text, and what they do.
+
+    Attributes:
+        words: the trigger.
+        clean: accuracy on held-out texts without it.
+        attacked: accuracy on held-out texts with it.
+        searched: accuracy with it on the texts that it was searched on.
+        queries: texts that the victim was asked about.
+    """
+
+    words: tuple[str, ...]
+    clean: Estimate
+    attacked: Estimate
+    searched: Estimate
+    queries: int
+
+    def __str__(self) -> str:
+        return (
+            f"{' '.join(self.words)}: accuracy {self.clean.value:.3f} -> "
+            f"{self.attacked.value:.3f} [{self.attacked.low:.3f}, {self.attacked.high:.3f}] on "
+            f"{self.attacked.count} held-out texts ({self.searched.value:.3f} on those of the "
+            f"search), {self.queries} queries"
+        )
+
+
+def universal_trigger(
+    model: Any,
+    samples: Iterable[Given],
+    *,
+    tokenizer: Any = None,
+    length: int = 3,
+    candidates: Sequence[str] | None = None,
+    target: int | None = None,
+    batch_size: int | None = None,
+) -> Trigger:
+    """Finds words that, put before texts, change as many predictions as possible.
+
+    Greedy: one place after the other gets the word with which the fewest predictions stay, and
+    among equal ones the largest mean score; then each place is tried again, until none changes.
+    Every second sample is held out, and only they give the accuracy that counts.
+
+    Args:
+        model: see `attacks.attack`.
+        samples: texts (or pairs, before whose last text the trigger is put) with their classes.
+        tokenizer: of a `transformers` model.
+        length: words of the trigger.
+        candidates: words to choose from; the 200 most frequent ones of the texts if None.
+        target: class to reach; any but the gold one if None.
+        batch_size: texts per forward pass.
+
+    Raises:
+        ValueError: fewer than two samples, no candidates, or a length below 1.
+    """
+    check_range({"length": length}, least=1)
+    numbered, _ = as_samples(samples)
+    if len(numbered) < 2:
+        msg = f"got {len(numbered)} sample, expected at least two: one half is held out"
+        raise ValueError(msg)
+    words = _frequent([one.text for one in numbered]) if candidates is None else [*candidates]
+    if not words:
+        msg = "got no candidates for a trigger, expected at least one word"
+        raise ValueError(msg)
+    asked = _Asked(as_victim(model, tokenizer=tokenizer, batch_size=batch_size), target)
+    seen, held = numbered[::2], numbered[1::2]
+    texts, labels = [one.text for one in seen], np.array([one.label for one in seen])
+    trigger: list[str] = []
+    for _ in range(length):
+        trigger.append(max(words, key=lambda word: asked.value(texts, labels, [*trigger, word])))
+    changed = True
+    while changed:
+        changed = False
+        for place, word in product(range(length), words):
+            tried = [*trigger[:place], word, *trigger[place + 1 :]]
+            if asked.value(texts, labels, tried) > asked.value(texts, labels, trigger):
+                trigger, changed = tried, True
+    others, gold = [one.text for one in held], np.array([one.label for one in held])
+    kept = asked.kept(texts, labels, trigger)
+    return Trigger(
+        words=tuple(trigger),
+        clean=wilson(asked.kept(others, gold, []), len(held)),
+        attacked=wilson(asked.kept(others, gold, trigger), len(held)),
+        searched=wilson(kept, len(seen)),
+        queries=asked.queries,
+    )
+
+
+class _Asked:
+    """Asks a victim about texts with a trigger; about each trigger once.
+
+    Args:
+        victim: answers with logits.
+        target: class to reach, if there is one.
+    """
+
+    def __init__(self, victim: Victim, target: int | None) -> None:
+        self.victim, self.goal = victim, make_goal(target)
+        self.queries = 0
+        self._known: dict[tuple[str, ...], tuple[int, float]] = {}
+
+    def logits(self, texts: Sequence[Text], trigger: Sequence[str]) -> Floats:
+        """Returns `[n, C]` logits of texts with a trigger."""
+        self.queries += len(texts)
+        return self.victim.logits([_put(trigger, text) for text in texts])
+
+    def value(
+        self, texts: Sequence[Text], labels: NDArray[np.int64], trigger: Sequence[str]
+    ) -> tuple[int, float]:
+        """Returns the number of texts that reach the goal, and their mean score."""
+        key = tuple(trigger)
+        if key not in self._known:
+            logits = self.logits(texts, trigger)
+            reached = int(self.goal.reached(logits, labels).sum())
+            self._known[key] = reached, float(self.goal.judge(logits, labels).mean())
+        return self._known[key]
+
+    def kept(self, texts: Sequence[Text], labels: NDArray[np.int64], trigger: Sequence[str]) -> int:
+        """Returns the number of texts that are classified rightly."""
+        return int((self.logits(texts, trigger).argmax(axis=1) == labels).sum())
+
+
+def _put(trigger: Sequence[str], text: Text) -> Text:
+    """Puts a trigger before a text, or before the last text of a pair."""
+    if not trigger:
+        return text
+    if isinstance(text, str):
+        return f"{' '.join(trigger)} {text}"
+    return text[0], f"{' '.join(trigger)} {text[1]}"
+
+
+def _frequent(texts: Sequence[Text], count: int = 200) -> list[str]:
+    """Returns the most frequent words, in lower case; of equally frequent ones in their order."""
+    parts = (part for text in texts for part in ((text,) if isinstance(text, str) else text))
+    counts = Counter(word.lower() for part in parts for word in words_of(part))
+    return sorted(counts, key=lambda word: (-counts[word], word))[:count]

@@ -1,0 +1,97 @@
+"""Log-probabilities of words in a place, by a masked language model."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attacks.victims.batches import Batches
+from layers.positions import longest_text
+
+Place = tuple[str, str]
+"""The text before a word and the text behind it."""
+
+
+class WordScores:
+    """Scores words by the mean log-probability of their tokens, with all of them masked.
+
+    Args:
+        model: model of `transformers` with a masked-language-model head; used in evaluation mode.
+        tokenizer: of the model, with a mask.
+        batch_size: texts per forward pass at first; halved when memory runs out.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, *, batch_size: int = 32) -> None:
+        self.model, self.tokenizer = model.eval(), tokenizer
+        limits = [tokenizer.model_max_length, longest_text(model), 512]
+        self.max_length = min(limit for limit in limits if limit)
+        self._batches = Batches(batch_size)
+        self._ids: dict[str, list[int]] = {}
+
+    def about(self) -> dict[str, Any]:
+        """See `attacks.fingerprint`."""
+        return {"model": self.model, "max_length": self.max_length}
+
+    def __call__(self, asked: Sequence[tuple[Place, Sequence[str]]]) -> list[list[float]]:
+        """Returns the scores of the words of each place, in nats per token.
+
+        Args:
+            asked: places, each with words that may stand there.
+        """
+        forms = [[self._tokens(word) for word in words] for _, words in asked]
+        wanted = {
+            (place, len(ids)): None
+            for (place, _), rows in zip(asked, forms, strict=True)
+            for ids in rows
+        }
+        masked = [self._masked(place, count) for place, count in wanted]
+        found: dict[tuple[Place, int], Tensor] = {}
+        for start in range(0, len(masked), self._batches.batch_size):
+            part = masked[start : start + self._batches.batch_size]
+            keys = [*wanted][start : start + len(part)]
+            found |= dict(zip(keys, self._forward(part), strict=True))
+        scores = []
+        for (place, _), rows in zip(asked, forms, strict=True):
+            row = []
+            for ids in rows:
+                table = found[place, len(ids)]
+                row.append(float(table[torch.arange(len(ids)), torch.tensor(ids)].mean()))
+            scores.append(row)
+        return scores
+
+    def _tokens(self, word: str) -> list[int]:
+        if word not in self._ids:
+            spaced = self.tokenizer(f" {word}", add_special_tokens=False)["input_ids"]
+            self._ids[word] = list(spaced) or [self.tokenizer.unk_token_id]
+        return self._ids[word]
+
+    def _masked(self, place: Place, count: int) -> tuple[list[int], int]:
+        """Returns token ids with masks in the place, and the position of the first."""
+        coded = [self.tokenizer(text, add_special_tokens=False)["input_ids"] for text in place]
+        head, tail = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
+        room = self.max_length - count - (head is not None) - (tail is not None)
+        right = min(len(coded[1]), max(room // 2, room - len(coded[0])))
+        before = list(coded[0])[max(len(coded[0]) - (room - right), 0) :]
+        behind = list(coded[1])[:right]
+        ids = [*([head] if head is not None else []), *before]
+        start = len(ids)
+        ids += [self.tokenizer.mask_token_id] * count + behind
+        return [*ids, *([tail] if tail is not None else [])], start
+
+    @torch.no_grad()
+    def _forward(self, rows: Sequence[tuple[list[int], int]]) -> list[Tensor]:
+        """Returns `[masks, V]` log-probabilities of each text."""
+        length = max(len(ids) for ids, _ in rows)
+        pad = self.tokenizer.pad_token_id or 0
+        device = self.model.device
+        ids = torch.tensor([[*row, *[pad] * (length - len(row))] for row, _ in rows], device=device)
+        mask = torch.tensor(
+            [[1] * len(row) + [0] * (length - len(row)) for row, _ in rows], device=device
+        )
+        logits = self.model(input_ids=ids, attention_mask=mask).logits.float()
+        tables = []
+        for row, (found, start) in enumerate(rows):
+            count = found.count(self.tokenizer.mask_token_id)
+            tables.append(logits[row, start : start + count].log_softmax(dim=-1).cpu())
+        return tables

@@ -1,0 +1,19 @@
+"""Searches beside the greedy one and the beam (`attacks/search.py`), one family per file."""
+
+from attacks.strategies.flips import FlipBeam
+from attacks.strategies.genetic import Genetic
+from attacks.strategies.hard_label import HardLabel
+from attacks.strategies.reduction import Reduction
+from attacks.strategies.staged import StagedGreedy
+from attacks.strategies.swarm import Swarm
+from attacks.strategies.tree import TreeSearch
+
+__all__ = [
+    "FlipBeam",
+    "Genetic",
+    "HardLabel",
+    "Reduction",
+    "StagedGreedy",
+    "Swarm",
+    "TreeSearch",
+]

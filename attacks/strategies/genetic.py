@@ -1,0 +1,195 @@
+"""Genetic search: a population of texts that are mated and changed.
+
+Sources: Alzantot et al., "Generating Natural Language Adversarial Examples", 2018, algorithm 1;
+Wang, Jin, He, "Natural Language Adversarial Attack and Defense in Word Level", 2019 (IGA).
+
+All members of a generation are changed in lock step, and their texts are one query. The reference
+(TextAttack 0.3.11) asks about the candidates of one member after the other. It also draws parents
+by `exp(-score / temperature)`, which prefers the worse ones; paper and released code, and this,
+prefer the better ones. `compat="textattack"` does as the reference.
+"""
+
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from attacks.composition import Context, Judged, Propose, Request, Steps
+from attacks.document import Candidate, Document
+from attacks.search import best
+from attacks.strategies.rounds import Rounds, drawn
+from text import check_choice, check_range
+
+Crossover = Literal["words", "point"]
+
+
+@dataclass(slots=True)
+class _Member:
+    """A text of the population.
+
+    Attributes:
+        document: the text.
+        judged: the victim's answer to it.
+        weights: of each word, for the draw of the next one to change.
+    """
+
+    document: Document
+    judged: Judged
+    weights: list[float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Genetic:
+    """Mates texts of a population, and replaces a word of each child by its best candidate.
+
+    Words keep their number: transformations that insert or delete words do not fit.
+
+    Attributes:
+        population: number of texts.
+        generations: times that the population is replaced, at most.
+        temperature: of the softmax by which parents are drawn; scores are shares of the scale of
+            the victim's logits.
+        crossover: `words`: each word from either parent (Alzantot); `point`: the words before a
+            random place from one, the others from the other (IGA).
+        changes: times that a word may be changed (IGA); if None once, and words with more
+            candidates are drawn more often (Alzantot).
+    """
+
+    population: int = 60
+    generations: int = 20
+    temperature: float = 0.3
+    crossover: Crossover = "words"
+    changes: int | None = None
+
+    def __post_init__(self) -> None:
+        """Checks the settings.
+
+        Raises:
+            ValueError: a number is out of its range.
+        """
+        check_range({"population": self.population}, least=2)
+        check_range({"generations": self.generations, "changes": self.changes}, least=1)
+        check_range({"temperature": self.temperature}, above=0)
+        check_choice("crossover", self.crossover, get_args(Crossover))
+
+    def steps(self, context: Context) -> Steps:
+        """See `Search`."""
+        rounds = Rounds(context)
+        members = yield from self._first(context, rounds)
+        for _ in range(self.generations):
+            if rounds.over() or not members:
+                break
+            # Sorted by text where scores are nearly equal: noise must not choose the parents.
+            members.sort(key=lambda one: one.document.columns)
+            members.sort(key=lambda one: -one.judged.score)
+            shares = self._shares(context, members)
+            children = []
+            for _ in range(self.population - 1):
+                pair = [members[drawn(context.random, shares) or 0] for _ in range(2)]
+                children.append(self._child(context, *pair))
+            yield from rounds.ask(document for document, _ in children)
+            if rounds.over():
+                break
+            made = [_Member(doc, rounds.of(doc), weights) for doc, weights in children]
+            yield from self._change(context, rounds, made)
+            members = [members[0], *made]
+        return rounds.top
+
+    def _first(self, context: Context, rounds: Rounds) -> Generator[Request, Any, list[_Member]]:
+        """Makes the first population."""
+        original = context.original
+        indices = context.allowed(original)
+        if not indices:
+            return []
+        if self.changes is not None:
+            # A member for each word, with its best candidate.
+            weights = [float(self.changes)] * len(original)
+            members = [_Member(original, context.clean, weights.copy()) for _ in indices]
+            yield from self._change(context, rounds, members, at=indices)
+            return members[: self.population]
+        candidates: list[Candidate] = yield Propose(original, indices)
+        weights = [0.0] * len(original)
+        for index in indices:
+            weights[index] = 1.0  # it may have candidates later
+        counts: dict[int, int] = {}
+        for one in candidates:
+            counts[one.index] = counts.get(one.index, 0) + 1
+        for index, count in counts.items():
+            weights[index] = float(count)
+        members = [_Member(original, context.clean, weights.copy()) for _ in range(self.population)]
+        yield from self._change(context, rounds, members)
+        return members
+
+    def _change(
+        self,
+        context: Context,
+        rounds: Rounds,
+        members: Sequence[_Member],
+        *,
+        at: Sequence[int] | None = None,
+    ) -> Generator[Request, Any, None]:
+        """Replaces a word of each member by its best candidate, if that improves its score.
+
+        Args:
+            context: of the search.
+            rounds: of the search.
+            members: changed in place.
+            at: word of each; drawn if None, and drawn again where nothing improves.
+        """
+        pending = [(one, one.weights.copy()) for one in members]
+        proposed: dict[tuple[tuple[str, ...], int], list[Candidate]] = {}
+        while pending and not rounds.over():
+            drawn_words: list[tuple[_Member, list[float], int, list[Candidate]]] = []
+            for row, (member, weights) in enumerate(pending):
+                index = at[row] if at is not None else drawn(context.random, weights)
+                if index is None:
+                    continue
+                key = (member.document.columns, index)
+                if key not in proposed:
+                    proposed[key] = yield Propose(member.document, [index])
+                drawn_words.append((member, weights, index, proposed[key]))
+            yield from rounds.ask(one for *_, found in drawn_words for one in found)
+            pending = []
+            for member, weights, index, found in drawn_words:
+                asked = [one for one in found if one.columns in rounds.known]
+                answers = [rounds.of(one) for one in asked]
+                row = best(asked, answers, context) if asked else -1
+                if row >= 0 and answers[row].score > member.judged.score + context.tie:
+                    member.document = member.document.accept(asked[row])
+                    member.judged = answers[row]
+                    left = member.weights[index] - 1 if self.changes is not None else 0.0
+                    member.weights[index] = max(left, 0.0)
+                elif at is None:
+                    weights[index] = 0.0
+                    pending.append((member, weights))
+
+    def _shares(self, context: Context, members: Sequence[_Member]) -> list[float]:
+        """Returns the weights by which parents are drawn."""
+        scores = [context.relative(one.judged.score) / self.temperature for one in members]
+        if context.reference:
+            scores = [-score for score in scores]
+        top = max(scores)
+        return [math.exp(score - top) for score in scores]
+
+    def _child(
+        self, context: Context, first: _Member, second: _Member
+    ) -> tuple[Document, list[float]]:
+        """Mates two texts; the first one where their words do not fit, or too many are changed."""
+        count = len(first.document)
+        if len(second.document) != count:
+            return first.document, first.weights
+        if self.crossover == "words":
+            places = [i for i in range(count) if context.random.random() < 0.5]
+        else:
+            places = list(range(context.random.randrange(count), count))
+        theirs = second.document.words
+        words = {i: theirs[i] for i in places if theirs[i] != first.document.words[i]}
+        if not words:
+            return first.document, first.weights.copy()
+        child = first.document.rewritten(words, context.original)
+        if len(child) != count or not (context.reference or context.admits(child)):
+            return first.document, first.weights.copy()
+        weights = first.weights.copy()
+        for i in places:
+            weights[i] = second.weights[i]
+        return child, weights

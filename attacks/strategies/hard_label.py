@@ -1,0 +1,201 @@
+"""Hard-label search: the victim's classes are enough, its scores are not looked at.
+
+Source: Maheshwary, Maheshwary, Pudi, "Generating Natural Language Attacks in a Hard Label Black
+Box Setting", 2021 (HLBB): a random text that reaches the goal, words put back, then a population
+of texts that all reach it. The paper maximises the similarity that a sentence encoder finds between
+the whole texts. Here the number of changed words is made small. Among equal numbers, the similarity
+of the replacements is made large, if a constraint has measured it: it is known before the search,
+so that a round costs no encoder.
+"""
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from attacks.composition import Context, Propose, Reached, Request, Steps
+from attacks.document import Candidate, Document, words_of
+from attacks.strategies.rounds import Rounds
+from text import check_range
+
+Words = Mapping[int, str]
+"""Replacements by the numbers of the words."""
+PARTS = 8
+"""Parts in which words are put back, and again each of the parts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardLabel:
+    """Finds a text of another class at random, then brings it nearer to the original.
+
+    Attributes:
+        tries: random texts at most.
+        at_once: of these in one query.
+        population: texts of a generation.
+        generations: rounds that look for a nearer text.
+    """
+
+    tries: int = 500
+    at_once: int = 25
+    population: int = 30
+    generations: int = 20
+
+    def __post_init__(self) -> None:
+        """Checks the settings.
+
+        Raises:
+            ValueError: a number is out of its range.
+        """
+        check_range(
+            {
+                "tries": self.tries,
+                "at_once": self.at_once,
+                "population": self.population,
+                "generations": self.generations,
+            },
+            least=1,
+        )
+
+    def steps(self, context: Context) -> Steps:
+        """See `Search`."""
+        original, rounds = context.original, Rounds(context)
+        found: list[Candidate] = yield Propose(original, context.allowed(original))
+        options: dict[int, dict[str, float]] = {}
+        for one in found:
+            if one.taken != 1 or len(words_of(one.word)) != 1:
+                continue
+            far = 1.0 if one.similarity is None else 1.0 - one.similarity
+            options.setdefault(one.index, {})[one.word] = far
+        if not options:
+            return rounds.top
+        space = _Space(context, rounds, options)
+        best = yield from self._begin(space)
+        if best is None:
+            return rounds.top
+        best = yield from self._put_back(space, best)
+        population = [best]
+        for _ in range(self.generations):
+            if rounds.exhausted or len(best) <= 1:
+                break
+            made = []
+            for _ in range(self.population):
+                parents = [context.random.choice(population) for _ in range(2)]
+                made.append(space.mutated(space.mated(*parents)))
+            won = yield from space.ask(made)
+            # Whatever is nearer, and as far as the farthest member at most.
+            pool = {tuple(sorted(one.items())): one for one in (*population, *won)}
+            population = sorted(pool.values(), key=space.distance)[: self.population]
+            best = population[0]
+        document = space.document(best)
+        return Reached(document, rounds.of(document))
+
+    def _begin(self, space: "_Space") -> Generator[Request, Any, Words | None]:
+        """Returns the nearest of the random texts of the first round in which one succeeds."""
+        for _ in range(-(-self.tries // self.at_once)):
+            won = yield from space.ask([space.random() for _ in range(self.at_once)])
+            if won:
+                return min(won, key=space.distance)
+            if space.rounds.exhausted:
+                break
+        return None
+
+    @staticmethod
+    def _put_back(space: "_Space", words: Words) -> Generator[Request, Any, Words]:
+        """Puts back original words, as long as the goal stays reached.
+
+        They are put back in parts, first eighths of all words, in the end single words. One query
+        asks which parts can be put back alone, the next one whether these can be together;
+        otherwise they are tried one after the other, those that save most first.
+        """
+        current = dict(words)
+        size = len(current)
+        while size > 1 and not space.rounds.exhausted:
+            size = -(-size // PARTS)
+            order = sorted(current, key=lambda i: (-space.options[i][current[i]], i))
+            parts = [order[i : i + size] for i in range(0, len(order), size)]
+            alone = [_without(current, part) for part in parts]
+            won = yield from space.ask([one for one in alone if one])
+            free = [part for part, one in zip(parts, alone, strict=True) if one in won]
+            together = _without(current, [i for part in free for i in part])
+            if together and (yield from space.ask([together])):
+                current = together
+                continue
+            for part in free:
+                less = _without(current, part)
+                if less and (yield from space.ask([less])):
+                    current = less
+        return current
+
+
+def _without(words: Words, out: Sequence[int]) -> dict[int, str]:
+    """Returns the replacements without those of some words."""
+    gone = set(out)
+    return {i: word for i, word in words.items() if i not in gone}
+
+
+@dataclass(slots=True)
+class _Space:
+    """The texts that can be made of an original and the replacements of its words.
+
+    Attributes:
+        context: of the search.
+        rounds: of the search.
+        options: of each word its replacements, and how far each is from it, in [0, 2].
+    """
+
+    context: Context
+    rounds: Rounds
+    options: Mapping[int, Mapping[str, float]]
+
+    def distance(self, words: Words) -> tuple[float, tuple[tuple[int, str], ...]]:
+        """Returns the distance to the original, and what breaks ties."""
+        # A changed word costs more than any differences of similarity.
+        far = sum(self.options[i][word] for i, word in words.items())
+        return len(words) + far / (4 * len(self.options)), tuple(sorted(words.items()))
+
+    def document(self, words: Words) -> Document:
+        """Returns the text."""
+        return self.context.original.rewritten(words, self.context.original)
+
+    def random(self) -> Words:
+        """Replaces a random share of the words, at least one."""
+        draw = self.context.random
+        share = draw.uniform(0.1, 1.0)
+        chosen = [i for i in self.options if draw.random() < share] or [
+            draw.choice([*self.options])
+        ]
+        return {i: draw.choice([*self.options[i]]) for i in chosen}
+
+    def mated(self, first: Words, second: Words) -> Words:
+        """Takes each word from either of two texts."""
+        draw = self.context.random
+        return {
+            i: source[i]
+            for i in sorted({*first, *second})
+            if i in (source := first if draw.random() < 0.5 else second)
+        }
+
+    def mutated(self, words: Words) -> Words:
+        """Puts a word back, replaces it otherwise, or moves the change to another word."""
+        draw, made = self.context.random, dict(words)
+        if made and draw.random() < 0.67:
+            out = draw.choice(sorted(made))
+            del made[out]
+        if not made or draw.random() < 0.67:
+            index = draw.choice([*self.options])
+            made[index] = draw.choice([*self.options[index]])
+        return made
+
+    def ask(self, every: Sequence[Words]) -> Generator[Request, Any, list[Words]]:
+        """Asks about texts; returns those that reach the goal."""
+        allowed = []
+        for words in every:
+            document = self.document(words)
+            if self.context.admits(document):
+                allowed.append((words, document))
+        yield from self.rounds.ask(document for _, document in allowed)
+        known = self.rounds.known
+        return [
+            words
+            for words, document in allowed
+            if document.columns in known and known[document.columns].success
+        ]

@@ -1,0 +1,84 @@
+"""Typing errors by a key beside the right one.
+
+Source: Pruthi, Dhingra, Lipton, "Combating Adversarial Misspellings with Robust Word Recognition",
+2019, section 3.
+"""
+
+from dataclasses import dataclass
+from random import Random
+from typing import Literal, get_args
+
+from attacks.transformations.word_swap import WordSwap
+from text import check_choice
+
+Layout = Literal["qwerty", "qwertz", "azerty", "spanish"]
+_ROWS: dict[str, tuple[str, str, str]] = {
+    "qwerty": ("qwertyuiop", "asdfghjkl", "zxcvbnm"),
+    "qwertz": ("qwertzuiop\u00fc", "asdfghjkl\u00f6\u00e4", "yxcvbnm"),
+    "azerty": ("azertyuiop", "qsdfghjklm", "wxcvbn"),
+    "spanish": ("qwertyuiop", "asdfghjkl\u00f1", "zxcvbnm"),
+}
+LAYOUTS: dict[str, Layout] = {
+    "english": "qwerty",
+    "german": "qwertz",
+    "french": "azerty",
+    "spanish": "spanish",
+    "chinese": "qwerty",
+}
+"""The usual keyboard of a language."""
+
+
+def beside(layout: Layout) -> dict[str, str]:
+    """Returns the keys beside each key: left and right, and those that touch it above and below.
+
+    A key of a row stands half a key to the right of the one with its number in the row above.
+    """
+    rows = _ROWS[layout]
+    keys = {
+        key: (row, column + row / 2)
+        for row, letters in enumerate(rows)
+        for column, key in enumerate(letters)
+    }
+    return {
+        key: "".join(
+            other
+            for other, (r, c) in keys.items()
+            if other != key and abs(r - row) <= 1 and abs(c - column) <= (1 if r == row else 0.5)
+        )
+        for key, (row, column) in keys.items()
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeighbourKey(WordSwap):
+    """Replaces a character by one whose key is beside it.
+
+    Attributes:
+        layout: of the keyboard.
+        one: change one random place; if false, return a candidate for each place and key.
+        keep_first: keep the first character.
+        keep_last: keep the last character.
+    """
+
+    layout: Layout = "qwerty"
+    one: bool = True
+    keep_first: bool = False
+    keep_last: bool = False
+
+    def __post_init__(self) -> None:
+        """Checks the layout.
+
+        Raises:
+            ValueError: an unknown one.
+        """
+        check_choice("layout", self.layout, get_args(Layout))
+
+    def replacements(self, word: str, random: Random) -> list[str]:
+        """See `WordSwap`."""
+        near = beside(self.layout)
+        found = [
+            word[:place] + (key.upper() if word[place].isupper() else key) + word[place + 1 :]
+            for place in range(int(self.keep_first), len(word) - self.keep_last)
+            for key in near.get(word[place].lower(), "")
+        ]
+        return [random.choice(found)] if self.one and found else found

@@ -1,0 +1,202 @@
+"""Replaces words by what a masked language model expects where they stand, unmasked.
+
+Source: Li et al., "BERT-ATTACK: Adversarial Attack Against BERT Using BERT", 2020, section 3.2.
+"""
+
+import heapq
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attacks.composition import Job
+from attacks.document import Candidate, word_spans
+from attacks.transformations.case import in_case_of
+from attacks.victims.batches import Batches
+from layers.positions import longest_text
+
+
+class SubwordSwap:
+    """Replaces a word by words that the model expects in its place while it sees the word itself.
+
+    The pieces of a word that has several are replaced together: of all combinations of their
+    likeliest pieces, those of the largest sum of log-probabilities that make one word. The paper
+    and its code rank all K^n combinations by perplexity, which is the same order; the reference
+    (TextAttack 0.3.11) sorts a copy and keeps the first ones that it has made.
+
+    Args:
+        model: model of `transformers` with a masked-language-model head; used in evaluation mode.
+        tokenizer: fast tokenizer of the model.
+        k: words proposed for a word.
+        pieces: words of more pieces are left alone.
+        batch_size: texts per forward pass at first; halved when memory runs out.
+
+    Raises:
+        ValueError: a number below 1.
+        TypeError: a slow tokenizer.
+    """
+
+    def __init__(
+        self, model: Any, tokenizer: Any, k: int = 48, *, pieces: int = 4, batch_size: int = 32
+    ) -> None:
+        if k < 1 or pieces < 1:
+            msg = f"got {k=}, {pieces=}, expected at least 1"
+            raise ValueError(msg)
+        if not getattr(tokenizer, "is_fast", False):
+            msg = f"got {type(tokenizer).__name__}, expected a fast tokenizer"
+            raise TypeError(msg)
+        self.model, self.k, self.pieces = model.eval(), k, pieces
+        self._tokenizer = tokenizer
+        limits = [tokenizer.model_max_length, longest_text(model), 512]
+        self.max_length = min(limit for limit in limits if limit)
+        self._batches = Batches(batch_size)
+        self._special = set(tokenizer.all_special_ids)
+        pieces_of = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
+        self._mark: str | None = pieces_of.get("continuing_subword_prefix") or None
+
+    def about(self) -> dict[str, Any]:
+        """See `attacks.fingerprint`."""
+        return {
+            "k": self.k,
+            "pieces": self.pieces,
+            "model": self.model,
+            "max_length": self.max_length,
+        }
+
+    def propose(self, jobs: Sequence[Job]) -> list[list[Candidate]]:
+        """See `Transformation`."""
+        texts = dict.fromkeys(
+            job.current.columns[job.current.column_of(i)] for job in jobs for i in job.indices
+        )
+        expected = self._expected(list(texts))
+        proposed = []
+        for job in jobs:
+            document, candidates = job.current, list[Candidate]()
+            for index in job.indices:
+                column, start, end = document.spans[index]
+                tokens = expected[document.columns[column]]
+                places = [i for i, (a, b) in enumerate(tokens[0]) if a < end and b > start]
+                old = document.words[index]
+                words = dict.fromkeys(
+                    in_case_of(word, old) for word in self._words(places, *tokens[1:])
+                )
+                candidates += document.replace_by(index, [word for word in words if word != old])
+            proposed.append(candidates)
+        return proposed
+
+    def _words(self, places: Sequence[int], ids: Tensor, scores: Tensor) -> list[str]:
+        """Returns the words that the likeliest pieces of some places make, the likeliest first."""
+        if not 1 <= len(places) <= self.pieces:
+            return []
+        options = [
+            [
+                (score, self._tokenizer.convert_ids_to_tokens(number))
+                for number, score in zip(ids[place].tolist(), scores[place].tolist(), strict=True)
+                if number not in self._special
+            ]
+            for place in places
+        ]
+        found = []
+        for tokens in combinations(options, limit=self.k * 8):
+            word = self._joined(tokens)
+            if word_spans(word) == [(0, len(word))] and any(map(str.isalpha, word)):
+                found.append(word)
+            if len(found) == self.k:
+                break
+        return found
+
+    def _joined(self, tokens: Sequence[str]) -> str:
+        """Returns the word that tokens make; nothing where they make none."""
+        if self._mark is None:
+            text: str = self._tokenizer.convert_tokens_to_string(list(tokens))
+            return text.strip()
+        inside = [token.startswith(self._mark) for token in tokens]
+        if inside[0] or not all(inside[1:]):
+            return ""
+        return "".join(token.removeprefix(self._mark) for token in tokens)
+
+    def _expected(
+        self, texts: Sequence[str]
+    ) -> dict[str, tuple[list[tuple[int, int]], Tensor, Tensor]]:
+        """Returns, of each text, its tokens' places and the ids and scores expected there.
+
+        Texts that are too long for the model are shown in parts.
+        """
+        parts: list[tuple[int, list[int]]] = []
+        offsets: list[list[tuple[int, int]]] = []
+        head, tail = self._tokenizer.cls_token_id, self._tokenizer.sep_token_id
+        room = self.max_length - (head is not None) - (tail is not None)
+        for number, text in enumerate(texts):
+            coded = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+            offsets.append([(a, b) for a, b in coded["offset_mapping"]])
+            ids = list(coded["input_ids"])
+            parts += [(number, ids[i : i + room]) for i in range(0, len(ids), room)]
+        ids_of: list[list[Tensor]] = [[] for _ in texts]
+        scores_of: list[list[Tensor]] = [[] for _ in texts]
+        step = self._batches.batch_size
+        for start in range(0, len(parts), step):
+            chunk = parts[start : start + step]
+            for (number, _), (best, scores) in zip(chunk, self._forward(chunk), strict=True):
+                ids_of[number].append(best)
+                scores_of[number].append(scores)
+        empty = torch.zeros(0, 1, dtype=torch.int64)
+        return {
+            text: (offsets[i], torch.cat(ids_of[i] or [empty]), torch.cat(scores_of[i] or [empty]))
+            for i, text in enumerate(texts)
+        }
+
+    @torch.no_grad()
+    def _forward(self, chunk: Sequence[tuple[int, list[int]]]) -> list[tuple[Tensor, Tensor]]:
+        """Returns `[tokens, k]` ids and log-probabilities of each part."""
+        head, tail = self._tokenizer.cls_token_id, self._tokenizer.sep_token_id
+        rows = [
+            [*([] if head is None else [head]), *ids, *([] if tail is None else [tail])]
+            for _, ids in chunk
+        ]
+        length = max(map(len, rows))
+        pad, device = self._tokenizer.pad_token_id or 0, self.model.device
+        ids = torch.tensor([[*row, *[pad] * (length - len(row))] for row in rows], device=device)
+        mask = torch.tensor(
+            [[1] * len(row) + [0] * (length - len(row)) for row in rows], device=device
+        )
+        logits = self.model(input_ids=ids, attention_mask=mask).logits.float().log_softmax(dim=-1)
+        best = logits.topk(min(2 * self.k, logits.shape[-1]), dim=-1)
+        begin = int(head is not None)
+        return [
+            (
+                best.indices[row, begin : begin + len(part)].cpu(),
+                best.values[row, begin : begin + len(part)].cpu(),
+            )
+            for row, (_, part) in enumerate(chunk)
+        ]
+
+
+def combinations(
+    options: Sequence[Sequence[tuple[float, str]]], *, limit: int
+) -> list[tuple[str, ...]]:
+    """Returns the combinations of the largest sums, one option of each place, the largest first.
+
+    Args:
+        options: of each place, with their scores, the largest first.
+        limit: combinations at most.
+    """
+    if not options or not all(options):
+        return []
+
+    def total(places: tuple[int, ...]) -> float:
+        return sum(row[i][0] for row, i in zip(options, places, strict=True))
+
+    first = (0,) * len(options)
+    heap, seen = [(-total(first), first)], {first}
+    found: list[tuple[str, ...]] = []
+    while heap and len(found) < limit:
+        _, places = heapq.heappop(heap)
+        found.append(tuple(row[i][1] for row, i in zip(options, places, strict=True)))
+        for where, row in enumerate(options):
+            near = (*places[:where], places[where] + 1, *places[where + 1 :])
+            if near[where] < len(row) and near not in seen:
+                seen.add(near)
+                heapq.heappush(heap, (-total(near), near))
+    return found

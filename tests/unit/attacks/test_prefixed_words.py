@@ -1,0 +1,51 @@
+"""Universal triggers: the best words of a victim of which everything is known."""
+
+import pytest
+
+from attacks.prefixed_words import universal_trigger
+from tests.unit.attacks.toys import WEIGHTS, BagVictim
+from text import Text
+
+SAMPLES: list[tuple[Text, int]] = [
+    (text, 1)
+    for text in ["a good film", "good good plot", "fine good end", "good", "good film"] * 4
+]
+
+
+def test_the_words_of_least_weight() -> None:
+    found = universal_trigger(BagVictim(), SAMPLES, length=2, candidates=list(WEIGHTS))
+    assert found.words == ("awful", "awful")
+    assert found.clean.value == 1.0
+    assert found.attacked.value == 0.0
+    assert found.attacked.count == 10
+    assert "awful awful: accuracy 1.000 -> 0.000" in str(found)
+
+
+def test_candidates_come_from_the_texts() -> None:
+    samples = [*SAMPLES, ("bad bad bad", 0), ("dull bad", 0)]
+    assert universal_trigger(BagVictim(), samples, length=1).words == ("bad",)
+    towards = universal_trigger(BagVictim(), samples, length=1, target=1)
+    assert towards.words == ("good",)
+    pairs: list[tuple[Text, int]] = [(("film", str(text)), label) for text, label in SAMPLES]
+    found = universal_trigger(BagVictim(), pairs, length=3, candidates=["bad", "film"])
+    assert set(found.words) == {"bad"}
+
+
+def test_a_trigger_is_the_same_again_and_asks_each_question_once() -> None:
+    victims = BagVictim(), BagVictim()
+    first, second = (
+        universal_trigger(victim, SAMPLES, length=2, candidates=["bad", "dull", "okay"])
+        for victim in victims
+    )
+    assert first == second
+    asked = [text for batch in victims[0].asked for text in batch]
+    assert len(asked) == first.queries
+
+
+def test_wrong_settings() -> None:
+    with pytest.raises(ValueError, match="length"):
+        universal_trigger(BagVictim(), SAMPLES, length=0)
+    with pytest.raises(ValueError, match="held out"):
+        universal_trigger(BagVictim(), SAMPLES[:1])
+    with pytest.raises(ValueError, match="no candidates"):
+        universal_trigger(BagVictim(), SAMPLES, candidates=[])

@@ -1,0 +1,236 @@
+"""The searches beside the greedy one: what they reach, in any company, within their budget."""
+
+from collections.abc import Sequence
+from itertools import product
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attacks.composition import Attack, Search
+from attacks.constraints import WordsChanged
+from attacks.document import Candidate, Document
+from attacks.engine import Engine, Limits
+from attacks.goals import Floats, Unchanged
+from attacks.outcome import AttackRecord, Sample
+from attacks.strategies import (
+    FlipBeam,
+    Genetic,
+    HardLabel,
+    Reduction,
+    StagedGreedy,
+    Swarm,
+    TreeSearch,
+)
+from attacks.strategies.rounds import drawn
+from tests.unit.attacks.toys import SYNONYMS, BagVictim, Once, Synonyms, samples, value
+from text import Text
+
+TEXT = "a good film, good plot with a fine end and a good film"
+SEARCHES: dict[str, Search] = {
+    "genetic": Genetic(population=8, generations=5),
+    "improved": Genetic(population=8, generations=5, crossover="point", changes=5),
+    "swarm": Swarm(population=6, generations=4),
+    "tree": TreeSearch(simulations=20),
+    "hard label": HardLabel(tries=60, at_once=10, population=8, generations=4),
+    "flips": FlipBeam(width=4, flips=4),
+}
+
+
+class GradientVictim(BagVictim):
+    """A bag of words that says what a replacement gains."""
+
+    def flip_gains(
+        self, documents: Sequence[Document], candidates: Sequence[Sequence[Candidate]]
+    ) -> list[list[float]]:
+        return [
+            [value(document.text) - value(one.text) for one in every]
+            for document, every in zip(documents, candidates, strict=True)
+        ]
+
+
+class LabelVictim(BagVictim):
+    """Answers with classes alone."""
+
+    def logits(self, texts: Sequence[Text]) -> Floats:
+        classes: Floats = np.eye(2)[super().logits(texts).argmax(axis=1)]
+        return classes
+
+
+def attack(search: Search, **settings: Any) -> Attack:
+    parts: dict[str, Any] = {"transformation": Synonyms(), "pre_constraints": [Once()], **settings}
+    return Attack(name="toy", search=search, **parts)
+
+
+def run(search: Search, text: str = TEXT, bias: float = -0.5, **settings: Any) -> AttackRecord:
+    (record,) = Engine(attack(search, **settings), GradientVictim(bias=bias)).run(samples(text))
+    return record
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_each_search_reaches_what_can_be_reached(name: str) -> None:
+    record = run(SEARCHES[name], bias=-2.0)
+    assert record.outcome == "succeeded"
+    assert isinstance(record.adversarial, str)
+    assert value(record.adversarial) - 2.0 <= 0  # the first class wins where both are equal
+    nothing = run(SEARCHES[name], "film film", bias=1.0)
+    assert (nothing.outcome, nothing.adversarial) == ("failed", "film film")
+    assert run(SEARCHES[name], "a the", bias=1.0).outcome == "failed"
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_the_same_in_any_company(name: str) -> None:
+    texts = [TEXT, "a good good plot", "fine", "good " * 9, "plot film", TEXT]
+
+    def attacked(order: Sequence[int], in_flight: int) -> dict[int, tuple[Any, ...]]:
+        engine = Engine(
+            attack(SEARCHES[name]),
+            GradientVictim(bias=-0.9),
+            limits=Limits(in_flight=in_flight),
+            seed=5,
+        )
+        chosen = [Sample(sample_id=i, text=texts[i], label=1) for i in order]
+        return {
+            one.sample_id: (one.outcome, one.adversarial, one.queries, one.unique_queries)
+            for one in engine.run(chosen)
+        }
+
+    together = attacked(range(6), 64)
+    assert together == attacked([5, 2, 4, 0, 1, 3], 1) == attacked([3, 1, 0, 2, 5, 4], 2)
+    assert attacked([3], 64)[3] == together[3]
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_the_budget_is_kept(name: str) -> None:
+    for budget in (1, 2, 3, 5, 8, 13, 40):
+        victim = GradientVictim(bias=5.0)
+        engine = Engine(attack(SEARCHES[name]), victim, limits=Limits(query_budget=budget))
+        (record,) = engine.run(samples(TEXT))
+        assert record.queries <= budget
+        assert record.unique_queries == sum(map(len, victim.asked)) <= record.queries
+
+
+@pytest.mark.parametrize("name", ["genetic", "improved", "swarm", "hard label"])
+def test_mated_texts_keep_the_number_of_changed_words(name: str) -> None:
+    for maximum in (1, 2, 3):
+        bound = WordsChanged(maximum=maximum)
+        for seed in range(4):
+            engine = Engine(
+                attack(SEARCHES[name], constraints=[bound]), BagVictim(bias=-0.9), seed=seed
+            )
+            for record in engine.run(samples(TEXT, "good good plot good")):
+                assert record.words_changed <= maximum
+
+
+def test_a_population_finds_the_lowest_text() -> None:
+    words = [[w, *SYNONYMS.get(w, ())] for w in "a good film good plot".split()]
+    lowest = min(value(" ".join(choice)) for choice in product(*words))
+    for search in (Genetic(population=30), Swarm(population=30), TreeSearch(simulations=200)):
+        record = run(search, "a good film good plot", bias=10.0)
+        assert record.outcome == "failed"
+        assert isinstance(record.adversarial, str)
+        assert value(record.adversarial) == lowest
+
+
+def test_all_texts_of_a_round_are_one_query() -> None:
+    for search in (Genetic(population=20, generations=3), Swarm(population=20, generations=3)):
+        victim = BagVictim(bias=10.0)
+        list(Engine(attack(search), victim).run(samples(*[TEXT] * 8)))
+        # The rounds of eight samples are those of the longest, not of their sum.
+        assert len(victim.asked) < 3 * 15
+
+
+@pytest.mark.parametrize("bias", [-0.5, -2.0, -4.0])
+def test_classes_are_enough_for_a_hard_label_search(bias: float) -> None:
+    search = HardLabel(tries=200, population=12, generations=6)
+    engines = [Engine(attack(search), kind(bias=bias), seed=1) for kind in (LabelVictim, BagVictim)]
+    label, score = (next(iter(engine.run(samples(TEXT)))) for engine in engines)
+    assert label.outcome == "succeeded"
+    # It never looks at scores.
+    assert (label.adversarial, label.queries) == (score.adversarial, score.queries)
+    # Each word that is left changed is needed.
+    assert isinstance(label.adversarial, str)
+    original, changed = Document.of(TEXT), Document.of(label.adversarial)
+    for i, (old, new) in enumerate(zip(original.words, changed.words, strict=True)):
+        if old != new:
+            assert value(changed.rewritten({i: old}, original).text) + bias >= 0
+
+
+def test_flips_are_asked_about_in_the_order_of_their_gain() -> None:
+    victim = GradientVictim(bias=-1.0)
+    (record,) = Engine(attack(FlipBeam(width=1, flips=1)), victim).run(samples("plot good fine"))
+    # The largest loss of weight is that of plot -> bad.
+    assert record.queries == 2
+    assert record.adversarial == "bad good fine"
+
+
+class Shorter:
+    """Deletes words."""
+
+    def propose(self, jobs: Sequence[Any]) -> list[list[Candidate]]:
+        return [[job.current.delete(i) for i in job.indices] for job in jobs]
+
+
+def test_a_reduction_keeps_the_prediction() -> None:
+    reduced = attack(Reduction(), transformation=Shorter(), goal=Unchanged(), pre_constraints=())
+    victim = BagVictim(bias=-0.5)
+    (record,) = Engine(reduced, victim).run(samples("a fine and good film with a dull end"))
+    assert (record.outcome, record.adversarial, record.adversarial_prediction) == (
+        "succeeded",
+        "good",
+        1,
+    )
+    (single,) = Engine(reduced, victim).run(samples("good"))
+    assert (single.outcome, single.adversarial) == ("failed", "good")
+    (wrong,) = Engine(reduced, victim).run(samples("bad film"))
+    assert wrong.outcome == "skipped"
+
+
+class Staged:
+    """Stage 0 replaces, stage 1 inserts."""
+
+    def propose(self, jobs: Sequence[Any]) -> list[list[Candidate]]:
+        return [
+            [
+                job.current.insert(i, "dull") if job.stage else job.current.replace(i, "fine")
+                for i in job.indices
+            ]
+            for job in jobs
+        ]
+
+
+def test_stages_change_a_word_twice() -> None:
+    record = run(StagedGreedy(), "good film", bias=0.5, transformation=Staged())
+    # good -> fine (1.5), dull before it (0.5), film -> fine is no improvement, dull before it.
+    assert record.adversarial == "dull fine dull film"
+    assert record.outcome == "succeeded"
+
+
+def test_what_is_drawn_follows_the_weights() -> None:
+    random = Random(0)
+    found = [drawn(random, [1.0, 0.0, 3.0]) for _ in range(4000)]
+    assert found.count(1) == 0
+    assert 0.7 < found.count(2) / 4000 < 0.8
+    assert drawn(random, []) is None
+    assert drawn(random, [0.0, 0.0]) is None
+
+
+@pytest.mark.parametrize(
+    ("made", "settings"),
+    [
+        (Genetic, {"population": 1}),
+        (Genetic, {"crossover": "none"}),
+        (Genetic, {"temperature": 0.0}),
+        (Swarm, {"generations": 0}),
+        (HardLabel, {"tries": 0}),
+        (TreeSearch, {"exploration": -1.0}),
+        (Reduction, {"width": 0}),
+        (FlipBeam, {"flips": 0}),
+        (WordsChanged, {}),
+        (WordsChanged, {"share": 1.5}),
+    ],
+)
+def test_wrong_settings(made: Any, settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"got .*expected"):
+        made(**settings)
