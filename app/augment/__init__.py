@@ -1,0 +1,1 @@
+"""Changed copies of texts by the transformations of attacks."""

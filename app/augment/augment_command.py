@@ -1,0 +1,123 @@
+"""`python -m app augment --file FILE --output FILE`: changed copies of texts, without a model."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from app.augment.augment_files import Augmented
+from app.cli.terminal import harmless
+from app.predict.asked_texts import chunks, given, of_file
+from attacks.augmenting import TOGETHER, Augmenter
+from attacks.fingerprint import describe, flat
+from attacks.recipe_settings import Language, RecipeSettings
+from text import Text
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs the command.
+
+    Args:
+        argv: what follows `augment` on the command line.
+
+    Returns:
+        0.
+
+    Raises:
+        ValueError: settings that make no sense, or a file that other settings have begun.
+        OSError: a file that cannot be read or written.
+    """
+    args = parser().parse_args(argv)
+    if bool(args.text) == (args.file is not None):
+        msg = "got both or none of --text and --file, expected texts from one place"
+        raise ValueError(msg)
+    pairs = bool(args.text_pair) or args.pairs
+    texts: list[Text]
+    if args.file is None:
+        texts = given(args.text, args.text_pair, pairs=pairs)
+    else:
+        texts = list(of_file(args.file, (args.text_column, args.text_pair_column), pairs=pairs))
+    made = _augmenter(args, pairs=pairs)
+    if args.output is None:
+        for number, copies in enumerate(made.run(texts)):
+            print(json.dumps(_record(number, texts[number], copies), ensure_ascii=False))
+        return 0
+    about = {
+        **flat(describe(made.attack), "attack"),
+        "copies": made.copies,
+        "share": made.share,
+        "seed": made.seed,
+        "columns": list(made.columns),
+    }
+    with Augmented(args.output, about, texts) as file:
+        before = len(file.done)
+        if before:
+            print(f"going on behind {before} of {len(texts)} texts")
+        for part in chunks(texts[before:], TOGETHER):
+            first = len(file.done)
+            for i, copies in enumerate(made.run(part, first=first)):
+                file.add(_record(first + i, part[i], copies))
+        file.finish()
+    count = sum(len(one["augmented"]) for one in file.done)
+    print(harmless(f"{count} copies of {len(texts)} texts: {args.output}"))
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command."""
+    made = argparse.ArgumentParser(
+        prog="steadfast augment",
+        description="Makes changed copies of texts by the transformations of an attack, without a "
+        "model: random words, random candidates that keep the constraints of the recipe. Writes "
+        "a JSON line per text. Given again, a command that was stopped goes on.",
+    )
+    add = made.add_argument
+    add("--text", action="append", default=[], help="a text; may be given several times")
+    add("--text_pair", action="append", default=[], help="the second text of a pair")
+    add(
+        "--file",
+        type=Path,
+        help="a table (.tsv, .csv, .jsonl, .parquet) or a file with a text on each line",
+    )
+    add("--text_column", default="text", help="column of a table with the text (default: text)")
+    add("--text_pair_column", default="text_pair", help="column with the second text")
+    add("--pairs", action="store_true", help="read pairs of a file")
+    add("--output", type=Path, metavar="FILE", help="file of JSON lines; standard output if none")
+    add("--recipe", default="pwws", help="name of an attack, see docs/attacks.md (default: pwws)")
+    add("--n", type=int, default=1, help="copies of each text (default: 1)")
+    add("--share", type=float, default=0.1, help="share of the words changed (default: 0.1)")
+    add("--seed", type=int, default=0, help="of the random numbers (default: 0)")
+    add("--columns", nargs=2, metavar="NAME", help="names of the texts of a pair")
+    add("--language", choices=get_args(Language), help="of the texts; English if none")
+    add("--resources", help="folder with word vectors, WordNet and the like")
+    add("--vectors", help="file of word vectors, or of lists of neighbours")
+    add("--sentence_encoder", help="model that compares sentences")
+    add("--masked_lm", help="model that words are taken from")
+    add("--similarity", type=float, help="least sentence similarity; 0: no encoder")
+    add("--candidates", type=int, help="replacements that are tried for a word")
+    return made
+
+
+def _augmenter(args: argparse.Namespace, *, pairs: bool) -> Augmenter:
+    from attacks.recipes import build
+
+    settings: dict[str, Any] = {
+        name: getattr(args, name)
+        for name in (
+            *("recipe", "language", "resources", "vectors", "sentence_encoder", "masked_lm"),
+            *("similarity", "candidates"),
+        )
+    }
+    names = args.columns or (["text", "text_pair"] if pairs else ["text"])
+    return Augmenter(
+        build(RecipeSettings(**settings)),
+        copies=args.n,
+        share=args.share,
+        seed=args.seed,
+        columns=tuple(names),
+    )
+
+
+def _record(number: int, text: Text, copies: Sequence[Text]) -> dict[str, Any]:
+    return {"number": number, "text": text, "augmented": list(copies)}
