@@ -1,7 +1,8 @@
 """Speed of attacks beside that of the victim alone.
 
-    python -m benchmarks.attack_cost [--data_dir DIR] [--resources DIR] [--victim tiny|small|base]
-        [--samples 100] [--recipes pwws,deepwordbug] [--repeats 2] [--device cuda]
+    python -m benchmarks.attack_cost [--data_dir DIR] [--resources DIR]
+        [--victim tiny|mini|small|base] [--samples 100] [--recipes pwws,deepwordbug]
+        [--repeats 2] [--device cuda] [--batch_size N]
         [--ckpt_path runs/NAME/checkpoints/best.ckpt] [--in_flight 1,8,64] [--out FILE.json]
 
 For each recipe: the seconds of an attack, and, in the same process, those of plain forward passes
@@ -10,9 +11,10 @@ passes over its own unique texts, where the recipe has one). Their ratio is the 
 be an attack that costs nothing beside the victim. With `--in_flight a,b,c`, how the throughput
 grows with the number of samples in flight; beside it the peak of the process's memory.
 
-The victims: `small`, a Transformer of 4 layers and width 300; `base`, one of BERT-base's size (12
-layers, width 768); `tiny` is for tests. They are trained for `--steps` steps on SST-2, or on the
-corpus Reviews without `--data_dir`, which is enough for answers that differ.
+The victims: `small`, a Transformer of 4 layers and width 300; `mini`, one of 2 layers and width
+128; `base`, one of BERT-base's size (12 layers, width 768); `tiny` is for tests. They are trained
+for `--steps` steps on SST-2, or on the corpus Reviews without `--data_dir`, which is enough for
+answers that differ.
 """
 
 import time
@@ -35,14 +37,14 @@ from attacks.outcome import AttackRecord, Sample
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
 from attacks.resources.catalogue import Resources
-from attacks.victims.kinds import ModuleVictim
+from attacks.victims.kinds import ModuleVictim, usual_batch
 from benchmarks.command import command, line, save, settings, table
 from benchmarks.program_runs import quiet_trainer
 from benchmarks.timing import resident, timed
 from lit_modules.shared.optimisation import Optimisation
 from text import Text
 
-SIZES = {"tiny": (1, 16, 2), "small": (4, 300, 6), "base": (12, 768, 12)}
+SIZES = {"tiny": (1, 16, 2), "mini": (2, 128, 4), "small": (4, 300, 6), "base": (12, 768, 12)}
 """Layers, width and heads."""
 COLUMNS = ("wall", "plain", "efficiency", "victim", "queries", "unique", "success")
 
@@ -138,7 +140,7 @@ def main() -> None:
     parser.add_argument("--ckpt_path", type=Path, help="attack this checkpoint instead")
     parser.add_argument("--steps", type=int, default=200, help="training steps of the victim")
     parser.add_argument("--samples", type=int, default=100)
-    parser.add_argument("--batch_size", type=int, default=256)
+    parser.add_argument("--batch_size", type=int, help="that of attacks if not given")
     parser.add_argument("--recipes", default="pwws,deepwordbug,textfooler,textbugger")
     parser.add_argument("--in_flight", default="64", help="one number, or several to compare")
     given = parser.parse_args()
@@ -150,6 +152,7 @@ def main() -> None:
     corpus.setup("test")
     texts = labelled_texts(corpus.examples("test")[: given.samples])
     samples = [Sample(sample_id=i, text=text, label=label) for i, text, label in texts]
+    given.batch_size = given.batch_size or usual_batch(module)
     victim = ModuleVictim(module, batch_size=given.batch_size)
     victim.logits([sample.text for sample in samples])  # the first pass pays for everything
     weights = sum(parameter.numel() for parameter in module.parameters()) / 1e6
