@@ -58,7 +58,7 @@ def universal_trigger(
     length: int = 3,
     candidates: Sequence[str] | None = None,
     target: int | None = None,
-    batch_size: int | None = None,
+    batch_size: int = 256,
 ) -> Trigger:
     """Finds words that, put before texts, change as many predictions as possible.
 
@@ -73,7 +73,7 @@ def universal_trigger(
         length: words of the trigger.
         candidates: words to choose from; the 200 most frequent ones of the texts if None.
         target: class to reach; any but the gold one if None.
-        batch_size: texts per forward pass.
+        batch_size: most texts per forward pass.
 
     Raises:
         ValueError: fewer than two samples, no candidates, or a length below 1.

@@ -54,8 +54,8 @@ class RecipeSettings(Budget):
             commas between them, `all` for the first six, or a YAML file with an attack of your own
             (configs/attack/custom.yaml); there, `--attack NAME` is short for
             `--attack.recipe NAME`.
-        batch_size: texts per forward pass of the attack, halved when memory runs out; if null 64 on
-            a CPU, else 256.
+        batch_size: most texts per forward pass of the attack; halved when memory runs out. On a CPU
+            it is 64 at most, where more are slower.
         score: value that the search follows: the `margin` between logits, or the `probability` of
             the gold class, which is blind where the model is very confident. If null, margin, and
             probability with `compat: textattack`.
@@ -81,7 +81,7 @@ class RecipeSettings(Budget):
     """
 
     recipe: str = "textfooler"
-    batch_size: int | None = None
+    batch_size: int = 256
     score: Score | None = None
     compat: Compat = "none"
     resources: str | None = None

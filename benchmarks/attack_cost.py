@@ -37,7 +37,7 @@ from attacks.outcome import AttackRecord, Sample
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
 from attacks.resources.catalogue import Resources
-from attacks.victims.kinds import ModuleVictim, usual_batch
+from attacks.victims.kinds import ModuleVictim, fastest_batch
 from benchmarks.command import command, line, save, settings, table
 from benchmarks.program_runs import quiet_trainer
 from benchmarks.timing import resident, timed
@@ -140,7 +140,7 @@ def main() -> None:
     parser.add_argument("--ckpt_path", type=Path, help="attack this checkpoint instead")
     parser.add_argument("--steps", type=int, default=200, help="training steps of the victim")
     parser.add_argument("--samples", type=int, default=100)
-    parser.add_argument("--batch_size", type=int, help="that of attacks if not given")
+    parser.add_argument("--batch_size", type=int, default=256)
     parser.add_argument("--recipes", default="pwws,deepwordbug,textfooler,textbugger")
     parser.add_argument("--in_flight", default="64", help="one number, or several to compare")
     given = parser.parse_args()
@@ -152,7 +152,7 @@ def main() -> None:
     corpus.setup("test")
     texts = labelled_texts(corpus.examples("test")[: given.samples])
     samples = [Sample(sample_id=i, text=text, label=label) for i, text, label in texts]
-    given.batch_size = given.batch_size or usual_batch(module)
+    given.batch_size = fastest_batch(module, given.batch_size)
     victim = ModuleVictim(module, batch_size=given.batch_size)
     victim.logits([sample.text for sample in samples])  # the first pass pays for everything
     weights = sum(parameter.numel() for parameter in module.parameters()) / 1e6

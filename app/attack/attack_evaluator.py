@@ -23,7 +23,7 @@ from attacks.interface import Outcome
 from attacks.outcome import AttackRecord, Sample, from_line
 from attacks.progress import Progress, Watched
 from attacks.summary import Summary, doubt, summarise
-from attacks.victims.kinds import ModuleVictim, VictimError, usual_batch
+from attacks.victims.kinds import ModuleVictim, VictimError, fastest_batch
 from datamodules.batching.examples import Example, fingerprint
 from datamodules.batching.sampler import permutation
 from lit_modules import TaskModule
@@ -177,7 +177,7 @@ class AttackEvaluator(StandIn):
             _, names = self.classifier.require_text()
             goal = make_goal(settings.target(names), score=settings.score, compat=settings.compat)
             attack = attack.aiming(goal)
-        size = settings.batch_size or usual_batch(self.classifier)
+        size = fastest_batch(self.classifier, settings.batch_size)
         victim = ModuleVictim(self.classifier, batch_size=size)
         return Engine(attack, victim, limits=settings, seed=settings.seed, columns=tuple(columns))
 

@@ -378,24 +378,30 @@ class CallableVictim(_Batched):
             )
 
 
-def usual_batch(model: Any) -> int:
-    """Returns the texts per forward pass that are fastest: 64 on a CPU, else 256.
+CPU_BATCH = 64
+"""Texts per forward pass on a CPU: more are slower, as more of them is padding."""
+
+
+def fastest_batch(model: Any, batch_size: int) -> int:
+    """Returns the texts per forward pass: on a CPU `CPU_BATCH` at most.
 
     Args:
-        model: a module on its device; anything else gets 256.
+        model: a module on its device, or anything else.
+        batch_size: most texts per pass.
     """
     weights = next(model.parameters(), None) if isinstance(model, torch.nn.Module) else None
-    return 64 if weights is not None and weights.device.type == "cpu" else 256
+    slow = weights is not None and weights.device.type == "cpu"
+    return min(batch_size, CPU_BATCH) if slow else batch_size
 
 
-def as_victim(model: Any, *, tokenizer: Any = None, batch_size: int | None = None) -> Victim:
+def as_victim(model: Any, *, tokenizer: Any = None, batch_size: int = 256) -> Victim:
     """Makes a victim of a model or function.
 
     Args:
         model: a victim, a module of ours, a `transformers` model (with `tokenizer`) or pipeline, or
             a function (or `nn.Module`) of a list of texts that returns logits.
         tokenizer: of a `transformers` model.
-        batch_size: texts per forward pass; `usual_batch` if None.
+        batch_size: texts per forward pass at most, see `fastest_batch`.
 
     Raises:
         TypeError: it is none of these.
@@ -408,14 +414,14 @@ def as_victim(model: Any, *, tokenizer: Any = None, batch_size: int | None = Non
     if hasattr(model, "logits") and hasattr(model, "name"):
         victim: Victim = model
         return victim
-    batch_size = usual_batch(model) if batch_size is None else batch_size
     if isinstance(model, PredictsTexts):
-        return ModuleVictim(model, batch_size=batch_size)
+        return ModuleVictim(model, batch_size=fastest_batch(model, batch_size))
     if hasattr(model, "config") and isinstance(model, torch.nn.Module):
         if tokenizer is None:
             msg = f"got {type(model).__name__} without tokenizer, expected the one of the model"
             raise TypeError(msg)
-        return HuggingFaceVictim(model, tokenizer, batch_size=batch_size)
+        size = fastest_batch(model, batch_size)
+        return HuggingFaceVictim(model, tokenizer, batch_size=size)
     if callable(model):
         return CallableVictim(model, batch_size=batch_size)
     msg = (

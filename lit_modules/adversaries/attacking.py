@@ -21,8 +21,6 @@ from text import Text
 
 log = logging.getLogger(__name__)
 
-_BATCH = 256
-"""Texts per forward pass on every device: a training has the same bits as before."""
 _IN_FLIGHT = 256
 """Largest number of samples attacked together; more would not fill batches better."""
 
@@ -116,6 +114,6 @@ class AttackingAdversary(Adversary):
             budget_per_word=self.attack.budget_per_word,
             in_flight=min(len(samples), _IN_FLIGHT),
         )
-        victim = ModuleVictim(classifier, batch_size=self.attack.batch_size or _BATCH)
+        victim = ModuleVictim(classifier, batch_size=self.attack.batch_size)
         engine = Engine(attack, victim, limits=limits, seed=seed, columns=self._names)
         return {record.sample_id: record for record in engine.run(samples)}
