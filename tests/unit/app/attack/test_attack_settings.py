@@ -166,6 +166,9 @@ class Asked(Resources):
     def tagger(self) -> Any:
         return self._give("tagger", SimpleNamespace(universal=["NOUN", "VERB"]))
 
+    def inflected(self) -> Any:
+        return self._give("wordnet", SimpleNamespace())
+
     def sentence_encoder(self) -> Any:
         return self._give("sentence-encoder", SimpleNamespace(name=SENTENCE_ENCODER))
 
