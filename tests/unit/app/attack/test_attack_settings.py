@@ -252,6 +252,8 @@ def test_about_has_what_the_outcome_depends_on() -> None:
         "sentence_encoder": "e",
         "masked_lm": "m",
         "similarity": 0.5,
+        "fluency": 2.0,
+        "language": "german",
         "word_similarity": 0.5,
         "candidates": 5,
         "columns": ["text"],
