@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from attacks.composition import Attack
-from attacks.engine import Engine, Limits
+from attacks.engine import Engine, Limits, longest_first
 from attacks.goals import Compat, Score, Targeted, Untargeted, make_goal
 from attacks.journal import Journal
 from attacks.outcome import AttackRecord
@@ -153,7 +153,7 @@ def attack(
         bar = Progress(len(left), composed.name, before=list(records.values()), wanted=progress)
         stack.callback(bar.close)
         engine.victim = Watched(victim, bar.asked)
-        for record in engine.run(left):
+        for record in engine.run(longest_first(left, in_flight)):
             records[record.sample_id] = record
             if journal is not None:
                 journal.add(record)

@@ -31,7 +31,7 @@ import datamodules
 import lit_modules
 from app.training.join import labelled_texts
 from attacks.composition import Attack
-from attacks.engine import Engine, Limits
+from attacks.engine import Engine, Limits, longest_first
 from attacks.goals import Floats
 from attacks.outcome import AttackRecord, Sample
 from attacks.recipe_settings import RecipeSettings
@@ -120,7 +120,7 @@ def measure(
         recorder = Recorder(victim)
         engine = Engine(attack, recorder, limits=Limits(in_flight=flight))
         records: list[AttackRecord] = []
-        wall = timed(partial(records.extend, engine.run(samples))).wall
+        wall = timed(partial(records.extend, engine.run(longest_first(samples, flight)))).wall
         texts = list(recorder.texts)
         plain = timed(partial(victim.logits, texts)).wall
         plain += sum(timed(partial(one, list(new))).wall for one, new in encoders if new)

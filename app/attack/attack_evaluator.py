@@ -17,7 +17,7 @@ from app.processes.distributed import gather
 from app.runs.sample_records import Record, Records
 from app.training.join import labelled_texts, require_classification
 from app.training.stand_in import StandIn, WholeSplit
-from attacks.engine import Engine
+from attacks.engine import Engine, longest_first
 from attacks.goals import Score, make_goal
 from attacks.interface import Outcome
 from attacks.outcome import AttackRecord, Sample, from_line
@@ -224,7 +224,7 @@ class AttackEvaluator(StandIn):
         engine.victim = Watched(engine.victim, asked)
         count = 0
         try:
-            for record in engine.run(mine):
+            for record in engine.run(longest_first(mine, self.settings.in_flight)):
                 records.add([record.line()])
                 bar.add(record)
                 count += 1
