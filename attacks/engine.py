@@ -76,7 +76,7 @@ class Limits(Budget):
         in_flight: samples that are attacked at the same time; changes the speed and nothing else.
     """
 
-    in_flight: int = 64
+    in_flight: int = 128
 
     def __post_init__(self) -> None:
         """Checks the settings."""

@@ -88,7 +88,7 @@ def attack(
     recipe: str | RecipeSettings | Attack = "textfooler",
     tokenizer: Any = None,
     target: int | None = None,
-    in_flight: int = 64,
+    in_flight: int = 128,
     seed: int = 0,
     columns: Sequence[str] | None = None,
     path: str | Path | None = None,
