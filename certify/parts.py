@@ -168,6 +168,31 @@ def foreign_code(network: nn.Module) -> str | None:
     return found[0][0] if found else None
 
 
+def check_plain(holder: object, parts: Mapping[str, type[nn.Module]]) -> None:
+    """Refuse a model whose named parts may compute anything else than their classes say.
+
+    Args:
+        holder: what is certified.
+        parts: its parts by name, and their very classes.
+
+    Raises:
+        ValueError: a part of another class (a subclass, a parametrised one), a hook on a forward
+            pass, or a method of an instance's own.
+    """
+    _refuse(_everywhere())
+    _refuse(_in_holder(holder))
+    for name, kind in parts.items():
+        part = getattr(holder, name)
+        _refuse(_changed(part, kind, name))
+
+
+def _changed(part: nn.Module, kind: type[nn.Module], name: str) -> Iterator[Complaint]:
+    if type(part) is not kind:
+        yield f"a {type(part).__name__} as {name}", f"a {kind.__name__}"
+    for inner in part.modules():
+        yield from _in_holder(inner)
+
+
 def _refuse(complaints: Iterator[Complaint]) -> None:
     for found, expected in complaints:
         msg = (

@@ -7,6 +7,7 @@ from datamodules.batching.sampler import BucketBatchSampler
 from datamodules.corpus import Corpus
 from datamodules.dream import DREAM
 from datamodules.hellaswag import HellaSwag
+from datamodules.imdb import IMDB
 from datamodules.labelled import TextDataModule
 from datamodules.mnli import MNLI
 from datamodules.mrpc import MRPC
@@ -47,6 +48,7 @@ CORPORA: dict[str, type[Corpus]] = {
         HellaSwag,
         YelpPolarity,
         YelpStars,
+        IMDB,
         TextFiles,
         TaggedFiles,
         RunningText,
@@ -59,6 +61,7 @@ __all__ = [
     "ANLI",
     "CORPORA",
     "DREAM",
+    "IMDB",
     "MNLI",
     "MRPC",
     "PAWSQQP",

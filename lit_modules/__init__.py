@@ -28,9 +28,11 @@ from lit_modules.shared.text_module import METHODS, TextModule
 from lit_modules.shared.token_masking import TokenMasking
 from lit_modules.shared.unitary_projection import Unitary
 from lit_modules.shared.unused import unused_settings
+from lit_modules.shared.word_robustness import WordRobustness
 from lit_modules.text_classifier import TextClassifier
 from lit_modules.unibert import UniBERT
 from lit_modules.unitary_distillation import UnitaryDistillation
+from lit_modules.word_scores import WordScores
 
 __all__ = [
     "ASA",
@@ -56,6 +58,8 @@ __all__ = [
     "UniBERT",
     "Unitary",
     "UnitaryDistillation",
+    "WordRobustness",
+    "WordScores",
     "check_fits",
     "check_method",
     "check_would_fit",

@@ -14,7 +14,9 @@ class WordSettings:
     Attributes:
         split: the words of a text, in lower case. clitics: words, clitics (do, n't), numbers and
             punctuation; alphanumeric: runs of letters, digits and _, as NLTK's
-            `RegexpTokenizer` finds them by \w+, without punctuation.
+            `RegexpTokenizer` finds them by \w+, without punctuation; ascii: runs of the letters a
+            to z and digits, all else between words, so that one character never changes more
+            than the words next to it.
         lemmas: base forms that stand for the words. none: words as they are; noun: NLTK's
             `WordNetLemmatizer`, which takes every word for a noun (was: wa); part_of_speech: by the
             part of speech in its sentence (was: be).
@@ -22,14 +24,17 @@ class WordSettings:
             looked for in the usual places, too (docs/attacks.md).
     """
 
-    split: Literal["clitics", "alphanumeric"] = "clitics"
+    split: Literal["clitics", "alphanumeric", "ascii"] = "clitics"
     lemmas: Literal["none", "noun", "part_of_speech"] = "none"
     resources: str | None = None
 
     def __post_init__(self) -> None:
         """Raises ValueError for an unknown choice."""
-        check_choice("words.split", self.split, ("clitics", "alphanumeric"))
+        check_choice("words.split", self.split, ("clitics", "alphanumeric", "ascii"))
         check_choice("words.lemmas", self.lemmas, ("none", "noun", "part_of_speech"))
+        if self.split == "ascii" and self.lemmas != "none":
+            msg = f"got words.split=ascii with words.lemmas={self.lemmas}, expected lemmas none"
+            raise ValueError(msg)
 
     @property
     def unused(self) -> dict[str, str]:

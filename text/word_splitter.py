@@ -25,9 +25,20 @@ _TOKEN = re.compile(
 _WRITTEN = re.compile(_TOKEN.pattern, re.IGNORECASE)
 # NLTK's pattern, and marks that belong to the letter before them.
 _ALPHANUMERIC = re.compile(rf"\w[\w{MARKS}]*")
-_PATTERNS = {"clitics": _TOKEN, "alphanumeric": _ALPHANUMERIC}
+# Of the text as it is given: no normalisation, which might look at more than one character.
+_ASCII = re.compile(r"[A-Za-z0-9]+")
+_PATTERNS = {"clitics": _TOKEN, "alphanumeric": _ALPHANUMERIC, "ascii": _ASCII}
 _RUN = re.compile(r"\S+|\s+")
 _APOSTROPHES = str.maketrans({"\u2019": "'", "\u02bc": "'", "\uff07": "'"})
+
+
+def pattern_of(settings: WordSettings) -> str:
+    """Returns the regular expression that finds the words in a text.
+
+    But for `ascii`, the text has been composed (NFC), its apostrophes are "'", and it is in lower
+    case.
+    """
+    return _PATTERNS[settings.split].pattern
 
 
 def split_words(text: str) -> list[str]:
@@ -104,6 +115,8 @@ class WordSplitter:
     def split(self, text: str) -> list[str]:
         """Returns the words of a text, or their base forms."""
         lemmatizer = self.lemmatizer
+        if self._pattern is _ASCII:
+            return [word.lower() for word in _ASCII.findall(text)]
         if lemmatizer is None or not lemmatizer.tags:
             words: list[str] = [match.group() for match in self._pattern.finditer(_plain(text))]
             return words if lemmatizer is None else lemmatizer.lemmas(words, (), ())
@@ -121,6 +134,8 @@ class WordSplitter:
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Returns start and end of each word of `split(text)` in the text as given."""
+        if self._pattern is _ASCII:
+            return [match.span() for match in _ASCII.finditer(text)]
         return split_spans(text, self._pattern)
 
     def state(self) -> dict[str, Any]:

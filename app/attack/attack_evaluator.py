@@ -2,7 +2,8 @@
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from app.processes.distributed import gather
 from app.runs.sample_records import Record, Records
 from app.training.join import labelled_texts, require_classification
 from app.training.stand_in import StandIn, WholeSplit
+from attacks.constraints import InsideThreat
 from attacks.engine import Engine, longest_first
 from attacks.goals import Score, make_goal
 from attacks.interface import Outcome
@@ -24,9 +26,11 @@ from attacks.outcome import AttackRecord, Sample, from_line
 from attacks.progress import Progress, Watched
 from attacks.summary import Summary, doubt, summarise
 from attacks.victims.kinds import ModuleVictim, VictimError, fastest_batch
+from certify.threats import Threat
 from datamodules.batching.examples import Example, fingerprint
 from datamodules.batching.sampler import permutation
 from lit_modules import TaskModule
+from text import WordSettings, WordTokenizer
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +80,7 @@ class AttackEvaluator(StandIn):
         self.outcome: Outcome | None = None
         self.attacked: Attacked | None = None
         self.target: int | None = None
+        self.threat: Threat | None = None
         self.chosen = 0
         self.seconds = 0.0
 
@@ -89,6 +94,7 @@ class AttackEvaluator(StandIn):
             msg = f"got {type(data).__name__}, expected the samples of a corpus as a whole"
             raise TypeError(msg)
         examples = data.source.examples(data.split)
+        self.threat = self.settings.threat.threat(words_read(self.classifier))
         samples = self._choose(examples, data)
         engine = self._engine(data.source.text_columns)
         self.target = getattr(engine.attack.goal, "target", None)
@@ -158,7 +164,6 @@ class AttackEvaluator(StandIn):
         drawn = self.settings.choice == "drawn"
         order = permutation(len(examples), CHOICE).tolist() if drawn else range(len(examples))
         chosen = [examples[i] for i in order[:wanted]]
-        self.chosen = len(chosen)
         if any(example.label is None for example in chosen):
             msg = (
                 f"{data.corpus}: got a {data.split} split without labels, expected labels: an "
@@ -166,10 +171,14 @@ class AttackEvaluator(StandIn):
                 "the corpus has one"
             )
             raise ValueError(msg)
-        return [
+        samples = [
             Sample(sample_id=sample_id, text=text, label=label)
             for sample_id, text, label in labelled_texts(chosen)
         ]
+        if self.threat is not None:
+            samples = list(subjects(samples, self.threat))
+        self.chosen = len(samples)
+        return samples
 
     def _engine(self, columns: Sequence[str]) -> Engine:
         settings, attack = self.settings, self.planned.attack
@@ -177,14 +186,23 @@ class AttackEvaluator(StandIn):
             _, names = self.classifier.require_text()
             goal = make_goal(settings.target(names), score=settings.score, compat=settings.compat)
             attack = attack.aiming(goal)
+        if self.threat is not None:
+            inside = InsideThreat(self.threat)
+            attack = replace(attack, constraints=[inside, *attack.constraints])
         size = fastest_batch(self.classifier, settings.batch_size)
         victim = ModuleVictim(self.classifier, batch_size=size)
         return Engine(attack, victim, limits=settings, seed=settings.seed, columns=tuple(columns))
 
     def _about(self, examples: Sequence[Example], data: WholeSplit) -> dict[str, Any]:
         """Returns all settings that the records depend on."""
+        threat = {}
+        if self.threat is not None:
+            k = "all" if self.threat.k is None else str(self.threat.k)
+            about = {"name": self.threat.name, "k": k, "digest": self.threat.digest}
+            threat = {"threat": about}
         return {
             **self.about,
+            **threat,
             "corpus": data.corpus,
             "columns": list(data.source.text_columns),
             "samples": fingerprint(examples),
@@ -256,6 +274,32 @@ class AttackEvaluator(StandIn):
         tell(self.outcome, names, self.trainer.loggers)
         if self.files is not None and self.settings.html:
             write_page(self.files.html, self.outcome, names, self.facts_of(len(found), data))
+
+
+def subjects(samples: Iterable[Sample], threat: Threat) -> Iterator[Sample]:
+    """Yields the samples that a threat is about, with the texts that it is about.
+
+    Args:
+        samples: of a corpus.
+        threat: the set of texts around each.
+
+    Raises:
+        ValueError: pairs of texts.
+    """
+    for sample in samples:
+        if not isinstance(sample.text, str):
+            msg = "got pairs of texts for a threat, expected single texts"
+            raise ValueError(msg)
+        if (text := threat.subject(sample.text)) is not None:
+            yield Sample(sample_id=sample.sample_id, text=text, label=sample.label)
+
+
+def words_read(model: TaskModule) -> WordSettings:
+    """Returns the words that a model splits a text into; the default ones for parts of words."""
+    tokenizer, _ = model.require_text()
+    if isinstance(tokenizer, WordTokenizer):
+        return tokenizer.splitter.settings
+    return WordSettings()
 
 
 def figures(name: str, summary: Summary, target: int | None) -> dict[str, float]:

@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -15,6 +15,7 @@ from attacks.composition import Attack
 from attacks.engine import Limits
 from attacks.goals import make_goal
 from attacks.recipe_settings import RecipeSettings
+from attacks.threat_settings import ThreatSettings
 from datamodules.labelled import Split
 from text import check_range
 
@@ -52,6 +53,7 @@ class AttackSettings(RecipeSettings, Limits):
         tag: file the outcome as RECIPE-TAG, beside that of the same recipe with other settings.
         show: print so many adversarial pairs at the end.
         html: write all pairs side by side to RUN/attacks/RECIPE.html.
+        threat: the set of texts of a certificate, inside which the attack has to stay.
         shard: I/N: attack every N-th of these samples from the I-th on, with files of its own;
             `attack merge` makes one attack of all N.
     """
@@ -64,6 +66,7 @@ class AttackSettings(RecipeSettings, Limits):
     tag: str | None = None
     show: int = 0
     html: bool = True
+    threat: ThreatSettings = field(default=ThreatSettings())
     shard: str | None = None
 
     def __post_init__(self) -> None:
@@ -74,6 +77,8 @@ class AttackSettings(RecipeSettings, Limits):
                 shard that is none.
         """
         super().__post_init__()
+        if isinstance(self.threat, Mapping):  # of a command line that is read, but not built
+            object.__setattr__(self, "threat", ThreatSettings(**self.threat))
         check_range({"num_samples": self.num_samples}, least=1)
         check_range({"show": self.show, "seed": self.seed}, least=0)
         if self.tag is not None and not _NAME.fullmatch(self.tag):

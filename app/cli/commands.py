@@ -23,7 +23,12 @@ COMMANDS = {
     "fit": Command("Train a model, or resume the training of a run."),
     "validate": Command("Measure a checkpoint on the validation split."),
     "test": Command("Measure a checkpoint on the test split, without attack and under l2-PGD."),
-    "certify": Command("Certify a checkpoint: around each text a radius of constant prediction."),
+    "certify": Command(
+        "Certify a checkpoint: a radius around each text, or changes of words (--threat)."
+    ),
+    "certify export": Command(
+        "Write certificates in words for others to check.", "app.threats.certificate_export:main"
+    ),
     "attack": Command("Attack a checkpoint by changing words of texts: TextFooler and others."),
     "attack merge": Command("Unite the shards of one attack.", "app.attack.attack_merge:main"),
     "augment": Command(
@@ -70,6 +75,8 @@ _ASKED = Command(COMMANDS["predict"].about, "app.predict.predict_command:main")
 """`predict` of given texts; that of a corpus is LightningCLI's."""
 _FOREIGN = Command(COMMANDS["attack"].about, "app.attack.victim_command:main")
 """`attack` of a model from elsewhere; that of a run on its corpus is LightningCLI's."""
+_THREATENED = Command(COMMANDS["certify"].about, "app.threats.threat_command:main")
+"""`certify` against changes of words and characters; that of l2 radii is LightningCLI's."""
 
 
 def of(argv: list[str]) -> tuple[int, Command] | None:
@@ -86,6 +93,9 @@ def of(argv: list[str]) -> tuple[int, Command] | None:
         return 1, _ASKED
     if argv[:1] == ["attack"] and "--victim" in {word.split("=")[0] for word in argv}:
         return 1, _FOREIGN
+    threatened = "--threat" in {word.split("=")[0] for word in argv}
+    if argv[:1] == ["certify"] and argv[1:2] != ["export"] and threatened:
+        return 1, _THREATENED
     for count in (2, 1):
         found = COMMANDS.get(" ".join(argv[:count]))
         if len(argv) >= count and found is not None and found.place:

@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 MEASURED = (
     "certificates.jsonl",
     "certificates_*.jsonl",
+    "certificates_*.png",
     "printed_*.jsonl",
     "pgd.jsonl",
     "predictions.jsonl",

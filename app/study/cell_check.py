@@ -1,5 +1,6 @@
 """Parses every cell by the real parser, before anything runs."""
 
+import argparse
 import contextlib
 import io
 from collections.abc import Mapping, Sequence
@@ -110,12 +111,15 @@ def _read(parser: _Parser, cell: Cell, stage: Stage, place: Place) -> Parsed:
     if stage.command == "diagnose":
         from app.diagnose.diagnose_command import parser as diagnosis
 
-        said = io.StringIO()
-        try:
-            with contextlib.redirect_stderr(said):
-                return vars(diagnosis().parse_args(command_line(cell, stage, place)[1:]))
-        except SystemExit as error:
-            raise ValueError(said.getvalue().strip().splitlines()[-1]) from error
+        return _plainly(diagnosis(), command_line(cell, stage, place))
+    if stage.threat is not None:
+        from app.threats.threat_command import numbers
+        from app.threats.threat_command import parser as threats
+        from certify.threats import THREATS
+
+        found = _plainly(threats(), command_line(cell, stage, place))
+        numbers(found["k"], endless=THREATS[found["threat"]].endless)
+        return found
     # An evaluation takes model and data from its run, which is not there yet.
     line = [stage.command, *training_words(cell, place), *words(options_of(stage, place))]
     # What another run has written is not there yet, either.
@@ -127,6 +131,16 @@ def _read(parser: _Parser, cell: Cell, stage: Stage, place: Place) -> Parsed:
     elif stage.command in ("train", "test"):
         PGD(**asdict(PGDSettings(**settings["pgd"])))
     return settings
+
+
+def _plainly(parser: argparse.ArgumentParser, words: Sequence[str]) -> Parsed:
+    """The options of a command that is not Lightning's."""
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            return vars(parser.parse_args(words[1:]))
+    except SystemExit as error:
+        raise ValueError(said.getvalue().strip().splitlines()[-1]) from error
 
 
 def _joined(wheres: Sequence[str]) -> str:

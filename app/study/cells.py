@@ -169,6 +169,9 @@ def command_line(cell: Cell, stage: Stage, place: Place) -> list[str]:
     """Returns the words of a stage's command, after the name of the program."""
     if stage.command == "diagnose":
         return ["diagnose", *_of_run(cell, place), *_plain_words(stage.options)]
+    if stage.threat is not None:
+        where = [] if place.data_dir is None else [f"--data_dir={place.data_dir}"]
+        return ["certify", *_of_run(cell, place), *_plain_words(stage.options), *where]
     quiet = ["--trainer.enable_progress_bar=false"]
     if stage.command in TRAINING:
         return [

@@ -183,10 +183,8 @@ def _sources(metric: str) -> tuple[_Source, ...]:
         return tuple(_Source(file, outcome) for file in files) if stage == "test" else ()
     if metric == "test/pgd_accuracy":
         return (_Source("pgd.jsonl", lambda line: float(line["survived"])),)
-    if stage == "certify" or stage in _CERTIFIED:
-        file = _CERTIFIED.get(stage, "certificates.jsonl")
-        certified = _certified(name)
-        return () if certified is None else (_Source(file, certified),)
+    if stage.startswith("certify"):
+        return _of_certificates(stage, name)
     attack, _, figure = name.rpartition("/")
     if stage == "attack" and figure.removeprefix("unreliable_") == "accuracy":
         file = f"attacks/{attack}.jsonl"
@@ -194,6 +192,23 @@ def _sources(metric: str) -> tuple[_Source, ...]:
     if stage == "attack" and figure == "clean_accuracy":
         return (_Source(f"attacks/{attack}.jsonl", _right),)
     return ()
+
+
+def _of_certificates(stage: str, name: str) -> tuple[_Source, ...]:
+    if stage != "certify" and stage not in _CERTIFIED:
+        # In words: of a threat.
+        file, (what, _, k) = (
+            f"certificates_{stage.removeprefix('certify_')}.jsonl",
+            name.partition("@"),
+        )
+        if what != "accuracy":
+            return ()
+        if not k:
+            return (_Source(file, _right),)
+        return (_Source(file, lambda line: _right(line) * float(line["holds"][k])),)
+    certified = _certified(name)
+    file = _CERTIFIED.get(stage, "certificates.jsonl")
+    return () if certified is None else (_Source(file, certified),)
 
 
 def _certified(name: str) -> Outcome | None:

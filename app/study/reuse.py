@@ -111,6 +111,8 @@ def missing(run: RunDirectory, stage: Stage, settings: Parsed) -> str | None:
     """
     if stage.command == "diagnose":
         return _missing_diagnosis(run, settings)
+    if stage.threat is not None:
+        return _missing_threat(run, stage.threat, settings)
     if stage.command == "attack":
         reasons = [_missing_attack(run, name, settings) for name in attacks_of([stage])]
         return next((reason for reason in reasons if reason is not None), None)
@@ -170,6 +172,26 @@ def _missing_evaluation(
         limit = "limit_val_batches" if name == "validate" else "limit_test_batches"
         expected[limit] = options.get(f"trainer.{limit}")
     return _differs(about, expected)
+
+
+def _missing_threat(run: RunDirectory, name: str, settings: Parsed) -> str | None:
+    """The reason that certificates in words have to be made."""
+    from app.threats.threat_command import numbers
+    from app.threats.threat_records import written
+    from certify.threats import THREATS
+
+    results = run.results()
+    stage = f"certify_{name}"
+    if results is None or stage not in results["seconds"]:
+        return "not measured"
+    expected: dict[str, Any] = {"checkpoint": file_digest(run.chosen)}
+    ks = numbers(settings["k"], endless=THREATS[settings["threat"]].endless)
+    expected |= {
+        "k": [written(k) for k in ks],
+        "lists": settings["lists"] and Path(settings["lists"]).name,
+    }
+    expected |= {option: settings[option] for option in ("num_samples", "split")}
+    return _differs(results.get("about", {}).get(stage, {}), expected)
 
 
 def _missing_attack(run: RunDirectory, name: str, settings: Parsed) -> str | None:

@@ -26,6 +26,14 @@ class Stage:
     command: Command
     options: Settings = field(default_factory=dict)
 
+    @property
+    def threat(self) -> str | None:
+        """Name of the files of a `certify --threat`; None for all other commands."""
+        threat, tag = self.options.get("threat"), self.options.get("tag")
+        if self.command != "certify" or threat is None:
+            return None
+        return str(threat if tag is None else f"{threat}-{tag}")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus:

@@ -280,6 +280,8 @@ def _outcomes(stages: Sequence[Stage]) -> Iterator[str]:
             yield from (f"attack {name}" for name in attacks_of([stage]))
         elif stage.command == "diagnose":
             yield f"diagnose {_diagnosed(stage)}"
+        elif stage.threat is not None:
+            yield f"certify {stage.threat}"
         else:
             bound = stage.options.get("bound", "sound")
             yield stage.command if bound == "sound" else f"{stage.command} {bound}"
@@ -440,6 +442,9 @@ def _unknown_metric(study: Study, metric: str) -> str | None:
         "attack": {"attack"},
         "diagnose": {"diagnose"},
     }
+    threats = {stage.threat for stage in stages if stage.threat is not None}
+    if family.removeprefix("certify_") in threats and rest:
+        return None
     if family not in made_by or not rest:
         return f"got {metric!r}, expected a metric of results.json: test/accuracy (docs/cli.md)"
     if not commands & made_by[family]:

@@ -18,6 +18,7 @@ from text import WordTokenizer
 CORPORA = [
     ("SST2", "sst2", ("sentence",), 2),
     ("YelpPolarity", "yelp_polarity", ("text",), 2),
+    ("IMDB", "imdb", ("text",), 2),
     ("AGNews", "ag_news", ("text",), 4),
     ("SNLI", "snli", ("premise", "hypothesis"), 3),
     ("QQP", "qqp", ("question1", "question2"), 2),

@@ -31,6 +31,8 @@ from app.serve.serve_command import main as serve
 from app.study.compare_command import main as compare
 from app.study.study_command import main as study
 from app.study.table_command import table_main as study_table
+from app.threats.certificate_export import main as certify_export
+from app.threats.threat_command import main as certify_threat
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -38,6 +40,7 @@ PLAIN = {
     "attack merge": attack_merge,
     "attention": attention,
     "augment": augment,
+    "certify export": certify_export,
     "compare": compare,
     "diagnose": diagnose,
     "doctor": doctor,
@@ -156,10 +159,11 @@ def test_every_command_of_the_pages_can_be_given(
     if " ".join(rest[:2]) in PLAIN:
         name, options = " ".join(rest[:2]), rest[2:]
     asked = name == "predict" and ASKED & {word.split("=")[0] for word in options}
-    if name in PLAIN or asked:
+    threatened = name == "certify" and "--threat" in options
+    if name in PLAIN or asked or threatened:
         read_and_stop(monkeypatch)
         with pytest.raises(Parsed):
-            (predict if asked else PLAIN[name])(options)
+            (predict if asked else certify_threat if threatened else PLAIN[name])(options)
     elif name == "attack" and "--victim" in {word.split("=")[0] for word in options}:
         victim_parser().parse_args(with_recipe(["attack", *options])[1:])
     elif name not in ("COMMAND", "--version") and not {"--help"} & set(options):

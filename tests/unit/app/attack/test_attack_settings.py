@@ -260,7 +260,9 @@ def test_about_has_what_the_outcome_depends_on() -> None:
     }
     assert AttackSettings(**some).options() == some
     assert AttackSettings(**some).about() == before
-    assert {field.name for field in fields(AttackSettings)} == {*other, *some, *speed, "recipe"}
+    known = {*other, *some, *speed, "recipe"}
+    # Of the set of texts the evaluator has the digest, which it knows with the model's words.
+    assert {field.name for field in fields(AttackSettings)} == {*known, "threat"}
     for name, value in other.items():
         assert AttackSettings(**{name: value}).about() != before, name
 

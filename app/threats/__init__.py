@@ -1,0 +1,1 @@
+"""Certificates in words: the commands `certify --threat` and `certify export`."""

@@ -1,0 +1,215 @@
+"""`python -m app certify --threat ...`: certificates in words, with the worst text found."""
+
+import argparse
+import json
+import logging
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from app.attack.attack_evaluator import words_read
+from app.cli.run_options import run_parser
+from app.cli.terminal import harmless
+from app.processes.devices import torch_device
+from app.runs import results
+from app.runs.resume import evaluated
+from app.runs.run_directory import RunDirectory
+from app.runs.weights import shelf, unfinished, weights_of
+from app.threats.corpus_split import split_texts
+from app.threats.threat_records import (
+    Record,
+    Sample,
+    figures,
+    record,
+    sandwich,
+    table,
+    write,
+    written,
+)
+from app.training.join import require_classification, require_classifier
+from certify.threats import THREATS, TextCertifier, Threat, parse_threat
+from certify.threats.parsing import parse_k
+from datamodules.batching.examples import fingerprint
+from lit_modules import TaskModule
+from lit_modules.checkpoints.reading import load
+from text import check_range
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 256
+"""Texts that are certified together."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs the command.
+
+    Args:
+        argv: what follows `certify` on the command line.
+
+    Returns:
+        0.
+
+    Raises:
+        ValueError: a model without a certificate for this threat, or settings that make no sense.
+        OSError: no such run, or a file that cannot be read or written.
+    """
+    args = parser().parse_args(argv)
+    check_range({"--num_samples": args.num_samples}, least=1)
+    run, checkpoint = evaluated("certify", Path(args.runs_dir), args.run, args.ckpt_path)
+    model = load(checkpoint).to(torch_device(args.device))
+    require_classifier(model, "certify --threat")
+    require_classification(model.task.name, "certify --threat")
+    ks = numbers(args.k, endless=THREATS[args.threat].endless)
+    threat = parse_threat(args.threat, lists=args.lists, k=ks[-1], words=words_read(model))
+    certifier = model.text_certifier(threat)
+    if args.text:
+        _answer(args.text, certifier, threat, ks, model)
+        return 0
+    if run is None:
+        msg = f"got {args.ckpt_path}, which lies in no run, expected --run NAME, or texts: --text"
+        raise ValueError(msg)
+    if (said := unfinished(checkpoint)) is not None:
+        log.warning("%s", said)
+    files = run if checkpoint == run.chosen else shelf(run, weights_of(checkpoint))
+    run.lock()
+    try:
+        _certify_split(args, (run, files), checkpoint, (model, certifier), (threat, ks))
+    finally:
+        run.unlock()
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command."""
+    made = run_parser(
+        "certify",
+        "Certify that no change of words or characters changes an answer. For each text: the "
+        "prediction, the number of changes that is certified, whether that is exact, and the "
+        "worst text. Without --text the texts are a split of the run's corpus, and the outcome "
+        "is filed in the run. Without --threat `certify` measures l2 radii.",
+    )
+    add = made.add_argument
+    # l2 is what the command does without it.
+    add("--threat", required=True, choices=[name for name in THREATS if name != "l2"])
+    add("--lists", metavar="FILE", help="JSON with synonyms (docs/certificates/words.md)")
+    text = "numbers of changes; all: any number (default: 1 2 all for synonyms, else 1 2)"
+    add("--k", nargs="+", metavar="K", help=text)
+    add("--text", action="append", default=[], help="a text; may be given several times")
+    add("--split", choices=("test", "validation"), default="test", help="(default: test)")
+    text = "number of samples, drawn as `attack` draws them (default: all)"
+    add("--num_samples", type=int, metavar="N", help=text)
+    add("--data_dir", metavar="DIR", help="data directory (default: that of the run)")
+    add("--tag", metavar="TAG", help="file it as THREAT-TAG, beside the outcome of other lists")
+    add("--json", action="store_true", help="print JSON lines for --text on a terminal, too")
+    return made
+
+
+def numbers(given: Sequence[str] | None, *, endless: bool) -> list[int | None]:
+    """Returns the numbers of changes, from few to many.
+
+    Args:
+        given: words of the command line; None for the default.
+        endless: True if the threat allows any number.
+
+    Raises:
+        ValueError: a word that is none.
+    """
+    default = ("1", "2", "all") if endless else ("1", "2")
+    found = {parse_k(word) for word in (given or default)}
+    return sorted(found, key=lambda k: float("inf") if k is None else k)
+
+
+def name_of(args: argparse.Namespace) -> str:
+    """Returns the name of the files."""
+    return str(args.threat if args.tag is None else f"{args.threat}-{args.tag}")
+
+
+def _answer(
+    texts: Sequence[str],
+    certifier: TextCertifier,
+    threat: Threat,
+    ks: Sequence[int | None],
+    model: TaskModule,
+) -> None:
+    _, names = model.require_text()
+    for text in texts:
+        subject = threat.subject(text)
+        if subject is None:
+            msg = f"got {text[:60]!r}, which the lists do not have, expected a text that they have"
+            raise ValueError(msg)
+        (found,) = certifier([subject], ks)
+        line = record(found, ks, names, None)
+        if not sys.stdout.isatty():
+            print(json.dumps({**line, "statement": threat.statement}))
+            continue
+        print(harmless(f"{line['class']}: {line['certified']} changes certified ({line['kind']})"))
+        if line["witness"] is not None:
+            print(harmless(f"  {line['witness_class']}: {line['witness']}"))
+
+
+def _certify_split(
+    args: argparse.Namespace,
+    places: tuple[RunDirectory, RunDirectory],
+    checkpoint: Path,
+    asked: tuple[TaskModule, TextCertifier],
+    about_what: tuple[Threat, list[int | None]],
+) -> None:
+    """Certifies the samples of a split and files the outcome."""
+    (run, files), (model, certifier), (threat, ks) = places, asked, about_what
+    started = time.monotonic()
+    source, samples = split_texts(run, args.split, data_dir=args.data_dir, count=args.num_samples)
+    kept = [
+        Sample(sample_id, subject, label)
+        for sample_id, text, label in samples
+        if isinstance(text, str) and (subject := threat.subject(text)) is not None
+    ]
+    if not kept:
+        msg = f"got lists with none of the {len(samples)} texts, expected those of this corpus"
+        raise ValueError(msg)
+    _, names = model.require_text()
+    records: list[Record] = []
+    for start in range(0, len(kept), AT_ONCE):
+        some = kept[start : start + AT_ONCE]
+        answers = certifier([one.text for one in some], ks)
+        records += [record(a, ks, names, one) for a, one in zip(answers, some, strict=True)]
+    seconds = time.monotonic() - started
+    values = figures(records, ks, len(samples) - len(kept))
+    name = name_of(args)
+    about = {
+        **weights_of(checkpoint).about(),
+        "threat": {"name": threat.name, "digest": threat.digest, "statement": threat.statement},
+        "k": [written(k) for k in ks],
+        "lists": None if args.lists is None else Path(args.lists).name,
+        "num_samples": args.num_samples,
+        "split": args.split,
+        "rows": {args.split: fingerprint(source.examples(args.split))},
+    }
+    paths = write(files, name, records, ks, about)
+    results.merge(
+        files.results_path,
+        f"certify_{name}",
+        identity=_identity(run, model, source.corpus),
+        metrics={f"certify_{name}/{key}": value for key, value in values.items()},
+        seconds=seconds,
+        about=about,
+    )
+    layers = sandwich(files, records, ks, threat)
+    print(harmless(table(values, layers, Counter(line["kind"] for line in records))))
+    print(harmless("\n" + ", ".join(map(str, paths))))
+    if any(one.broken for one in layers):
+        msg = "got an attack that changed a certified text, expected none: see the table above"
+        raise ValueError(msg)
+
+
+def _identity(run: RunDirectory, model: TaskModule, corpus: str) -> dict[str, Any]:
+    reason = model.no_certificate
+    return {
+        "run": run.name,
+        "method": model.method,
+        "corpus": corpus,
+        "seed": int(run.config().get("seed_everything", 0)),
+        **({} if reason is None else {"no_certificate": reason}),
+    }

@@ -1,0 +1,243 @@
+"""Certificates in words as records: lines, figures, a curve, and what attacks show from above."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from app.figures.charts import Series, error_bars, pixels
+from app.runs import atomic
+from app.runs.run_directory import RunDirectory
+from certify.threats import TextCertificate, Threat
+
+Record = dict[str, Any]
+POINTS = 20
+"""Numbers of changes up to which a curve is drawn, where all of them are known."""
+
+
+class Sample(NamedTuple):
+    """A text with its class.
+
+    Attributes:
+        sample_id: its number in the split.
+        text: as the threat is about it.
+        label: gold class.
+    """
+
+    sample_id: int
+    text: str
+    label: int
+
+
+def written(k: int | None) -> str:
+    """Returns a number of changes as the command line has it."""
+    return "all" if k is None else str(k)
+
+
+def record(
+    found: TextCertificate, ks: Sequence[int | None], names: Sequence[str], sample: Sample | None
+) -> Record:
+    """Returns the line of a certificate.
+
+    Args:
+        found: the certificate.
+        ks: the numbers of changes that were asked about.
+        names: of the classes.
+        sample: the sample it is about; None for a text of the command line.
+    """
+    about = {} if sample is None else {"sample_id": sample.sample_id, "label": sample.label}
+    other = found.witness_prediction
+    return {
+        **about,
+        "prediction": found.prediction,
+        "class": names[found.prediction],
+        "certified": written(found.certified),
+        "holds": {written(k): hold for k, hold in zip(ks, found.holds, strict=True)},
+        "kind": found.kind,
+        **({} if found.confidence is None else {"confidence": found.confidence}),
+        "witness": found.witness,
+        "witness_class": None if other is None else names[other],
+        "cut": found.cut,
+        "unknown": found.unknown,
+        "text": found.text,
+    }
+
+
+def figures(records: Sequence[Record], ks: Sequence[int | None], skipped: int) -> dict[str, float]:
+    """Returns the figures of a split by the last part of their names.
+
+    `accuracy` is that of the predictions, `accuracy@K` the share of samples that are predicted
+    rightly and certified for K changes.
+
+    Args:
+        records: of all samples.
+        ks: the numbers of changes.
+        skipped: samples that the threat says nothing about.
+    """
+    count = len(records)
+    right = [line["prediction"] == line["label"] for line in records]
+    found = {"accuracy": sum(right) / count}
+    for k in map(written, ks):
+        held = (line["holds"][k] for line in records)
+        found[f"accuracy@{k}"] = sum(r and h for r, h in zip(right, held, strict=True)) / count
+    cut = sum(line["cut"] for line in records)
+    return {**found, "samples": float(count), "skipped": float(skipped), "cut": float(cut)}
+
+
+def curve(records: Sequence[Record], ks: Sequence[int | None]) -> Series:
+    """Returns certified accuracy in % by the number of changes."""
+    right = [line for line in records if line["prediction"] == line["label"]]
+    if "all" in map(written, ks) and any(line["certified"] not in _known(ks) for line in records):
+        # The largest number of each text is known.
+        places = list(range(POINTS + 1))
+        kept = [sum(_reaches(line["certified"], k) for line in right) for k in places]
+    else:
+        places = [0, *(k for k in ks if k)]
+        asked = [sum(line["holds"][str(k)] for line in right) for k in places[1:]]
+        kept = [len(right), *asked]
+    return Series(name="certified", x=places, mean=[100 * one / len(records) for one in kept])
+
+
+def _known(ks: Sequence[int | None]) -> set[str]:
+    return {"0", *map(written, ks)}
+
+
+def _reaches(certified: str, k: int) -> bool:
+    return certified == "all" or int(certified) >= k
+
+
+def write(
+    run: RunDirectory,
+    name: str,
+    records: Sequence[Record],
+    ks: Sequence[int | None],
+    about: Mapping[str, Any],
+) -> list[Path]:
+    """Writes lines, curve and TensorBoard into a run.
+
+    Args:
+        run: where.
+        name: of the files: certificates_NAME.
+        records: of all samples.
+        ks: the numbers of changes.
+        about: weights, threat and rows.
+
+    Returns:
+        The files.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    from torch.utils.tensorboard import SummaryWriter
+
+    lines, picture = (run.path / f"certificates_{name}.{end}" for end in ("jsonl", "png"))
+    atomic.write_lines(
+        lines, ({**line, "checkpoint": about["checkpoint"][:12]} for line in records)
+    )
+    drawn = curve(records, ks)
+    figure = error_bars(
+        [drawn],
+        picture,
+        x_label="changes",
+        y_label="certified accuracy, %",
+        title=f"{run.name}: {about['threat']['name']}",
+        about=json.dumps(about),
+    )
+    writer = SummaryWriter(str(run.path))
+    for place, value in zip(drawn.x, drawn.mean, strict=True):
+        # A curve over changes, where others are over steps.
+        writer.add_scalar(f"certify_{name}/accuracy", value / 100, int(place))
+    writer.add_image(f"certify_{name}/curve", pixels(figure), 0, dataformats="HWC")
+    writer.close()
+    return [lines, picture]
+
+
+class Layer(NamedTuple):
+    """Certificates for a number of changes below attacks with as many.
+
+    Attributes:
+        k: number of changes.
+        certified: share of the samples.
+        attacks: names of the attacks.
+        attacked: share of the samples that no attack has changed; None without attacks.
+        broken: samples that are certified and that an attack has changed.
+    """
+
+    k: str
+    certified: float
+    attacks: tuple[str, ...]
+    attacked: float | None
+    broken: tuple[int, ...]
+
+
+def sandwich(
+    run: RunDirectory, records: Sequence[Record], ks: Sequence[int | None], threat: Threat
+) -> list[Layer]:
+    """Compares certificates with the attacks of the run that were held inside the same threat.
+
+    Args:
+        run: with `attacks/`.
+        records: of all samples.
+        ks: the numbers of changes.
+        threat: of the certificates.
+    """
+    attacks = [*_attacks(run, threat)]
+    layers = []
+    for k in map(written, ks):
+        mine = [(name, found) for name, of, found in attacks if of == k]
+        common = set.intersection(*(set(found) for _, found in mine)) if mine else set()
+        lines = [line for line in records if not mine or line["sample_id"] in common]
+        right = [line for line in lines if line["prediction"] == line["label"]]
+        fell = {i for _, found in mine for i, outcome in found.items() if outcome == "succeeded"}
+        held = [line["sample_id"] for line in right if line["holds"][k]]
+        count = max(len(lines), 1)
+        stood = sum(line["sample_id"] not in fell for line in right) / count
+        layers.append(
+            Layer(
+                k=k,
+                certified=len(held) / count,
+                attacks=tuple(name for name, _ in mine),
+                attacked=stood if mine else None,
+                broken=tuple(i for i in held if i in fell),
+            )
+        )
+    return layers
+
+
+def _attacks(run: RunDirectory, threat: Threat) -> Iterable[tuple[str, str, dict[int, str]]]:
+    for side in sorted((run.path / "attacks").glob("*.json")):
+        about = json.loads(side.read_text(encoding="utf-8")).get("about", {})
+        inside = about.get("threat") or {}
+        if inside.get("digest") != threat.digest:
+            continue
+        lines = side.with_suffix(".jsonl").read_text(encoding="utf-8").splitlines()
+        rows = [json.loads(line) for line in lines]
+        found = {row["sample_id"]: row["outcome"] for row in rows if "sample_id" in row}
+        yield side.stem, inside["k"], found
+
+
+def table(values: Mapping[str, float], layers: Sequence[Layer], kinds: Mapping[str, int]) -> str:
+    """Returns what the command prints.
+
+    Args:
+        values: of `figures`.
+        layers: of `sandwich`.
+        kinds: number of certificates of each kind.
+    """
+    lines = [
+        f"{values['samples']:.0f} texts ({', '.join(f'{n} {kind}' for kind, n in kinds.items())}); "
+        f"{values['skipped']:.0f} skipped, {values['cut']:.0f} longer than the model reads",
+        f"accuracy {100 * values['accuracy']:.1f} %",
+        f"{'changes':>7}  {'certified, %':>12}  {'attacked, %':>11}  {'gap':>5}",
+    ]
+    for one in layers:
+        attacked = "-" if one.attacked is None else f"{100 * one.attacked:.1f}"
+        gap = "-" if one.attacked is None else f"{100 * (one.attacked - one.certified):.1f}"
+        names = f"  {', '.join(one.attacks)}" if one.attacks else ""
+        lines.append(f"{one.k:>7}  {100 * one.certified:>12.1f}  {attacked:>11}  {gap:>5}{names}")
+        if one.broken:
+            lines.append(
+                f"contradiction: samples {', '.join(map(str, one.broken[:10]))} are certified and "
+                "were changed"
+            )
+    return "\n".join(lines)

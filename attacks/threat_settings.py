@@ -1,0 +1,58 @@
+"""The settings that hold an attack inside the set of texts of a certificate."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from certify.threats import Threat
+    from text import WordSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThreatSettings:
+    """The set of texts that an attack may use, as `certify --threat` takes it.
+
+    Attributes:
+        kind: none; or synonyms, characters or words (docs/certificates/words.md).
+        lists: JSON file with synonyms.
+        k: number of changes at most; null for any number of synonyms.
+    """
+
+    kind: Literal["none", "synonyms", "characters", "words"] = "none"
+    lists: str | None = None
+    k: int | None = None
+
+    def __post_init__(self) -> None:
+        """Checks what needs no file.
+
+        Raises:
+            ValueError: lists too many or too few, or a number of changes that makes no sense.
+        """
+        if self.kind == "none" and (self.lists is not None or self.k is not None):
+            msg = f"got threat.lists={self.lists} and k={self.k} without threat.kind, expected both"
+            raise ValueError(msg)
+        if (self.lists is not None) != (self.kind == "synonyms"):
+            msg = (
+                f"got threat.kind={self.kind} and lists={self.lists}, expected a file of lists for "
+                "synonyms, and only for them"
+            )
+            raise ValueError(msg)
+        if self.kind in ("characters", "words") and self.k is None:
+            msg = f"got threat.kind={self.kind} without k, expected a number of changes"
+            raise ValueError(msg)
+
+    def threat(self, words: "WordSettings") -> "Threat | None":
+        """Returns the set; None if there is none.
+
+        Args:
+            words: the words of the model.
+
+        Raises:
+            ValueError: a broken file.
+            OSError: the file cannot be read.
+        """
+        if self.kind == "none":
+            return None
+        from certify.threats import parse_threat
+
+        return parse_threat(self.kind, lists=self.lists, k=self.k, words=words)

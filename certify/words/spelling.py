@@ -1,0 +1,263 @@
+"""The worst text within some edits of characters: a shortest path through texts and words.
+
+Words are the runs of letters a to z and digits; all other characters stand between them. A word
+that is not known has score 0. Then the score of a text is found by reading it character by
+character: a state is the part of a known word that has been read (a node of the trie of all known
+words), or that no known word begins so. An edit reads another character than the one that is there.
+The least score over all texts within k edits is a shortest path through positions, nodes and
+numbers of edits: exact, whatever is inserted, split or joined.
+"""
+
+import string
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+LETTERS = string.ascii_lowercase + string.digits
+BETWEEN = len(LETTERS)
+"""Code of a character that stands between words."""
+START, LOST = 0, 1
+"""The nodes of a word that has not begun, and of one that is no part of a known word."""
+_KEPT, _INSERTED, _REPLACED, _DELETED = -1, -2, 100, 200
+"""The steps of a path: as it was; insertion of a character c, from -2 downwards; another character
+in the place of one, from 100 upwards; none. Else the character that stands there."""
+_CODE = {letter: code for code, letter in enumerate(LETTERS)}
+_CODE |= {letter.upper(): code for letter, code in _CODE.items()}
+
+
+class Trie(NamedTuple):
+    """All known words, letter by letter.
+
+    Attributes:
+        child: `[M, 37]` int64, the node behind each node and character.
+        word: `[M]` int64, id of the word that ends at a node; 0 where none does.
+    """
+
+    child: Tensor
+    word: Tensor
+
+    @classmethod
+    def of(cls, words: Sequence[tuple[str, int]]) -> "Trie":
+        """Makes the trie of words with their ids; words of other characters are never met."""
+        rows: list[dict[int, int]] = [{}, {}]
+        ends = {}
+        for spelt, index in words:
+            codes = [_CODE.get(letter) if not letter.isupper() else None for letter in spelt]
+            if not codes or None in codes:
+                continue
+            node = START
+            for code in codes:
+                assert code is not None  # looked at above
+                if code not in rows[node]:
+                    rows[node][code] = len(rows)
+                    rows.append({})
+                node = rows[node][code]
+            ends[node] = index
+        child = torch.full((len(rows), BETWEEN + 1), LOST)
+        child[:, BETWEEN] = START
+        where = [(node, code, to) for node, row in enumerate(rows) for code, to in row.items()]
+        if where:
+            node_of, code_of, to_of = torch.tensor(where).unbind(1)
+            child[node_of, code_of] = to_of
+        word = torch.zeros(len(rows), dtype=torch.int64)
+        word[list(ends)] = torch.tensor(list(ends.values()), dtype=torch.int64)
+        return cls(child, word)
+
+
+def codes_of(text: str) -> list[int]:
+    """Returns the code of each character."""
+    return [_CODE.get(character, BETWEEN) for character in text]
+
+
+class _Front(NamedTuple):
+    """States with their least scores.
+
+    Attributes:
+        key: `[M]` int64, row * nodes + node, each once.
+        value: `[M, J]`.
+        parent: `[M]` place of the state before in its own front; only for one direction.
+        code: `[M]` character that was read.
+    """
+
+    key: Tensor
+    value: Tensor
+    parent: Tensor
+    code: Tensor
+
+
+class Edits:
+    """Finds the worst texts within some edits.
+
+    Args:
+        trie: of all known words.
+        scores: `[V, C]` scores of words, float64; 0 for word 0.
+    """
+
+    def __init__(self, trie: Trie, scores: Tensor) -> None:
+        self.trie = trie
+        self.scores = scores[trie.word]
+        self.nodes = len(trie.word)
+
+    def least(self, texts: Sequence[str], direction: Tensor, k: int) -> Tensor:
+        """Returns the least scores `[B, J, k + 1]` of all texts within 0, 1, ..., k edits.
+
+        Args:
+            texts: B texts.
+            direction: `[B, J, C]`; the J scores of a text are products with that of the classes.
+            k: largest number of edits.
+        """
+        rows, codes = len(texts), [codes_of(text) for text in texts]
+        ends = torch.tensor([len(row) for row in codes])
+        length = max(map(len, codes), default=0)
+        filled = [row + [BETWEEN] * (length - len(row)) for row in codes]
+        padded = torch.tensor(filled, dtype=torch.int64).view(rows, length)
+        best = torch.full((rows, direction.shape[1], k + 1), torch.inf, dtype=torch.float64)
+        fronts = self._begin(rows, direction, k)
+        for place in range(length + 1):
+            fronts = self._insert(fronts, direction)
+            for row in (ends == place).nonzero().flatten().tolist():
+                for edits, front in enumerate(fronts):
+                    here = front.key // self.nodes == row
+                    if here.any():
+                        best[row, :, edits] = self._closed(front, direction)[here].amin(dim=0)
+            if place < length:
+                going = ends > place
+                fronts = [self._only(front, going) for front in fronts]
+                fronts = self._consume(fronts, padded[:, place], direction)
+        return best.cummin(dim=2).values
+
+    def witness(self, text: str, direction: Tensor, k: int) -> str:
+        """Returns a text within k edits with the least score.
+
+        Args:
+            text: the text.
+            direction: `[C]`.
+            k: number of edits.
+        """
+        one, codes = direction.view(1, 1, -1), codes_of(text)
+        fronts, history = self._begin(1, one, k), []
+        for place in range(len(codes) + 1):
+            before, fronts = fronts, self._insert(fronts, one)
+            history.append((place, before, fronts))
+            if place < len(codes):
+                fronts = self._consume(fronts, torch.tensor([codes[place]]), one)
+        ends = [
+            (float(closed.min()), edits, int(closed.argmin()))
+            for edits, front in enumerate(fronts)
+            if len(closed := self._closed(front, one).flatten())
+        ]
+        _, edits, at = min(ends)
+        return _spelt(text, history, edits, at)
+
+    def _begin(self, rows: int, direction: Tensor, k: int) -> list[_Front]:
+        key = torch.arange(rows) * self.nodes + START
+        value = torch.zeros(rows, direction.shape[1], dtype=torch.float64)
+        first = _Front(key, value, torch.full_like(key, -1), torch.full_like(key, -1))
+        return [first, *[_Front(*(part[:0] for part in first)) for _ in range(k)]]
+
+    def _only(self, front: _Front, going: Tensor) -> _Front:
+        kept = going[front.key // self.nodes]
+        return front if bool(kept.all()) else _Front(*(part[kept] for part in front))
+
+    def _closed(self, front: _Front, direction: Tensor) -> Tensor:
+        """`[M, J]` scores if the word ends here."""
+        row, node = front.key // self.nodes, front.key % self.nodes
+        word = (direction[row] * self.scores[node].unsqueeze(1)).sum(dim=-1)
+        return front.value + word
+
+    def _read(self, front: _Front, codes: Tensor, direction: Tensor) -> _Front:
+        """Reads one character `[M]` in each state."""
+        row, node = front.key // self.nodes, front.key % self.nodes
+        ends = codes == BETWEEN
+        value = front.value
+        if bool(ends.any()):
+            value = torch.where(ends.unsqueeze(1), self._closed(front, direction), value)
+        key = row * self.nodes + self.trie.child[node, codes]
+        return _Front(key, value, torch.arange(len(key)), codes)
+
+    def _any(self, front: _Front, direction: Tensor) -> _Front:
+        """Reads every character in each state, and keeps one of those that no known word has."""
+        row, node = front.key // self.nodes, front.key % self.nodes
+        reached = self.trie.child[node]
+        keep = reached != LOST
+        keep[:, BETWEEN] = True
+        # One letter that leads nowhere stands for all of them.
+        lost = (~keep).long().argmax(dim=1)
+        keep[torch.arange(len(keep)), lost] = True
+        at, codes = keep.nonzero(as_tuple=True)
+        ends = codes == BETWEEN
+        value = torch.where(ends.unsqueeze(1), self._closed(front, direction)[at], front.value[at])
+        return _Front(row[at] * self.nodes + reached[at, codes], value, at, codes)
+
+    def _insert(self, fronts: list[_Front], direction: Tensor) -> list[_Front]:
+        """Adds the states behind insertions."""
+        found = [fronts[0]]
+        for after in fronts[1:]:
+            inserted = self._any(found[-1], direction)
+            inserted = inserted._replace(code=_INSERTED - inserted.code)
+            places = torch.arange(len(after.key))
+            kept = after._replace(parent=places, code=torch.full_like(places, _KEPT))
+            found.append(_least([kept, inserted]))
+        return found
+
+    def _consume(self, fronts: list[_Front], codes: Tensor, direction: Tensor) -> list[_Front]:
+        """Goes to the next position: reads the character there, another one, or none."""
+        found = []
+        for edits, front in enumerate(fronts):
+            parts = [self._read(front, codes[front.key // self.nodes], direction)]
+            if edits:
+                before = fronts[edits - 1]
+                other = self._any(before, direction)
+                parts.append(other._replace(code=_REPLACED + other.code))
+                places = torch.arange(len(before.key))
+                parts.append(
+                    _Front(before.key, before.value, places, torch.full_like(places, _DELETED))
+                )
+            found.append(_least(parts))
+        return found
+
+
+def _least(parts: Sequence[_Front]) -> _Front:
+    """Keeps the least score of each state."""
+    key, value, parent, code = (torch.cat(columns) for columns in zip(*parts, strict=True))
+    states, inverse = torch.unique(key, return_inverse=True)
+    best = value.new_full((len(states), value.shape[1]), torch.inf)
+    best.scatter_reduce_(0, inverse.unsqueeze(1).expand_as(value), value, "amin")
+    if value.shape[1] > 1:
+        # A path would belong to one direction only.
+        return _Front(states, best, states, states)
+    reached = (value == best[inverse]).flatten().nonzero().flatten()
+    where = torch.empty_like(states).scatter_(0, inverse[reached], reached)
+    return _Front(states, best, parent[where], code[where])
+
+
+def _spelt(
+    text: str, history: Sequence[tuple[int, list[_Front], list[_Front]]], edits: int, at: int
+) -> str:
+    """Follows a path back and writes the text that it reads."""
+    written: list[str] = []
+    for place, before, after in reversed(history):
+        # Insertions in front of this position.
+        while edits and int(after[edits].code[at]) <= _INSERTED:
+            written.append(_letter(_INSERTED - int(after[edits].code[at])))
+            edits, at = edits - 1, int(after[edits].parent[at])
+        if edits:
+            at = int(after[edits].parent[at])
+        if place == 0:
+            break
+        code, at_before = int(before[edits].code[at]), int(before[edits].parent[at])
+        if code >= _DELETED:
+            edits -= 1
+        elif code >= _REPLACED:
+            written.append(_letter(code - _REPLACED))
+            edits -= 1
+        else:
+            written.append(text[place - 1])
+        at = at_before
+    return "".join(reversed(written))
+
+
+def _letter(code: int) -> str:
+    return " " if code == BETWEEN else LETTERS[code]

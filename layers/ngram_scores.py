@@ -1,0 +1,144 @@
+"""Scores of words and of frequent n-grams, for classifiers that add them up."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+GRID = 2.0**-20
+"""Scores in evaluation mode are multiples of it, so that float64 adds them without rounding."""
+LARGEST = 2.0**9
+"""Largest score of a certified model: sums over 2^20 words of n-grams of up to 4 are exact."""
+
+
+class NgramScores(nn.Module):
+    """Finds the scores `[C]` of each word, and of each n-gram of 2 to `width` words.
+
+    An n-gram that is not in the tables has score 0, and so have the first `specials` words (padding
+    and unknown words), alone and in an n-gram.
+
+    In evaluation mode scores are rounded to multiples of `GRID` and given in float64: sums of them
+    do not depend on their order, and a difference of two is exact.
+
+    Args:
+        size: number of words.
+        classes: number of classes C.
+        counts: number of n-grams in the table of each order, from 2 on; empty for words alone.
+        bounded: bound each score of a word to [-1, 1] by tanh.
+        vectors: width d of fixed word vectors, whose linear function is added; 0 for none.
+        specials: number of words without score.
+
+    Raises:
+        ValueError: too many words for n-grams of this order.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        classes: int,
+        *,
+        counts: Sequence[int] = (),
+        bounded: bool = False,
+        vectors: int = 0,
+        specials: int = 3,
+    ) -> None:
+        super().__init__()
+        if size ** (len(counts) + 1) >= 2**63:
+            msg = f"got {size} words for n-grams of {len(counts) + 1}, expected fewer words"
+            raise ValueError(msg)
+        self.size, self.classes, self.bounded, self.specials = size, classes, bounded, specials
+        self.words = nn.Parameter(torch.zeros(size, classes))
+        self.tables = nn.ParameterList(torch.zeros(n, classes) for n in counts)
+        for order, n in enumerate(counts, start=2):
+            # Sorted; those of an untrained model match nothing.
+            self.register_buffer(f"keys_{order}", torch.arange(n) - n)
+        self.vectors: Tensor | None
+        self.register_buffer("vectors", torch.zeros(size, vectors) if vectors else None)
+        self.of_vectors = nn.Parameter(torch.zeros(vectors, classes)) if vectors else None
+
+    @property
+    def width(self) -> int:
+        """Words of the longest n-gram; 1 for words alone."""
+        return len(self.tables) + 1
+
+    def keys(self, order: int) -> Tensor:
+        """`[M]` int64, sorted: the n-grams of an order, each as one number."""
+        found: Tensor = getattr(self, f"keys_{order}")
+        return found
+
+    @torch.no_grad()
+    def set_ngrams(self, ngrams: Sequence[Tensor]) -> None:
+        """Names the n-grams of the tables.
+
+        Args:
+            ngrams: for each order from 2 on `[M, order]` ids of words, each n-gram once.
+        """
+        for order, rows in enumerate(ngrams, start=2):
+            self.keys(order).copy_(self._numbers(rows).sort().values)
+
+    def _numbers(self, ngrams: Tensor) -> Tensor:
+        """`[..., order]` ids to `[...]`, one number for each n-gram."""
+        number = ngrams[..., 0]
+        for place in range(1, ngrams.shape[-1]):
+            number = number * self.size + ngrams[..., place]
+        return number
+
+    def word_table(self) -> Tensor:
+        """`[V, C]` scores of the words; float64 and on the grid in evaluation mode."""
+        table: Tensor = self.words
+        if self.vectors is not None and self.of_vectors is not None:
+            table = table + self.vectors @ self.of_vectors
+        if self.bounded:
+            table = table.tanh()
+        known = torch.arange(self.size, device=table.device) >= self.specials
+        return self._final(table * known.unsqueeze(1))
+
+    def ngram_table(self, order: int) -> Tensor:
+        """`[M + 1, C]` scores of the n-grams of an order; the last row is that of all others."""
+        table = self.tables[order - 2]
+        return self._final(torch.cat([table, table.new_zeros(1, self.classes)]))
+
+    def _final(self, table: Tensor) -> Tensor:
+        if self.training:
+            return table
+        return (table.to(torch.float64) / GRID).round() * GRID
+
+    def rows(self, ngrams: Tensor) -> Tensor:
+        """`[..., order]` ids of words to `[...]` rows of `ngram_table(order)`."""
+        order = ngrams.shape[-1]
+        keys = self.keys(order)
+        if not len(keys):
+            return torch.zeros_like(ngrams[..., 0])
+        number = self._numbers(ngrams)
+        found = torch.searchsorted(keys, number).clamp_max(len(keys) - 1)
+        known = (keys[found] == number) & (ngrams >= self.specials).all(dim=-1)
+        return torch.where(known, found, len(keys))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """`[B, N]` ids to `[B, N, C]`: scores of each word and of the n-grams that end there."""
+        scores = nn.functional.embedding(ids, self.word_table())
+        for order in range(2, self.width + 1):
+            if ids.shape[1] >= order:
+                rows = self.rows(ids.unfold(1, order, 1))
+                found = nn.functional.embedding(rows, self.ngram_table(order))
+                scores = scores + nn.functional.pad(found, (0, 0, order - 1, 0))
+        return scores
+
+
+class ScoreSum(nn.Module):
+    """Adds up the scores of a text.
+
+    Args:
+        normalised: divide by the square root of the number of words. It changes no prediction.
+    """
+
+    def __init__(self, *, normalised: bool = True) -> None:
+        super().__init__()
+        self.normalised = normalised
+
+    def forward(self, scores: Tensor, mask: Tensor) -> Tensor:
+        """`[B, N, C]` scores and mask `[B, N]` to logits `[B, C]`."""
+        total = scores.masked_fill(~mask.unsqueeze(-1), 0.0).sum(dim=1)
+        if not self.normalised:
+            return total
+        return total / mask.sum(dim=1, keepdim=True).clamp_min(1).to(total).sqrt()

@@ -1,0 +1,162 @@
+"""Training for certificates in words: candidates of each word, and the loss of the worst text."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from certify.threats import Synonyms
+from certify.words.spelling import LETTERS
+from certify.words.worst_path import worst_path, worst_words
+from layers.ngram_scores import NgramScores
+from text import WordTokenizer, check_choice, check_range
+
+Against = Literal["none", "synonyms", "characters"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordRobustness:
+    """The threat that a model is trained for.
+
+    Attributes:
+        against: none; synonyms: words are replaced by those of `lists`; characters: by known words
+            of which one character differs, and by an unknown one.
+        lists: JSON file with a list of words for each word.
+        k: number of words that are replaced in training; null for any number.
+        kappa: share of the loss of the worst text in the whole loss.
+        ramp: share of the steps in which kappa rises from 0.
+        margin: the loss of the worst text is max(0, margin - m) / margin for its margin m, which
+            does not ask for more than is needed, in place of the cross-entropy; null for that.
+        together: weight of the mean squared difference between the scores of a word and of its
+            candidates, which draws them together (as EIBC does for embeddings).
+        candidates: candidates of a word at most.
+    """
+
+    against: Against = "none"
+    lists: str | None = None
+    k: int | None = None
+    kappa: float = 0.5
+    ramp: float = 0.4
+    margin: float | None = None
+    together: float = 0.0
+    candidates: int = 32
+
+    def __post_init__(self) -> None:
+        """Checks the settings.
+
+        Raises:
+            ValueError: a setting out of its range, or lists too many or too few.
+        """
+        check_choice("robustness.against", self.against, ("none", "synonyms", "characters"))
+        check_range({"kappa": self.kappa, "ramp": self.ramp}, least=0, most=1)
+        check_range({"together": self.together}, least=0)
+        check_range({"k": self.k, "candidates": self.candidates}, least=1)
+        check_range({"margin": self.margin}, above=0)
+        if (self.lists is not None) != (self.against == "synonyms"):
+            msg = (
+                f"got robustness.against={self.against} and lists={self.lists}, expected a file of "
+                "lists for synonyms, and only for them"
+            )
+            raise ValueError(msg)
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Returns the settings without effect, each with the setting that disables it."""
+        if self.against != "none":
+            return {"candidates": "robustness.against=synonyms"} if self.lists else {}
+        names = ("k", "kappa", "ramp", "margin", "together", "candidates")
+        return dict.fromkeys(names, "robustness.against=none")
+
+    def weight(self, progress: float) -> float:
+        """Returns kappa at a share of all steps."""
+        return self.kappa if progress >= self.ramp else self.kappa * progress / self.ramp
+
+    def threat(self, tokenizer: WordTokenizer) -> Synonyms:
+        """Returns the lists of words.
+
+        Raises:
+            ValueError: a broken file, or lists for texts.
+            OSError: the file cannot be read.
+        """
+        assert self.lists is not None  # for synonyms
+        found = Synonyms.read(Path(self.lists), words=tokenizer.splitter.settings)
+        if found.texts:
+            msg = f"got {self.lists} with lists for texts, expected lists for words to train with"
+            raise ValueError(msg)
+        return found
+
+    def table(self, tokenizer: WordTokenizer) -> Tensor:
+        """`[V, S]` ids of the candidates of each word, itself first, and itself to fill up."""
+        tokens, first = tokenizer.vocabulary.get_itos(), len(tokenizer.specials)
+        if self.against == "synonyms":
+            threat = self.threat(tokenizer)
+            found = [tokenizer.vocabulary(threat.of_word(word)) for word in tokens[first:]]
+        else:
+            near = near_words(tokens[first:])
+            unknown = tokenizer.unk_id
+            found = [
+                [first + i, unknown, *(first + j for j in sorted(near[i]))][: self.candidates]
+                for i in range(len(near))
+            ]
+        size = max((len(row) for row in found), default=1)
+        whole = [[index] * size for index in range(first)]
+        whole += [[*row, *row[:1] * (size - len(row))] for row in found]
+        return torch.tensor(whole)
+
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """`[B]` losses of the worst texts.
+
+        Args:
+            logits: `[B, C]`: in column j minus the least lead of the label over class j, 0 in that
+                of the label.
+            labels: `[B]`.
+        """
+        if self.margin is None:
+            return functional.cross_entropy(logits, labels, reduction="none")
+        own = functional.one_hot(labels, logits.shape[1]).bool()
+        lead = -logits.masked_fill(own, -torch.inf).amax(dim=1)
+        return (self.margin - lead).clamp_min(0.0) / self.margin
+
+
+def worst_texts(scores: NgramScores, candidates: Tensor, labels: Tensor, k: int | None) -> Tensor:
+    """`[B, C, N]` ids: for each class the text that brings it nearest to the label.
+
+    Args:
+        scores: of the words.
+        candidates: `[B, N, S]`, see `certify.words.worst_path`.
+        labels: `[B]`.
+        k: number of words that are replaced at most; None for any number.
+    """
+    classes = scores.classes
+    with torch.no_grad():
+        eye = torch.eye(classes, device=labels.device)
+        direction = (eye[labels].unsqueeze(1) - eye).flatten(0, 1)
+        rows = candidates.repeat_interleave(classes, dim=0)
+        find = worst_words if scores.width == 1 else worst_path
+        chosen = find(scores, rows, direction, k).path[:, -1]
+        found = rows.gather(2, chosen.unsqueeze(2)).squeeze(2)
+    return found.view(len(labels), classes, -1)
+
+
+def near_words(words: Sequence[str]) -> list[set[int]]:
+    """Finds for each word the others of which one character differs, is missing or is added."""
+    place = {word: index for index, word in enumerate(words)}
+    near: list[set[int]] = [set() for _ in words]
+    holes: dict[tuple[str, int], list[int]] = {}
+    for index, word in enumerate(words):
+        if not set(word) <= set(LETTERS):
+            continue
+        for at in range(len(word)):
+            rest = word[:at] + word[at + 1 :]
+            holes.setdefault((rest, at), []).append(index)
+            if (other := place.get(rest)) is not None:
+                near[index].add(other)
+                near[other].add(index)
+    for same in holes.values():
+        for index in same:
+            near[index].update(other for other in same if other != index)
+    return near

@@ -1,0 +1,355 @@
+"""Sums of scores of words and n-grams: classifiers with exact certificates in words."""
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import torch
+from pytorch_lightning.trainer.states import TrainerFn
+from torch import Tensor
+from torch.nn import functional
+
+from certify.parts import check_plain
+from certify.threats import TextCertifier, Threat, ThreatName
+from certify.words.score_certifiers import (
+    CharacterCertifier,
+    ScoreModel,
+    SynonymCertifier,
+    WordCertifier,
+)
+from layers.ngram_scores import NgramScores, ScoreSum
+from lit_modules.shared.optimisation import Optimisation
+from lit_modules.shared.settings import within
+from lit_modules.shared.task_module import labels_of
+from lit_modules.shared.text_module import CHECKPOINT_KEY
+from lit_modules.shared.word_level import WordLevel
+from lit_modules.shared.word_robustness import WordRobustness, worst_texts
+from lit_modules.shared.word_table import WordTable
+from text import Batch, Text, Tokenizer, Vocabulary, WordTokenizer, check_range, collate
+
+log = logging.getLogger(__name__)
+
+
+class WordScores(WordLevel, method=True):
+    """A sum of scores of words and frequent n-grams, trained for certificates in words."""
+
+    threats: Sequence[ThreatName] = ("synonyms", "characters", "words")
+
+    def __init__(
+        self,
+        *,
+        window: int = 1,
+        min_ngram_count: int = 15,
+        bounded: bool = False,
+        normalised: bool = True,
+        vectors: str | None = None,
+        vector_width: int = 50,
+        unlabelled: str | None = None,
+        robustness: WordRobustness = WordRobustness(),
+        optimisation: Optimisation = Optimisation(decay="linear"),
+        **base: Any,
+    ) -> None:
+        """Keeps the settings; layers are built once the vocabulary is known.
+
+        Args:
+            window: words of the longest n-gram that has a score, 1 to 4.
+            min_ngram_count: n-grams that are rarer in the training split have no score.
+            bounded: bound the score of a word to [-1, 1].
+            normalised: divide the sum by the square root of the number of words.
+            vectors: file of word vectors; a linear function of them is added to the scores, so that
+                rare words learn from others.
+            vector_width: numbers of a vector.
+            unlabelled: answers of another model to further texts, as `predict --file F --output F2`
+                writes them; each counts by how certain it was.
+            robustness: the threat that it is trained for.
+            optimisation: optimiser and learning rate.
+            base: settings of `WordLevel`.
+        """
+        super().__init__(optimisation=optimisation, **base)
+        check_range({"window": window}, least=1, most=4)
+        check_range({"min_ngram_count": min_ngram_count, "vector_width": vector_width}, least=1)
+        self.window, self.min_ngram_count, self.bounded = window, min_ngram_count, bounded
+        self.normalised, self.robustness = normalised, robustness
+        self.unlabelled, self.vectors, self.vector_width = unlabelled, vectors, vector_width
+        self.table = None if vectors is None else WordTable(vectors, vector_width)
+        self.ngrams: list[Tensor] = []
+        self.ngram_counts: list[int] = []
+        self.candidates: Tensor | None = None
+        self.further: _Further | None = None
+        self.scores: NgramScores | None = None
+
+    def unused(self) -> dict[str, str]:
+        found = super().unused() | within("robustness", self.robustness.unused)
+        if self.window == 1:
+            found["min_ngram_count"] = "window=1"
+        if self.vectors is None:
+            found["vector_width"] = "vectors=null"
+        return found
+
+    @property
+    def no_certificate(self) -> str | None:
+        return (
+            "its certificates are about words and characters: `certify --threat synonyms --lists F`"
+        )
+
+    # Text
+
+    def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
+        known = list(texts)
+        tokenizer = self.word_tokenizer(known, self.min_count, self.max_vocab_size)
+        if self.robustness.lists is not None:
+            tokenizer = _with_listed(tokenizer, self.robustness)
+        if self.window > 1:
+            self.ngrams = _frequent(tokenizer, known, self.window, self.min_ngram_count)
+            self.ngram_counts = [len(rows) for rows in self.ngrams]
+        return tokenizer
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        super().on_save_checkpoint(checkpoint)
+        checkpoint[CHECKPOINT_KEY]["ngram_counts"] = self.ngram_counts
+
+    def restore_text(self, checkpoint: dict[str, Any]) -> None:
+        super().restore_text(checkpoint)
+        counts = checkpoint[CHECKPOINT_KEY].get("ngram_counts")
+        size = self.require_tokenizer().vocab_size
+        fits = isinstance(counts, list) and len(counts) == self.window - 1
+        if not fits or any(type(n) is not int or not 0 <= n < size**4 for n in counts):
+            expected = f"{self.window - 1} numbers of n-grams"
+            msg = f"got a checkpoint with {counts!r}, expected {expected}"
+            raise ValueError(msg)
+        self.ngram_counts = counts
+        self.table = None  # its vectors are among the weights: a checkpoint has no file read
+
+    def configure_model(self) -> None:
+        if self.scores is not None:
+            return
+        tokenizer, class_names = self.require_text()
+        if self.pairs:
+            msg = f"got pairs of texts for {self.method}, expected single texts"
+            raise ValueError(msg)
+        self.scores = NgramScores(
+            tokenizer.vocab_size,
+            len(class_names),
+            counts=self.ngram_counts or [0] * (self.window - 1),
+            bounded=self.bounded,
+            vectors=self.vector_width if self.vectors is not None else 0,
+            specials=len(WordTokenizer.specials),
+        )
+        if self.ngrams:
+            self.scores.set_ngrams(self.ngrams)
+        if self.table is not None and self.scores.vectors is not None:
+            self.table.fill(self.scores.vectors, tokenizer, frozen=True)
+        self.ngrams, self.table = [], None
+        self.network = ScoreSum(normalised=self.normalised)
+
+    # Training
+
+    def on_fit_start(self) -> None:
+        """Reads what only training needs: lists and further texts."""
+        tokenizer, names = self.require_text()
+        assert isinstance(tokenizer, WordTokenizer)  # build_tokenizer made it
+        if self.robustness.against != "none":
+            self.candidates = self.robustness.table(tokenizer).to(self.device)
+        if self.unlabelled is not None:
+            self.further = _Further.read(self.unlabelled, tokenizer, names)
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        labels = labels_of(batch)
+        logits = self(batch)
+        loss = self._loss(batch, logits, labels, torch.ones_like(labels, dtype=torch.float32))
+        weight = self.step_weight(batch, batch_idx)
+        shown = {"train/loss": loss.detach()}
+        if self.logs_this_step():
+            shown |= self.answers(logits, labels)
+        self.log_step(shown, weight, size=len(batch))
+        whole = weight * loss
+        if self.further is not None:
+            share = self.trainer.num_training_batches
+            more, targets, certain = self.further.batch(self.trainer.global_step, int(share))
+            more, targets = more.to(self.device), targets.to(self.device)
+            size = len(more) / len(batch)
+            whole = whole + size * self._loss(more, self(more), targets, certain.to(self.device))
+        return whole
+
+    def _loss(self, batch: Batch, logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+        """The mean loss of a batch and of its worst texts; each sample counts by its weight."""
+        assert self.scores is not None  # configure_model made them
+        given = self.robustness
+        losses = functional.cross_entropy(logits, labels, reduction="none")
+        kappa = given.weight(self._progress())
+        if self.candidates is not None and (kappa > 0 or given.together > 0):
+            places = self.candidates[batch.input_ids]
+            if kappa > 0:
+                leads = self._worst_leads(batch, places, labels)
+                losses = (1 - kappa) * losses + kappa * given.loss(leads, labels)
+            if given.together > 0:
+                table = self.scores.word_table()
+                moved = table[places[..., 1:]] - table[places[..., :1]]
+                apart = moved.square().sum(dim=-1).mean(dim=-1)
+                count = batch.mask.sum(dim=1).clamp_min(1)
+                losses = losses + given.together * (apart * batch.mask).sum(dim=1) / count
+        return (weights * losses).mean()
+
+    def _worst_leads(self, batch: Batch, places: Tensor, labels: Tensor) -> Tensor:
+        """`[B, C]` minus the least leads of the labels over each class."""
+        assert self.scores is not None  # configure_model made them
+        texts = worst_texts(self.scores, places, labels, self.robustness.k)
+        rows, classes, length = texts.shape
+        mask = batch.mask.repeat_interleave(classes, dim=0)
+        found = self.network(self.scores(texts.view(-1, length)), mask).view(rows, classes, classes)
+        own = found.gather(2, labels.view(-1, 1, 1).expand(-1, classes, 1)).squeeze(2)
+        leads: Tensor = found.diagonal(dim1=1, dim2=2) - own
+        return leads
+
+    def _progress(self) -> float:
+        """Share of the run's optimiser steps that are done; 1 outside a fit, or without an end."""
+        if self._trainer is None or self.trainer.state.fn != TrainerFn.FITTING:
+            return 1.0
+        total = self.total_steps()
+        return self.trainer.global_step / total if total else 1.0
+
+    # The classifier contract
+
+    def embed(self, batch: Batch) -> Tensor:
+        """`[B, N, C]`: the score of each word and of the n-grams that end there."""
+        if self.scores is None:
+            msg = "got a model without layers, expected configure_model() before its first use"
+            raise RuntimeError(msg)
+        found: Tensor = self.scores(batch.input_ids)
+        return found
+
+    def text_certifier(self, threat: Threat) -> TextCertifier:
+        tokenizer, _ = self.require_text()
+        assert isinstance(tokenizer, WordTokenizer)  # build_tokenizer made it
+        if threat.name in ("characters", "words") and self.window > 1:
+            reason = f"window={self.window}, which has no certificate for {threat.name}"
+            raise ValueError(self.no_certifier(threat, f"{reason}, window=1 has one"))
+        if threat.name == "characters" and self.words.split != "ascii":
+            reason = f"words.split={self.words.split}, where a character may change words from afar"
+            raise ValueError(self.no_certifier(threat, f"{reason}, words.split=ascii has one"))
+        kinds: dict[str, Any] = {
+            "synonyms": SynonymCertifier,
+            "characters": CharacterCertifier,
+            "words": WordCertifier,
+        }
+        if threat.name not in kinds:
+            return super().text_certifier(threat)
+        check_scores(self)
+        made: TextCertifier = kinds[threat.name](score_model(self), threat)
+        return made
+
+
+def score_model(module: WordScores) -> ScoreModel:
+    """Returns a copy of the scores of a model, on the CPU and in evaluation mode."""
+    tokenizer, _ = module.require_text()
+    assert isinstance(tokenizer, WordTokenizer)  # build_tokenizer made it
+    scores = module.scores
+    assert scores is not None  # check_scores looked
+    copy = NgramScores(
+        scores.size,
+        scores.classes,
+        counts=[len(table) for table in scores.tables],
+        bounded=scores.bounded,
+        vectors=0 if scores.vectors is None else scores.vectors.shape[1],
+        specials=scores.specials,
+    )
+    copy.load_state_dict({name: value.cpu() for name, value in scores.state_dict().items()})
+    return ScoreModel(copy.eval().requires_grad_(requires_grad=False), tokenizer)
+
+
+def check_scores(module: WordScores) -> None:
+    """Refuses a model that may compute anything else than its scores say."""
+    if module.scores is None:
+        msg = "got a model without layers, expected one as lit_modules.load() returns it"
+        raise ValueError(msg)
+    check_plain(module, {"scores": NgramScores, "network": ScoreSum})
+
+
+def _with_listed(tokenizer: WordTokenizer, robustness: WordRobustness) -> WordTokenizer:
+    """Adds the listed words of known ones: an adversary puts them in."""
+    threat, vocabulary = robustness.threat(tokenizer), tokenizer.vocabulary
+    tokens = vocabulary.get_itos()
+    listed = chain.from_iterable(threat.of_word(word) for word in tokens[len(tokenizer.specials) :])
+    tokens = list(dict.fromkeys((*tokens, *listed)))
+    counts = list(map(vocabulary.count, tokens))
+    state = {**vocabulary.state(), "tokens": tokens, "counts": counts}
+    return WordTokenizer(
+        Vocabulary.from_state(state), tokenizer.max_length, words=tokenizer.splitter.settings
+    )
+
+
+def _frequent(
+    tokenizer: WordTokenizer, texts: Sequence[Text], width: int, least: int
+) -> list[Tensor]:
+    """The n-grams of 2 to `width` known words that are seen often: `[M, order]` ids each."""
+    rows = [encoding.input_ids for encoding in tokenizer.encode(texts)]
+    found = []
+    for order in range(2, width + 1):
+        counts: Counter[tuple[int, ...]] = Counter()
+        for row in rows:
+            counts.update(zip(*(row[at:] for at in range(order)), strict=False))
+        first = len(tokenizer.specials)
+        kept = [gram for gram, n in counts.items() if n >= least and min(gram) >= first]
+        found.append(torch.tensor(sorted(kept), dtype=torch.int64).view(-1, order))
+        log.info("%d n-grams of %d words are seen %d times or more", len(kept), order, least)
+    return found
+
+
+class _Further:
+    """Texts that another model has answered.
+
+    Args:
+        encodings: the texts.
+        labels: `[n]` predicted classes.
+        certain: `[n]` weights: 0 for equal probabilities, 1 for certainty.
+        tokenizer: of the texts.
+    """
+
+    def __init__(
+        self, encodings: Sequence[Any], labels: Tensor, certain: Tensor, tokenizer: Tokenizer
+    ) -> None:
+        self.encodings, self.labels, self.certain = encodings, labels, certain
+        self.tokenizer = tokenizer
+        drawn = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
+        self.order = drawn.tolist()
+
+    @classmethod
+    def read(cls, path: str, tokenizer: Tokenizer, names: Sequence[str]) -> "_Further":
+        """Reads what `predict` wrote.
+
+        Raises:
+            ValueError: lines that are no answers about these classes.
+            OSError: the file cannot be read.
+        """
+        texts, labels, certain = [], [], []
+        classes = len(names)
+        with Path(path).open(encoding="utf-8") as stream:
+            for number, line in enumerate(stream, start=1):
+                try:
+                    row = json.loads(line)
+                    probability = float(row["probability"])
+                    labels.append(list(names).index(row["prediction"]))
+                    texts.append(str(row["text"]))
+                except (KeyError, TypeError, ValueError) as error:
+                    msg = (
+                        f"got {path}, line {number}: {error!r}, expected lines of `predict --file "
+                        f"F --output {path}` by a model of the classes {', '.join(names)}"
+                    )
+                    raise ValueError(msg) from error
+                certain.append(max(0.0, (classes * probability - 1) / (classes - 1)))
+        if not texts:
+            msg = f"got {path} without lines, expected answers of `predict --file F --output F2`"
+            raise ValueError(msg)
+        return cls(tokenizer.encode(texts), torch.tensor(labels), torch.tensor(certain), tokenizer)
+
+    def batch(self, step: int, steps: int) -> tuple[Batch, Tensor, Tensor]:
+        """Texts, labels and weights of a step, of which an epoch has so many."""
+        size = max(1, -(-len(self.order) // max(steps, 1)))
+        start = step * size
+        rows = [self.order[i % len(self.order)] for i in range(start, start + size)]
+        batch = collate([self.encodings[i] for i in rows], pad_id=self.tokenizer.pad_id)
+        return batch, self.labels[rows], self.certain[rows]

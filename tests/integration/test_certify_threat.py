@@ -1,0 +1,136 @@
+"""`certify --threat` by the real command line."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import QUIET, REVIEWS, ROOT, Steadfast, lines, results
+
+LISTS = {"good": ["fine", "great"], "bad": ["poor", "dull"], "the": ["this"], "was": ["is"]}
+
+
+def test_certify_threat(here: Path, steadfast: Steadfast) -> None:
+    Path("lists.json").write_text(json.dumps(LISTS))
+    split = ["--model.words.split=ascii", "--model.robustness.against=synonyms"]
+    fit = ["--model=WordScores", *split, "--model.robustness.lists=lists.json", *REVIEWS, *QUIET]
+    outcome = steadfast("fit", fit, "--trainer.max_epochs=1", "--run=a")
+    assert outcome.status == 0, outcome.err
+
+    synonyms = ["--run=a", "--threat=synonyms", "--lists=lists.json"]
+    outcome = steadfast("certify", synonyms, "--k", "all", "1", "--num_samples=40")
+    assert outcome.status == 0, outcome.err
+    metrics = results("a")["metrics"]
+    names = ("accuracy", "accuracy@1", "accuracy@all")
+    found = [metrics[f"certify_synonyms/{name}"] for name in names]
+    assert found == sorted(found, reverse=True)
+    records = lines("runs/a/certificates_synonyms.jsonl")
+    assert len(records) == 40
+    right = [r["prediction"] == r["label"] and r["holds"]["all"] for r in records]
+    assert sum(right) / 40 == found[2]
+    assert Path("runs/a/certificates_synonyms.png").stat().st_size > 1000
+    about = results("a")["about"]["certify_synonyms"]
+    assert about["threat"]["digest"]
+    assert about["checkpoint"]
+
+    inside = ["--attack.threat.kind=characters", "--attack.threat.k=1"]
+    outcome = steadfast(
+        "attack", "--run=a", "--attack=deepwordbug", inside, "--attack.num_samples=10", QUIET
+    )
+    assert outcome.status == 0, outcome.err
+    outcome = steadfast("certify", "--run=a", "--threat=characters", "--num_samples=10")
+    assert outcome.status == 0, outcome.err
+    (sandwich,) = [line.split() for line in outcome.out.splitlines() if "deepwordbug" in line]
+    assert float(sandwich[1]) <= float(sandwich[2])
+    assert sandwich[0] == "1"
+
+    for threat in ("characters", "words"):
+        more = ["--run=a", f"--threat={threat}", "--k", "1", "--num_samples=10"]
+        outcome = steadfast("certify", more)
+        assert outcome.status == 0, outcome.err
+        assert 0 <= results("a")["metrics"][f"certify_{threat}/accuracy@1"] <= 1
+    assert metrics.items() <= results("a")["metrics"].items()
+
+    outcome = steadfast("certify", synonyms, "--text", "The food was good.")
+    answer = json.loads(outcome.out)
+    assert answer["kind"] == "exact"
+    assert answer["text"] == "The food was good."
+
+    # Another split under another name.
+    more = ["--split=validation", "--tag=held-out", "--num_samples=5"]
+    assert steadfast("certify", synonyms, more).status == 0
+    assert "certify_synonyms-held-out/accuracy" in results("a")["metrics"]
+
+
+def test_what_is_refused(here: Path, steadfast: Steadfast) -> None:
+    small = ["--model=TextClassifier", "--model.encoder=mean", "--model.width=8"]
+    assert steadfast("fit", small, REVIEWS, QUIET, "--trainer.max_epochs=1", "--run=b").status == 0
+    Path("lists.json").write_text(json.dumps(LISTS))
+    outcome = steadfast("certify", "--run=b", "--threat=synonyms", "--lists=lists.json")
+    assert outcome.status == 1
+    assert "without a certificate for synonyms" in outcome.err
+    assert "WordScores" in outcome.err
+    for wrong, said in (
+        (["--threat=synonyms"], "no lists for synonyms"),
+        (["--threat=characters", "--k=-1"], "or all"),
+        (["--threat=characters", "--k", "all"], "got k=all"),
+        (["--threat=typos"], "invalid choice"),
+    ):
+        outcome = steadfast("certify", "--run=b", wrong)
+        assert outcome.status in (1, 2)
+        assert said in outcome.err, outcome.err
+
+
+@pytest.mark.parametrize("window", [1, 2])
+def test_a_stranger_checks_the_claims(here: Path, steadfast: Steadfast, window: int) -> None:
+    Path("lists.json").write_text(json.dumps(LISTS))
+    model = ["--model=WordScores", "--model.words.split=ascii", f"--model.window={window}"]
+    fit = [*model, "--model.min_ngram_count=2", *REVIEWS, *QUIET]
+    assert steadfast("fit", fit, "--trainer.max_epochs=1", "--run=a").status == 0
+    asked = [(["--threat=synonyms", "--lists=lists.json"], "all")]
+    asked += [(["--threat=synonyms", "--lists=lists.json"], "1")]
+    asked += [(["--threat=characters"], "1")] if window == 1 else []
+    to, threat, k = "", [""], ""
+    for number, (threat, k) in enumerate(asked):
+        few = ["--num_samples=12"]
+        assert steadfast("certify", "--run=a", threat, "--k", k, few).status == 0
+        to = f"claims{number}"
+        outcome = steadfast("certify", "export", "--run=a", threat, f"--k={k}", f"--to={to}")
+        assert outcome.status == 0, outcome.err
+        assert checked(to) == (0, "all claims hold")
+    # A claim about more than was certified, other weights, another prediction.
+    path = Path(to, "claims.jsonl")
+    kept = path.read_text()
+    wrong = [json.loads(line) for line in kept.splitlines()]
+    path.write_text(json.dumps(wrong[0] | {"prediction": 1 - wrong[0]["prediction"]}) + "\n")
+    assert checked(to)[0] == 1
+    path.write_text(json.dumps(wrong[0] | {"text": wrong[0]["text"] + " more"}) + "\n")
+    assert checked(to)[0] == (1 if wrong[0]["places"] else 0)
+    path.write_text(kept)
+    statement = Path(to, "statement.json")
+    statement.write_text(statement.read_text().replace('"weights": "', '"weights": "0'))
+    assert checked(to)[0] == 1
+    refused = steadfast("certify", "export", "--run=a", threat, "--k=7", "--to=other")
+    assert "expected one of" in refused.err
+    Path("other").mkdir()
+    refused = steadfast("certify", "export", "--run=a", threat, f"--k={k}", "--to=other")
+    assert "which is there" in refused.err
+
+
+def checked(folder: str) -> tuple[int, str]:
+    """The checker, without this project on its path."""
+    command = [sys.executable, "-I", str(ROOT / "docs/certificates/check.py"), folder]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout.strip()
+
+
+def test_the_checker_is_short_and_on_its_own() -> None:
+    text = (ROOT / "docs/certificates/check.py").read_text()
+    assert len(text.splitlines()) <= 80
+    rooms = ("app", "lit_modules", "datamodules", "text", "layers", "attacks", "certify")
+    imported = re.findall(r"^(?:from|import) (\w+)", text, re.MULTILINE)
+    assert imported
+    assert not set(imported) & set(rooms)

@@ -1,0 +1,345 @@
+"""Certificates of sums of scores against brute force."""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from rapidfuzz.distance import Levenshtein
+from torch import Tensor
+
+from certify.threats import Characters, Synonyms, TextCertificate, Threat, Words
+from certify.words import spelling
+from certify.words.score_certifiers import (
+    CharacterCertifier,
+    ScoreModel,
+    SynonymCertifier,
+    WordCertifier,
+)
+from certify.words.spelling import LETTERS
+from certify.words.worst_path import worst_path, worst_words
+from tests.unit.certify.words.score_models import LISTS, WORDS, score_model
+from text import WordSettings
+
+ASCII = WordSettings(split="ascii")
+
+
+def texts(count: int, words: int, seed: int) -> list[str]:
+    rng = random.Random(seed)
+    return [" ".join(rng.choices((*WORDS, "zzz"), k=rng.randint(0, words))) for _ in range(count)]
+
+
+def keeps(model: ScoreModel, text: str, prediction: int, threat: Threat) -> bool:
+    """True if the class leads without a tie: by the plain sum of the scores."""
+    logits = model.logits(threat.split(text))
+    others = torch.cat([logits[:prediction], logits[prediction + 1 :]])
+    return bool((logits[prediction] > others).all())
+
+
+def check(
+    model: ScoreModel,
+    threat: Threat,
+    found: TextCertificate,
+    whole: Sequence[set[str]],
+    ks: Sequence[int | None],
+) -> None:
+    """Compares a certificate with all texts of the sets; its witness is in the first that fails."""
+    logits = model.logits(threat.split(found.text))
+    assert found.prediction == int(logits.argmax())
+    expected = tuple(
+        all(keeps(model, text, found.prediction, threat) for text in texts) for texts in whole
+    )
+    assert found.holds == expected
+    assert found.kind == "exact"
+    if all(expected):
+        assert found.witness is None
+        return
+    k = ks[expected.index(False)]
+    assert found.witness is not None
+    assert threat.at(k).contains(found.text, found.witness)
+    assert not keeps(model, found.witness, found.prediction, threat)
+    assert found.witness_prediction != found.prediction
+
+
+@pytest.mark.parametrize("width", [1, 2, 3])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_synonyms_equal_brute_force(width: int, classes: int) -> None:
+    threat = Synonyms.of(LISTS, words=ASCII)
+    ks = (0, 1, 2, None)
+    for seed in range(3):
+        model = score_model(width, classes=classes, seed=seed)
+        asked = texts(12, 5, seed)
+        for found in SynonymCertifier(model, threat)(asked, ks):
+            inside = {" ".join(words) for words in product(*threat.candidates(found.text))}
+            whole = [{t for t in inside if threat.at(k).contains(found.text, t)} for k in ks]
+            check(model, threat, found, whole, ks)
+
+
+def test_the_largest_number_of_synonyms() -> None:
+    threat = Synonyms.of(LISTS, words=ASCII)
+    ks = (*range(6), None)
+    model = score_model(seed=1)
+    for found in SynonymCertifier(model, threat)(texts(40, 5, 1), ks):
+        count = sum(found.holds[:-1]) - 1
+        if found.certified is None:
+            assert all(found.holds)
+        else:
+            assert found.certified == max(count, 0)
+            assert not found.holds[-1]
+
+
+def test_certificates_do_not_depend_on_the_batch() -> None:
+    threat = Synonyms.of(LISTS, words=ASCII)
+    for width in (1, 2):
+        certifier = SynonymCertifier(score_model(width), threat)
+        asked = texts(30, 6, 3)
+        together = certifier(asked, (1, None))
+        assert together == [certifier([text], (1, None))[0] for text in asked]
+
+
+@pytest.mark.parametrize("k", [None, 0, 1, 3])
+def test_two_ways_for_words_alone(k: int | None) -> None:
+    model = score_model()
+    random_ = torch.Generator().manual_seed(1)
+    candidates = torch.randint(1, model.scores.size, (6, 7, 4), generator=random_)
+    direction = torch.tensor([[1.0, -1.0]], dtype=torch.float64).expand(6, 2)
+    one = worst_words(model.scores, candidates, direction, k)
+    other = worst_path(model.scores, candidates, direction, k)
+    assert torch.equal(one.value, other.value)
+    for found in (one, other):
+        ids = candidates.unsqueeze(1).expand(-1, found.path.shape[1], -1, -1)
+        ids = ids.gather(3, found.path.unsqueeze(3)).squeeze(3)
+        scores = (model.scores(ids.flatten(0, 1)) @ direction[0]).sum(dim=1)
+        assert torch.equal(scores.view_as(found.value), found.value)
+
+
+def near(text: str, alphabet: str) -> set[str]:
+    """All strings within one edit."""
+    found = {text}
+    for at in range(len(text) + 1):
+        found |= {text[:at] + letter + text[at:] for letter in alphabet}
+        if at < len(text):
+            found |= {text[:at] + letter + text[at + 1 :] for letter in alphabet}
+            found.add(text[:at] + text[at + 1 :])
+    return found
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_one_character_equals_brute_force(classes: int) -> None:
+    threat = Characters(k=1, words=ASCII)
+    alphabet = LETTERS + "A ,\u0301\u0130\u212aé"
+    for seed in range(3):
+        model = score_model(classes=classes, seed=seed)
+        asked = [*texts(4, 4, seed), "a,  GOOD", "goo d", "film,", " a"]
+        for found in CharacterCertifier(model, threat)(asked, (0, 1)):
+            check(model, threat, found, [{found.text}, near(found.text, alphabet)], (0, 1))
+
+
+@pytest.mark.long
+def test_two_characters_equal_brute_force() -> None:
+    threat = Characters(k=2, words=ASCII)
+    # Of the letters that no word has one is enough.
+    alphabet = "".join(sorted(set("".join(WORDS)))) + "z "
+    for seed in range(2):
+        model = score_model(seed=seed)
+        for found in CharacterCertifier(model, threat)(["a b", "abx", "b, a", ""], (0, 1, 2)):
+            one = near(found.text, alphabet)
+            two = set().union(*(near(text, alphabet) for text in one))
+            check(model, threat, found, [{found.text}, one, two], (0, 1, 2))
+
+
+def test_three_characters_against_samples() -> None:
+    threat = Characters(k=3, words=ASCII)
+    rng = random.Random(0)
+    held = 0
+    for seed in range(4):
+        model = score_model(seed=seed)
+        asked = [text for text in texts(6, 6, seed + 9) if text]
+        for found in CharacterCertifier(model, threat)(asked, (1, 2, 3)):
+            assert sorted(found.holds, reverse=True) == list(found.holds)
+            held += sum(found.holds)
+            for _ in range(200):
+                changed, edits = found.text, rng.randint(1, 3)
+                for _ in range(edits):
+                    at = rng.randint(0, len(changed))
+                    letter = rng.choice(["", *LETTERS[:8], " "])
+                    changed = changed[:at] + letter + changed[at + rng.randint(0, 1) :]
+                if Levenshtein.distance(found.text, changed) <= edits and found.holds[edits - 1]:
+                    assert keeps(model, changed, found.prediction, threat)
+    assert held
+
+
+def all_words(text: str, k: int) -> Iterator[str]:
+    """Texts within k edits of words; one unknown word stands for all."""
+    yield text
+    if not k:
+        return
+    words = text.split()
+    for at in range(len(words) + 1):
+        for new in (*WORDS, "zzz"):
+            yield from all_words(" ".join([*words[:at], new, *words[at:]]), k - 1)
+            if at < len(words):
+                yield from all_words(" ".join([*words[:at], new, *words[at + 1 :]]), k - 1)
+        if at < len(words):
+            yield from all_words(" ".join([*words[:at], *words[at + 1 :]]), k - 1)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_words_equal_brute_force(classes: int) -> None:
+    threat = Words(k=1, words=ASCII)
+    for seed in range(3):
+        model = score_model(classes=classes, seed=seed)
+        for found in WordCertifier(model, threat)(texts(5, 3, seed), (0, 1)):
+            whole = [set(all_words(found.text, k)) for k in (0, 1)]
+            check(model, threat, found, whole, (0, 1))
+
+
+def test_truncation_moved_by_an_insertion_is_not_certified() -> None:
+    text = "good film film bad"
+    model = score_model(max_length=4)
+    with torch.no_grad():
+        model.scores.words.zero_()
+        model.scores.words[model.ids(["good", "bad"]), 0] = 1.0
+    for threat, certifier in (
+        (Characters(k=1, words=ASCII), CharacterCertifier),
+        (Words(k=1, words=ASCII), WordCertifier),
+    ):
+        (found,) = certifier(model, threat)([text], (0, 1))
+        assert (found.holds, found.kind, found.cut) == ((True, False), "lower bound", False)
+        (found,) = certifier(model, threat)([f"{text} bad"], (1,))
+        assert (found.holds, found.cut) == ((False,), True)
+    # Replacements move nothing.
+    lists = Synonyms.of({"bad": ["film"]}, words=ASCII)
+    (one,) = SynonymCertifier(model, lists)([f"{text} bad"], (None,))
+    assert (one.holds, one.cut) == ((True,), True)
+
+
+def test_a_text_of_unknown_words_is_a_tie() -> None:
+    model = score_model()
+    for threat, certifier in (
+        (Synonyms.of(LISTS, words=ASCII), SynonymCertifier),
+        (Characters(k=1, words=ASCII), CharacterCertifier),
+        (Words(k=1, words=ASCII), WordCertifier),
+    ):
+        for found in certifier(model, threat)(["zzz yyy", ""], (0,)):
+            assert found.holds == (False,)
+            assert found.witness == found.text
+            assert found.unknown == len(found.text.split())
+
+
+def test_larger_lists_certify_less() -> None:
+    larger = {**LISTS, "a": ["poor", "bad"], "great": ["bad"]}
+    counts = []
+    for lists in ({"good": ["fine"]}, LISTS, larger):
+        threat = Synonyms.of(lists, words=ASCII)
+        found = SynonymCertifier(score_model(seed=2), threat)(texts(60, 6, 5), (1, None))
+        counts.append([sum(one.holds[at] for one in found) for at in (0, 1)])
+    assert counts[0] >= counts[1] >= counts[2]
+    assert counts[0] != counts[2]
+    assert all(one >= whole for one, whole in counts)
+
+
+def test_wrong_inputs() -> None:
+    model = score_model()
+    with pytest.raises(ValueError, match="expected the words of the model"):
+        SynonymCertifier(model, Synonyms.of(LISTS))
+    with pytest.raises(ValueError, match="got k=all"):
+        CharacterCertifier(model, Characters(k=1, words=ASCII))(["a"], (None,))
+    with torch.no_grad():
+        model.scores.words[5] = torch.inf
+    with pytest.raises(ValueError, match="not finite"):
+        WordCertifier(model, Words(k=1, words=ASCII))
+
+
+def one_bad_word() -> ScoreModel:
+    """Each "the" is for the first class; "bad" is for the other one, and outweighs many of them."""
+    model = score_model()
+    with torch.no_grad():
+        model.scores.words.zero_()
+        model.scores.words[model.ids(["the"]), 0] = 1.0
+        model.scores.words[model.ids(["bad"]), 1] = 8.0
+    return model
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("b ad", False),  # two words become one
+        ("b,ad", False),
+        ("b.d", False),
+        ("thebadfine", True),
+        ("badfine", False),  # one word becomes two
+        ("badxx", False),
+        ("BAX", False),
+        ("ba\u0301d", False),
+        ("ba\u0301", False),
+        ("b..d", True),
+        ("bXXXad", True),
+        ("xxbadxx", True),
+    ],
+)
+def test_edits_that_reach_a_bad_word(text: str, holds: bool) -> None:
+    threat = Characters(k=1, words=ASCII)
+    (found,) = CharacterCertifier(one_bad_word(), threat)([f"the, the, the, {text}"], (1,))
+    assert found.holds == (holds,)
+
+
+def drop_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Synonyms.candidates
+    monkeypatch.setattr(
+        Synonyms, "candidates", lambda self, text: [one[:2] for one in read(self, text)]
+    )
+
+
+def never_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = spelling.Edits._any
+
+    def without(self: spelling.Edits, front: Any, direction: Tensor) -> Any:
+        found = read(self, front, direction)
+        kept = found.code != spelling.BETWEEN
+        return type(found)(*(part[kept] for part in found))
+
+    monkeypatch.setattr(spelling.Edits, "_any", without)
+
+
+def score_of_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    build = spelling.Edits.__init__
+
+    def raised(self: spelling.Edits, trie: spelling.Trie, scores: Tensor) -> None:
+        build(self, trie, scores)
+        unknown = trie.word == 0
+        unknown[spelling.START] = False
+        self.scores[unknown, 0] = 2.0
+
+    monkeypatch.setattr(spelling.Edits, "__init__", raised)
+
+
+def capitals_are_no_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = {letter: code for code, letter in enumerate(LETTERS)}
+    monkeypatch.setattr(spelling, "_CODE", codes)
+
+
+@pytest.mark.parametrize(
+    "fault", [drop_candidates, never_split, score_of_unknown, capitals_are_no_letters]
+)
+def test_faults_are_found(
+    fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The comparisons above notice a certifier that leaves something out."""
+    lists = Synonyms.of({"good": ["fine", "bad"]}, words=ASCII)
+    letters = Characters(k=1, words=ASCII)
+    model = one_bad_word()
+    fault(monkeypatch)
+    found = SynonymCertifier(model, lists)(["the good"], (1,))
+    edited = CharacterCertifier(model, letters)(["the, the, xxbad", "THE, THE, BAx", "the"], (1,))
+    monkeypatch.undo()
+    wrong = 0
+    for one in (*found, *edited):
+        inside = near(one.text, LETTERS + " ") if one in edited else {"the good", "the bad"}
+        try:
+            check(model, letters if one in edited else lists, one, [inside], (1,))
+        except AssertionError:
+            wrong += 1
+    assert wrong == 1

@@ -1,0 +1,237 @@
+"""WordScores: its training for the worst text, its checkpoints, its certificates."""
+
+import json
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytorch_lightning as pl
+import torch
+from torch.nn.functional import cross_entropy
+from torch.utils.data import DataLoader
+
+from certify.threats import L2, Characters, Synonyms, Words
+from lit_modules import WordRobustness, WordScores
+from lit_modules.shared.word_robustness import near_words, worst_texts
+from text import Batch, WordSettings, collate
+
+TEXTS = ["a good film", "not a good film", "a bad film", "not a bad film", "good", "bad"] * 3
+LABELS = [1, 0, 0, 1, 1, 0] * 3
+LISTS = {"good": ["fine", "nice"], "bad": ["poor"], "film": ["movie"]}
+
+
+@pytest.fixture
+def lists(tmp_path: Path) -> str:
+    path = tmp_path / "lists.json"
+    path.write_text(json.dumps(LISTS))
+    return str(path)
+
+
+def made(lists: str | None = None, **settings: Any) -> WordScores:
+    torch.manual_seed(0)
+    robustness = WordRobustness(against="synonyms", lists=lists) if lists else WordRobustness()
+    module = WordScores(**{"robustness": robustness, "min_ngram_count": 2, **settings})
+    module.attach(module.build_tokenizer(TEXTS), ["negative", "positive"])
+    module.configure_model()
+    return module
+
+
+def batch(module: WordScores) -> Batch:
+    return collate(module.require_tokenizer().encode(TEXTS), pad_id=0, labels=LABELS)
+
+
+def trained(module: WordScores, folder: Path, epochs: int = 30) -> WordScores:
+    data: Any = DataLoader(range(2), batch_size=1, collate_fn=lambda _: batch(module))  # type: ignore[arg-type] # has a length and places
+    trainer = pl.Trainer(
+        max_epochs=epochs,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir=folder,
+    )
+    trainer.fit(module, data, data)
+    return module.eval()
+
+
+def optimisation() -> Any:
+    from lit_modules import Optimisation
+
+    return Optimisation(optimizer=lambda p: torch.optim.Adam(p, lr=0.1), decay="linear")
+
+
+def test_a_window_reads_the_order_of_words(tmp_path: Path) -> None:
+    right = {}
+    for window in (1, 2, 3):
+        module = trained(made(window=window, optimisation=optimisation()), tmp_path)
+        answers = module.predict_texts(TEXTS).argmax(dim=1).tolist()
+        right[window] = sum(a == b for a, b in zip(answers, LABELS, strict=True)) / len(LABELS)
+    assert right[1] < 1
+    assert right[3] == 1
+
+
+def test_training_for_the_worst_text_certifies(lists: str, tmp_path: Path) -> None:
+    threat = Synonyms.of(LISTS)
+    held = []
+    for given in (None, lists):
+        module = made(given, window=3, optimisation=optimisation(), min_ngram_count=1)
+        certificates = trained(module, tmp_path).text_certifier(threat)(TEXTS[:6], [None])
+        held.append(sum(one.holds[0] for one in certificates))
+    assert held[0] < held[1]
+
+
+@pytest.mark.parametrize("window", [1, 2])
+@pytest.mark.parametrize("k", [None, 1])
+def test_the_worst_text_of_training_is_the_worst(lists: str, window: int, k: int | None) -> None:
+    module = made(lists, window=window)
+    assert module.scores is not None
+    with torch.no_grad():
+        for parameter in module.scores.parameters():
+            parameter.normal_()
+    tokenizer = module.require_tokenizer()
+    table = module.robustness.table(tokenizer)  # type: ignore[arg-type] # of words
+    one = batch(module)
+    found = worst_texts(module.scores, table[one.input_ids], torch.tensor(LABELS), k)
+    threat = Synonyms.of(LISTS, k=k)
+    for row, (text, label) in enumerate(zip(TEXTS[:6], LABELS, strict=False)):
+        inside = [" ".join(words) for words in product(*threat.candidates(text))]
+        inside = [other for other in inside if threat.contains(text, other)]
+        rows = collate(tokenizer.encode(inside), pad_id=0)
+        logits = module(rows)
+        least = (logits[:, label] - logits[:, 1 - label]).min()
+        ids = found[row, 1 - label][one.mask[row]].unsqueeze(0)
+        reached = module.scores(ids)[0].sum(dim=0) / ids.shape[1] ** 0.5
+        torch.testing.assert_close(reached[label] - reached[1 - label], least)
+
+
+def test_the_loss_mixes_clean_and_worst_texts(lists: str) -> None:
+    module = made(lists)
+    module.candidates = module.robustness.table(module.require_tokenizer())  # type: ignore[arg-type]
+    assert module.scores is not None
+    with torch.no_grad():
+        module.scores.words.normal_()
+    one, labels = batch(module), torch.tensor(LABELS)
+    logits = module(one)
+    whole = module._loss(one, logits, labels, torch.ones(len(LABELS)))
+    worst = module._worst_leads(one, module.candidates[one.input_ids], labels)
+    assert (worst.gather(1, labels.unsqueeze(1)) == 0).all()
+    own = logits.gather(1, labels.unsqueeze(1))
+    assert (worst >= logits - own - 1e-6).all()
+    expected = (cross_entropy(logits, labels) + cross_entropy(worst, labels)) / 2
+    torch.testing.assert_close(whole, expected)
+    whole.backward()  # type: ignore[no-untyped-call] # torch leaves it untyped
+    assert module.scores.words.grad is not None
+
+
+def test_kappa_rises() -> None:
+    given = WordRobustness(against="characters", kappa=0.6, ramp=0.4)
+    assert [given.weight(p) for p in (0.0, 0.2, 0.4, 1.0)] == pytest.approx([0, 0.3, 0.6, 0.6])
+    assert WordRobustness(against="characters", ramp=0.0).weight(0.0) == 0.5
+
+
+def test_a_capped_hinge() -> None:
+    given = WordRobustness(against="characters", margin=2.0)
+    leads = torch.tensor([[0.0, 1.0, -5.0], [-3.0, 0.0, -2.5]])
+    assert given.loss(leads, torch.tensor([0, 1])).tolist() == [1.5, 0.0]
+
+
+def test_listed_words_are_known(lists: str) -> None:
+    vocabulary = made(lists).require_tokenizer().vocabulary  # type: ignore[attr-defined]
+    assert {"fine", "nice", "poor", "movie"} <= set(vocabulary.get_itos())
+    assert "fine" not in made().require_tokenizer().vocabulary  # type: ignore[attr-defined]
+
+
+def test_words_at_distance_one() -> None:
+    words = ["bad", "bed", "bd", "bade", "good", "god", "goods", "n't", "d", "b"]
+    near = near_words(words)
+    from rapidfuzz.distance import Levenshtein
+
+    for i, word in enumerate(words):
+        expected = {j for j, other in enumerate(words) if Levenshtein.distance(word, other) == 1}
+        assert near[i] == (expected if word != "n't" else set())
+
+
+def test_a_checkpoint_has_all_scores(lists: str, tmp_path: Path) -> None:
+    from lit_modules import load
+
+    module = made(lists, window=3)
+    assert module.scores is not None
+    with torch.no_grad():
+        for parameter in module.scores.parameters():
+            parameter.normal_()
+    trainer = pl.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False)
+    trainer.strategy.connect(module)
+    trainer.save_checkpoint(tmp_path / "a.ckpt")
+    Path(lists).unlink()  # is read for training only
+    again = load(tmp_path / "a.ckpt")
+    module.eval()
+    assert torch.equal(again.predict_texts(TEXTS), module.predict_texts(TEXTS))
+    threat = Synonyms.of(LISTS)
+    asked = (TEXTS[:6], [1, None])
+    assert again.text_certifier(threat)(*asked) == module.text_certifier(threat)(*asked)
+
+
+def test_answers_of_another_model_are_learnt(tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    rows = [
+        {"text": "superb film", "prediction": "positive", "probability": 1.0},
+        {"text": "dire film", "prediction": "negative", "probability": 0.9},
+    ] * 20
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    torch.manual_seed(0)
+    module = WordScores(unlabelled=str(path), optimisation=optimisation())
+    module.attach(module.build_tokenizer([*TEXTS, "superb dire"]), ["negative", "positive"])
+    module.configure_model()
+    trained(module, tmp_path)
+    assert module.further is not None
+    assert torch.unique(module.further.certain).tolist() == pytest.approx([0.8, 1.0])
+    assert module.predict_texts(["superb", "dire"]).argmax(dim=1).tolist() == [1, 0]
+    path.write_text('{"text": "a", "prediction": "neutral", "probability": 0.5}\n')
+    with pytest.raises(ValueError, match="line 1"):
+        trained(module, tmp_path)
+
+
+def test_who_has_no_certificate() -> None:
+    ascii_words = WordSettings(split="ascii")
+    with pytest.raises(ValueError, match="window=1 has one"):
+        made(window=2).text_certifier(Words(k=1))
+    with pytest.raises(ValueError, match=r"words\.split=ascii has one"):
+        made().text_certifier(Characters(k=1))
+    with pytest.raises(ValueError, match="for l2"):
+        made().text_certifier(L2(radius=1.0))
+    letters = made(words=ascii_words)
+    certifier = letters.text_certifier(Characters(k=1, words=ascii_words))
+    assert certifier(["a good film"], [1])[0].kind == "exact"
+
+
+def test_a_changed_model_is_refused() -> None:
+    threat = Synonyms.of(LISTS)
+    hooked = made()
+    assert hooked.scores is not None
+    hooked.scores.register_forward_hook(lambda *_: None)
+    with pytest.raises(ValueError, match="forward hook"):
+        hooked.text_certifier(threat)
+    own = made()
+    own.predict_logits = own.forward  # type: ignore[method-assign] # what is refused
+    with pytest.raises(ValueError, match="set on the instance"):
+        own.text_certifier(threat)
+    other = made()
+    assert other.scores is not None
+    torch.nn.utils.parametrize.register_parametrization(other.scores, "words", torch.nn.Tanh())
+    with pytest.raises(ValueError, match="expected a NgramScores"):
+        other.text_certifier(threat)
+
+
+def test_wrong_settings() -> None:
+    for settings in ({"against": "synonyms"}, {"lists": "a"}, {"kappa": 2.0}, {"margin": 0.0}):
+        with pytest.raises(ValueError, match="expected"):
+            WordRobustness(**settings)
+    for window in (0, 5):
+        with pytest.raises(ValueError, match="expected"):
+            WordScores(window=window)
+    module = WordScores()
+    module.attach(module.build_tokenizer(TEXTS), ["negative", "positive"], pairs=True)
+    with pytest.raises(ValueError, match="pairs"):
+        module.configure_model()
