@@ -30,7 +30,11 @@ from attacks.victims.http_settings import HttpSettings
 from attacks.victims.labels_only import check_search
 from datamodules.batching.sampler import permutation
 
-_REFUSED = {"split": "the data set names it: --dataset hf:ID:SPLIT", "shard": "leave it out"}
+_REFUSED = {
+    "split": "the data set names it: --dataset hf:ID:SPLIT",
+    "shard": "leave it out",
+    "threat": "certificates in words are about a run on its corpus",
+}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -139,6 +143,7 @@ def _check_words(argv: Sequence[str]) -> None:
     """Refuses settings that only corpora of ours have."""
     for word in argv:
         key = word.partition("=")[0].removeprefix("--attack.")
+        key = key.split(".")[0]
         if word.startswith("--attack.") and key in _REFUSED:
             msg = f"got --attack.{key} beside --victim, expected none: {_REFUSED[key]}"
             raise ValueError(msg)

@@ -186,10 +186,8 @@ def _missing_threat(run: RunDirectory, name: str, settings: Parsed) -> str | Non
         return "not measured"
     expected: dict[str, Any] = {"checkpoint": file_digest(run.chosen)}
     ks = numbers(settings["k"], endless=THREATS[settings["threat"]].endless)
-    expected |= {
-        "k": [written(k) for k in ks],
-        "lists": settings["lists"] and Path(settings["lists"]).name,
-    }
+    lists = settings["lists"]
+    expected |= {"k": [written(k) for k in ks], "lists": lists and _digest(Path(lists))}
     expected |= {option: settings[option] for option in ("num_samples", "split")}
     return _differs(results.get("about", {}).get(stage, {}), expected)
 

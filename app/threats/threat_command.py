@@ -30,6 +30,7 @@ from app.threats.threat_records import (
     written,
 )
 from app.training.join import require_classification, require_classifier
+from attacks.digests import file_digest
 from certify.threats import THREATS, TextCertifier, Threat, parse_threat
 from certify.threats.parsing import parse_k
 from datamodules.batching.examples import fingerprint
@@ -182,7 +183,7 @@ def _certify_split(
         **weights_of(checkpoint).about(),
         "threat": {"name": threat.name, "digest": threat.digest, "statement": threat.statement},
         "k": [written(k) for k in ks],
-        "lists": None if args.lists is None else Path(args.lists).name,
+        "lists": None if args.lists is None else file_digest(args.lists),
         "num_samples": args.num_samples,
         "split": args.split,
         "rows": {args.split: fingerprint(source.examples(args.split))},
