@@ -235,3 +235,39 @@ def test_wrong_settings() -> None:
     module.attach(module.build_tokenizer(TEXTS), ["negative", "positive"], pairs=True)
     with pytest.raises(ValueError, match="pairs"):
         module.configure_model()
+
+
+@pytest.mark.parametrize("window", [1, 2])
+@pytest.mark.parametrize("k", [1, None])
+def test_no_attack_inside_the_set_beats_a_certificate(window: int, k: int | None) -> None:
+    from attacks import Attack, attack
+    from attacks.constraints import InsideThreat
+    from attacks.resources.neighbours import ListedNeighbours
+    from attacks.search import Beam
+    from attacks.transformations import EmbeddingSwap
+
+    module = made(window=window, min_ngram_count=1)
+    assert module.scores is not None
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for parameter in module.scores.parameters():
+            parameter.normal_()
+    module.eval()
+    lists = {"good": ["bad", "not"], "bad": ["good"], "film": ["a", "good"], "a": ["not"]}
+    threat = Synonyms.of(lists, k=k)
+    composed = Attack(
+        name="inside",
+        transformation=EmbeddingSwap(ListedNeighbours(lists, name="lists"), 5),
+        search=Beam(width=4, depth=4),
+        constraints=[InsideThreat(threat)],
+    )
+    texts = list(dict.fromkeys(TEXTS))
+    certificates = module.text_certifier(threat)(texts, [k])
+    samples = [(text, one.prediction) for text, one in zip(texts, certificates, strict=True)]
+    records = attack(module, samples, recipe=composed, progress=False).records
+    fell = [record.outcome == "succeeded" for record in records]
+    held = [one.holds[0] for one in certificates]
+    assert not any(f and h for f, h in zip(fell, held, strict=True))
+    assert any(fell)
+    # The beam is as wide as these sets, and finds what the witness shows.
+    assert fell == [not h for h in held]
