@@ -16,7 +16,7 @@ from app.attack.attack_merge import main as attack_merge
 from app.attack.victim_command import parser as victim_parser
 from app.attention.attention_command import main as attention
 from app.augment.augment_command import main as augment
-from app.cli.arguments import classes_first, with_recipe
+from app.cli.arguments import classes_first, with_configs, with_recipe
 from app.cli.robust_cli import RobustCLI
 from app.diagnose.diagnose_command import main as diagnose
 from app.doctor.doctor_command import run as doctor
@@ -174,7 +174,7 @@ def test_every_command_of_the_pages_can_be_given(
             options = ["--model", "OLSA", *options]
         if not keys & {"--config", "--data"}:
             options = ["--data", "SST2", *options]
-        parsers[name].parse_args(classes_first(options))
+        parsers[name].parse_args(classes_first(with_configs(options)))
 
 
 @pytest.mark.parametrize(
