@@ -15,6 +15,7 @@ from lit_modules.checkpoints.reading import (
     read_checkpoint,
 )
 from lit_modules.fine_tuning import FineTuning
+from lit_modules.lips_lev import LipsLev
 from lit_modules.masked_lm import MaskedLM
 from lit_modules.olsa import OLSA
 from lit_modules.shared.attention_masking import Masking
@@ -30,6 +31,7 @@ from lit_modules.shared.unitary_projection import Unitary
 from lit_modules.shared.unused import unused_settings
 from lit_modules.shared.word_robustness import WordRobustness
 from lit_modules.text_classifier import TextClassifier
+from lit_modules.text_cnn import TextCNN
 from lit_modules.unibert import UniBERT
 from lit_modules.unitary_distillation import UnitaryDistillation
 from lit_modules.word_scores import WordScores
@@ -46,12 +48,14 @@ __all__ = [
     "Encoder",
     "FineTuning",
     "Generation",
+    "LipsLev",
     "MarginObjective",
     "MaskedLM",
     "Masking",
     "Optimisation",
     "RadiusObjective",
     "TaskModule",
+    "TextCNN",
     "TextClassifier",
     "TextModule",
     "TokenMasking",

@@ -67,6 +67,9 @@ COMMANDS = {
     "resources counter-fit": Command(
         "Move the vectors of synonyms together.", "app.resources.counter_fit_command:main"
     ),
+    "resources encode-words": Command(
+        "Let synonyms share a form.", "app.resources.encode_words_command:main"
+    ),
 }
 """The commands by their words."""
 

@@ -176,7 +176,7 @@ def _missing_evaluation(
 
 def _missing_threat(run: RunDirectory, name: str, settings: Parsed) -> str | None:
     """The reason that certificates in words have to be made."""
-    from app.threats.threat_command import numbers
+    from app.threats.threat_command import around, numbers
     from app.threats.threat_records import written
     from certify.threats import THREATS
 
@@ -189,6 +189,7 @@ def _missing_threat(run: RunDirectory, name: str, settings: Parsed) -> str | Non
     lists = settings["lists"]
     expected |= {"k": [written(k) for k in ks], "lists": lists and _digest(Path(lists))}
     expected |= {option: settings[option] for option in ("num_samples", "split")}
+    expected["around"] = around(settings)
     return _differs(results.get("about", {}).get(stage, {}), expected)
 
 

@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ from app.threats.threat_records import (
 )
 from app.training.join import require_classification, require_classifier
 from attacks.digests import file_digest
+from certify.encoding import EncodedCertifier, Encoding
+from certify.smoothing import NOISES, SmoothedCertifier, Smoothing
 from certify.threats import THREATS, TextCertifier, Threat, parse_threat
 from certify.threats.parsing import parse_k
 from datamodules.batching.examples import fingerprint
@@ -65,7 +67,7 @@ def main(argv: Sequence[str]) -> int:
     require_classification(model.task.name, "certify --threat")
     ks = numbers(args.k, endless=THREATS[args.threat].endless)
     threat = parse_threat(args.threat, lists=args.lists, k=ks[-1], words=words_read(model))
-    certifier = model.text_certifier(threat)
+    certifier = _certifier(args, model, threat)
     if args.text:
         _answer(args.text, certifier, threat, ks, model)
         return 0
@@ -104,8 +106,47 @@ def parser() -> argparse.ArgumentParser:
     add("--num_samples", type=int, metavar="N", help=text)
     add("--data_dir", metavar="DIR", help="data directory (default: that of the run)")
     add("--tag", metavar="TAG", help="file it as THREAT-TAG, beside the outcome of other lists")
+    text = "certify the smoothed classifier around the model, with a confidence: RanMASK, CERT-ED, "
+    add("--smooth", choices=NOISES, help=text + "SAFER (docs/certificates/baselines.md)")
+    given = Smoothing()
+    text = f"share of the words that are masked or deleted (default: {given.rate})"
+    add("--rate", type=float, default=given.rate, metavar="R", help=text)
+    text = f"random texts of each text (default: {given.samples})"
+    add("--samples", type=int, default=given.samples, metavar="N", help=text)
+    text = f"probability that a certificate is wrong (default: {given.alpha})"
+    add("--alpha", type=float, default=given.alpha, metavar="A", help=text)
+    text = "word in the place of a masked one (default: one that no model knows; for BERT [MASK])"
+    add("--mask", default=given.mask, metavar="WORD", help=text)
+    text = "certify the model behind an encoding of words, JSON of `resources encode-words`"
+    add("--encoding", metavar="FILE", help=text)
     add("--json", action="store_true", help="print JSON lines for --text on a terminal, too")
     return made
+
+
+def _certifier(args: argparse.Namespace, model: TaskModule, threat: Threat) -> TextCertifier:
+    """Returns that of the model, or of what is put around it."""
+    if (args.smooth or args.encoding) and not args.text and args.tag is None:
+        msg = (
+            "got --smooth or --encoding without --tag, expected one: what is put around a model "
+            "never stands in the column of its own certificates"
+        )
+        raise ValueError(msg)
+    if args.smooth is not None and args.encoding is not None:
+        msg = "got --smooth and --encoding, expected one of them"
+        raise ValueError(msg)
+    if args.smooth is not None:
+        settings = Smoothing(
+            noise=args.smooth,
+            rate=args.rate,
+            samples=args.samples,
+            alpha=args.alpha,
+            mask=args.mask,
+        )
+        answer = model.predict_texts
+        return SmoothedCertifier(lambda texts: answer(texts).argmax(dim=1), threat, settings)
+    if args.encoding is not None:
+        return EncodedCertifier(model.predict_texts, Encoding.read(args.encoding), threat)
+    return model.text_certifier(threat)
 
 
 def numbers(given: Sequence[str] | None, *, endless: bool) -> list[int | None]:
@@ -126,6 +167,17 @@ def numbers(given: Sequence[str] | None, *, endless: bool) -> list[int | None]:
 def name_of(args: argparse.Namespace) -> str:
     """Returns the name of the files."""
     return str(args.threat if args.tag is None else f"{args.threat}-{args.tag}")
+
+
+def around(options: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Returns the settings of what is put around the model, and certified in its place.
+
+    Args:
+        options: of the command.
+    """
+    if options["smooth"] is not None:
+        return {name: options[name] for name in ("smooth", "rate", "samples", "alpha", "mask")}
+    return None if options["encoding"] is None else {"encoding": file_digest(options["encoding"])}
 
 
 def _answer(
@@ -186,6 +238,7 @@ def _certify_split(
         "lists": None if args.lists is None else file_digest(args.lists),
         "num_samples": args.num_samples,
         "split": args.split,
+        "around": around(vars(args)),
         "rows": {args.split: fingerprint(source.examples(args.split))},
     }
     paths = write(files, name, records, ks, about)

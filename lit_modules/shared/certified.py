@@ -3,7 +3,6 @@
 from typing import Any
 
 import torch
-from pytorch_lightning.trainer.states import TrainerFn
 from torch import Tensor
 
 from certify import in_float64, signed_margins
@@ -103,13 +102,6 @@ class CertifiedClassifier(WordLevel):
         if not isinstance(self.network, LipschitzClassifier) or not self.network.encoder.blocks:
             return super().activations(batch)
         return self.network.encoder.hidden_states(self.embed(batch), batch.mask)[1:]
-
-    def progress(self) -> float:
-        """Share of the run's optimiser steps that are done; 1 outside a fit, or without an end."""
-        if self._trainer is None or self.trainer.state.fn != TrainerFn.FITTING:
-            return 1.0
-        total = self.total_steps()
-        return self.trainer.global_step / total if total else 1.0
 
     def training_values(self, batch: Batch) -> dict[str, Tensor]:
         if not isinstance(self.network, LipschitzClassifier):

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
+from pytorch_lightning.trainer.states import TrainerFn
+
 from attacks.resources.lemmas import find_lemmas
 from lit_modules.shared.settings import within
 from lit_modules.shared.task_module import TaskModule
@@ -51,3 +53,10 @@ class WordLevel(TaskModule):
             words=self.words,
             lemmatizer=None if self.words.lemmas == "none" else find_lemmas(self.words),
         )
+
+    def progress(self) -> float:
+        """Share of the run's optimiser steps that are done; 1 outside a fit, or without an end."""
+        if self._trainer is None or self.trainer.state.fn != TrainerFn.FITTING:
+            return 1.0
+        total = self.total_steps()
+        return self.trainer.global_step / total if total else 1.0

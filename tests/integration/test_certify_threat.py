@@ -134,3 +134,42 @@ def test_the_checker_is_short_and_on_its_own() -> None:
     imported = re.findall(r"^(?:from|import) (\w+)", text, re.MULTILINE)
     assert imported
     assert not set(imported) & set(rooms)
+
+
+def test_around_a_model(here: Path, steadfast: Steadfast) -> None:
+    Path("lists.json").write_text(json.dumps(LISTS))
+    lists = "--lists=lists.json"
+    cnn = ["--model=TextCNN", "--model.width=8", "--model.robustness.against=synonyms"]
+    fit = [*cnn, "--model.robustness.lists=lists.json", *REVIEWS, *QUIET]
+    assert steadfast("fit", fit, "--trainer.max_epochs=1", "--run=a").status == 0
+    synonyms = ["--run=a", "--threat=synonyms", lists, "--num_samples=5"]
+    outcome = steadfast("certify", synonyms)
+    assert outcome.status == 0, outcome.err
+    assert {one["kind"] for one in lines("runs/a/certificates_synonyms.jsonl")} == {"lower bound"}
+
+    for noise in ("mask", "delete", "substitute"):
+        more = [f"--smooth={noise}", f"--tag={noise}", "--samples=20", "--alpha=0.1"]
+        outcome = steadfast("certify", synonyms, more)
+        assert outcome.status == 0, outcome.err
+        (kind,) = {one["kind"] for one in lines(f"runs/a/certificates_synonyms-{noise}.jsonl")}
+        assert kind == "probabilistic"
+    outcome = steadfast("certify", synonyms, "--smooth=mask")
+    assert outcome.status == 1
+    assert "without --tag" in outcome.err
+
+    Path("texts.txt").write_text("the food was good\nthis was great\n")
+    texts = ["--texts=texts.txt", "--to=encoding.json", "--fidelity=0.2"]
+    outcome = steadfast("resources", "encode-words", lists, texts)
+    assert outcome.status == 0, outcome.err
+    outcome = steadfast("certify", synonyms, "--encoding=encoding.json", "--tag=encoded")
+    assert outcome.status == 0, outcome.err
+    assert "certify_synonyms-encoded/accuracy@all" in results("a")["metrics"]
+
+
+def test_edits_of_lips_lev(here: Path, steadfast: Steadfast) -> None:
+    fit = ["--model=LipsLev", "--model.width=8", "--model.max_length=300", *REVIEWS, *QUIET]
+    outcome = steadfast("fit", fit, "--trainer.max_epochs=1", "--run=a")
+    assert outcome.status == 0, outcome.err
+    outcome = steadfast("certify", "--run=a", "--threat=characters", "--num_samples=5")
+    assert outcome.status == 0, outcome.err
+    assert {one["kind"] for one in lines("runs/a/certificates_characters.jsonl")} == {"lower bound"}

@@ -25,6 +25,7 @@ from app.lipschitz.lipschitz_command import main as lipschitz
 from app.predict.predict_command import main as predict
 from app.report.report_command import main as report
 from app.resources.counter_fit_command import main as counter_fit
+from app.resources.encode_words_command import main as encode_words
 from app.resources.resources_command import main as resources
 from app.runs.runs_command import main as runs
 from app.serve.serve_command import main as serve
@@ -50,6 +51,7 @@ PLAIN = {
     "runs": runs,
     "resources": resources,
     "resources counter-fit": counter_fit,
+    "resources encode-words": encode_words,
     "serve": serve,
     "study": study,
     "study table": study_table,

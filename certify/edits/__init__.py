@@ -1,0 +1,5 @@
+"""Certificates by how far an edit of a character can move the logits."""
+
+from certify.edits.levenshtein_certifier import LevenshteinCertifier
+
+__all__ = ["LevenshteinCertifier"]

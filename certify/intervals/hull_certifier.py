@@ -1,0 +1,102 @@
+"""Certifies replaced words by interval bound propagation."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from certify.threats import Kind, Synonyms, TextCertificate, Threat
+from certify.threats.text_certificate import largest
+from layers.interval_cnn import IntervalCNN
+from text import WordTokenizer
+
+ALLOWANCE = 1e-9
+"""Subtracted from a lead, times the largest logit: float64's rounding is far below it."""
+
+
+class HullModel(NamedTuple):
+    """A classifier on word vectors.
+
+    Attributes:
+        network: in float64 and evaluation mode, on the CPU.
+        vectors: `[V, v]` float64, of the words.
+        tokenizer: of its words.
+    """
+
+    network: IntervalCNN
+    vectors: Tensor
+    tokenizer: WordTokenizer
+
+
+class HullCertifier:
+    """Certifies texts against replaced words; one change by each position on its own.
+
+    For more changes than one the hulls of all words are taken: what is certified for two is
+    certified for any number. Words behind the model's `max_length` are not read, and replacements
+    move no word.
+
+    Args:
+        model: the classifier.
+        threat: the sets of texts.
+
+    Raises:
+        ValueError: another threat, or other words than those of the model.
+    """
+
+    kind: Kind = "lower bound"
+
+    def __init__(self, model: HullModel, threat: Threat) -> None:
+        settings = model.tokenizer.splitter.settings
+        if not isinstance(threat, Synonyms) or threat.words != settings:
+            msg = (
+                f"got the threat {threat.name} about {threat.words} for a model of {settings}, "
+                "expected synonyms of the words of the model"
+            )
+            raise ValueError(msg)
+        self.model, self.threat = model, threat
+
+    @torch.no_grad()
+    def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
+        """See `TextCertifier`."""
+        return [self._certified(text, ks) for text in texts]
+
+    def _certified(self, text: str, ks: Sequence[int | None]) -> TextCertificate:
+        network, vectors, tokenizer = self.model
+        places = [tokenizer.vocabulary(list(one)) for one in self.threat.candidates(text)]
+        known = places[: tokenizer.max_length] or [[tokenizer.unk_id]]
+        size = max(len(place) for place in known)
+        # A word fills up its own place: the hull does not change.
+        ids = torch.tensor([[*place, *place[:1] * (size - len(place))] for place in known])
+        mask = torch.ones(1, len(ids), dtype=torch.bool)
+        logits = network(vectors[ids[:, 0]].unsqueeze(0), mask)
+        label = logits.argmax(dim=1)
+        own = network.hull(vectors[ids[None, :, :1]])
+        hull = network.hull(vectors[ids].unsqueeze(0))
+        needed = {0 if k == 0 else 1 if k == 1 else 2 for k in ks}
+        held = {}
+        for number in needed:
+            lower, upper = (own, self._each(own, hull), hull)[number]
+            rows = len(lower)
+            leads = network.least_leads(lower, upper, mask.expand(rows, -1), label.expand(rows))
+            allowed = ALLOWANCE * (1 + logits.abs().amax())
+            others = torch.arange(leads.shape[1]) != label
+            held[number] = bool((leads[:, others] > allowed).all())
+        holds = [held[0 if k == 0 else 1 if k == 1 else 2] for k in ks]
+        return TextCertificate(
+            text=text,
+            prediction=int(label),
+            holds=tuple(holds),
+            certified=largest(holds, ks),
+            kind=self.kind,
+            cut=len(places) > tokenizer.max_length,
+            unknown=sum(place[0] == tokenizer.unk_id for place in places),
+        )
+
+    @staticmethod
+    def _each(own: tuple[Tensor, Tensor], hull: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        """The text with the hull at one position, for each of N positions: `[N, N, w]`."""
+        length = own[0].shape[1]
+        at = torch.eye(length, dtype=torch.bool).unsqueeze(-1)
+        lower, upper = (torch.where(at, wide, one) for one, wide in zip(own, hull, strict=True))
+        return lower, upper

@@ -1,0 +1,101 @@
+"""A convolution over characters whose output moves little when a character is edited."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from layers.norms import Norm
+
+
+class LevenshteinCNN(nn.Module):
+    """Convolutions without bias, ReLU, the sum over all windows, a linear head.
+
+    The network of LipsLev (Abad Rocamora et al., 2025): embeddings have distances of at most 1 from
+    each other and from 0, the norms of the matrices of a kernel sum to 1. So every edit of a
+    character moves the sum by at most a constant, `edit_constant`.
+    """
+
+    def __init__(
+        self, symbols: int, width: int, num_classes: int, *, kernel: int, depth: int, norm: Norm
+    ) -> None:
+        """Builds the layers.
+
+        Args:
+            symbols: number of ids; 0 is padding.
+            width: of embeddings and layers.
+            num_classes: number of logits.
+            kernel: characters of a window of one layer.
+            depth: number of convolutions.
+            norm: of vectors, by which everything is measured.
+        """
+        super().__init__()
+        self.symbols = nn.Parameter(torch.randn(symbols - 1, width) * width**-0.5)
+        self.kernels = nn.ParameterList(
+            torch.randn(kernel, width, width) * (kernel * width) ** -0.5 for _ in range(depth)
+        )
+        self.head = nn.Linear(width, num_classes)
+        self.norm: Norm = norm
+
+    @property
+    def order(self) -> float:
+        """The norm as torch has it."""
+        return 2.0 if self.norm == "2" else torch.inf
+
+    def embed(self, input_ids: Tensor) -> Tensor:
+        """`[B, N]` ids to `[B, N, w]`; 0 at padding."""
+        table = self.symbols / self.spread()
+        padded = torch.cat([torch.zeros_like(table[:1]), table])
+        return functional.embedding(input_ids, padded)
+
+    def spread(self) -> Tensor:
+        """The largest distance of two embeddings, or of one from 0."""
+        apart = (self.symbols.unsqueeze(1) - self.symbols).norm(self.order, dim=-1)
+        return torch.maximum(apart.amax(), self.symbols.norm(self.order, dim=-1).amax())
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """`[B, N, w]` embedded characters with mask `[B, N]` to `[B, C]` logits."""
+        windows = (x * mask.unsqueeze(-1)).mT
+        for kernel in self.kernels:
+            size = torch.linalg.matrix_norm(kernel, ord=self.order).sum()
+            taps = (kernel / size).permute(1, 2, 0)
+            # As many zeros around a text that every window with a character in it is there. A
+            # window of zeros gives 0, so padding adds nothing to the sum.
+            windows = functional.conv1d(windows, taps, padding=len(kernel) - 1).relu()
+        logits: Tensor = self.head(windows.sum(dim=2))
+        return logits
+
+
+def joined(shares: list[Tensor]) -> Tensor:
+    """`[W]`: how much a window of all layers moves with the character at each of its W places.
+
+    Args:
+        shares: of each layer, `[K]` norms of the matrices of its kernel.
+    """
+    found = torch.ones(1, dtype=torch.float64)
+    for one in shares:
+        # The product of two polynomials.
+        found = functional.conv1d(
+            found.view(1, 1, -1), one.flip(0).view(1, 1, -1), padding=len(one) - 1
+        ).flatten()
+    return found
+
+
+def edit_constant(shares: Tensor, *, spread: float, size: float) -> float:
+    """The most by which an edited character moves the sum over all windows.
+
+    Proof: docs/certificates/baselines.md, section 5.
+
+    Args:
+        shares: `[W]`, see `joined`.
+        spread: largest distance of two embeddings, or of one from 0.
+        size: largest norm of an embedding.
+    """
+    total = float(shares.sum())
+    before = torch.cumsum(shares, 0)  # of the places up to each one
+    behind = total - before + shares  # of the places from each one on
+    # Windows with the new character behind the place `middle` are paired from the left, the others
+    # from the right, and the one with it there has no partner.
+    costs = [
+        float(behind[middle + 1 :].sum() + before[:middle].sum()) for middle in range(len(shares))
+    ]
+    return max(spread * total, size * total + spread * min(costs))

@@ -1,0 +1,86 @@
+"""LipsLev: a classifier of characters that is Lipschitz in the edit distance."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from certify.edits import LevenshteinCertifier
+from certify.parts import check_plain
+from certify.threats import TextCertifier, Threat, ThreatName
+from layers.levenshtein_cnn import LevenshteinCNN
+from layers.norms import NORMS, Norm
+from lit_modules.shared.task_module import TaskModule
+from text import Batch, CharacterTokenizer, Text, Tokenizer, check_choice, check_range
+
+
+class LipsLev(TaskModule, method=True):
+    """Convolutions over characters with a bound on what an edit changes (Abad Rocamora et al.)."""
+
+    threats: Sequence[ThreatName] = ("characters",)
+
+    def __init__(
+        self,
+        *,
+        width: int = 64,
+        kernel: int = 5,
+        depth: int = 1,
+        norm: Norm = "inf",
+        max_length: int = 512,
+        **base: Any,
+    ) -> None:
+        """Keeps the settings; layers are built once the characters are known.
+
+        Args:
+            width: of embeddings and layers.
+            kernel: characters of a window of one layer.
+            depth: number of convolutions.
+            norm: of vectors, by which everything is measured.
+            max_length: longest text in characters, with its two ends; longer ones are cut, and
+                counted.
+            base: settings of `TaskModule`.
+        """
+        super().__init__(max_length=max_length, **base)
+        check_range({"width": width, "kernel": kernel, "depth": depth}, least=1)
+        check_choice("norm", norm, NORMS)
+        self.width, self.kernel, self.depth, self.norm = width, kernel, depth, norm
+
+    @property
+    def no_certificate(self) -> str | None:
+        return "its certificates are about characters: `certify --threat characters`"
+
+    def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
+        return CharacterTokenizer.build(texts, max_length=self.max_length)
+
+    def configure_model(self) -> None:
+        if hasattr(self, "network"):
+            return
+        tokenizer, class_names = self.require_text()
+        if self.pairs:
+            msg = f"got pairs of texts for {self.method}, expected single texts"
+            raise ValueError(msg)
+        self.network = LevenshteinCNN(
+            tokenizer.vocab_size,
+            self.width,
+            len(class_names),
+            kernel=self.kernel,
+            depth=self.depth,
+            norm=self.norm,
+        )
+
+    def embed(self, batch: Batch) -> Tensor:
+        """`[B, N, w]`: the vectors of the characters."""
+        if not hasattr(self, "network"):
+            msg = "got a model without layers, expected configure_model() before its first use"
+            raise RuntimeError(msg)
+        assert isinstance(self.network, LevenshteinCNN)  # configure_model made it
+        return self.network.embed(batch.input_ids)
+
+    def text_certifier(self, threat: Threat) -> TextCertifier:
+        if threat.name not in self.threats:
+            return super().text_certifier(threat)
+        tokenizer, _ = self.require_text()
+        assert isinstance(tokenizer, CharacterTokenizer)  # build_tokenizer made it
+        check_plain(self, {"network": LevenshteinCNN})
+        assert isinstance(self.network, LevenshteinCNN)  # as just checked
+        return LevenshteinCertifier(self.network, tokenizer, threat)

@@ -1,0 +1,165 @@
+"""Certified training by intervals: "IBP" of Jia et al., 2019, and its EIBC variant."""
+
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from certify.intervals import HullCertifier, HullModel
+from certify.parts import check_plain
+from certify.threats import TextCertifier, Threat, ThreatName
+from layers.interval_cnn import IntervalCNN, WindowPooling
+from lit_modules.shared.optimisation import Optimisation
+from lit_modules.shared.settings import within
+from lit_modules.shared.task_module import labels_of
+from lit_modules.shared.word_level import WordLevel
+from lit_modules.shared.word_robustness import WordRobustness
+from lit_modules.shared.word_table import WordTable
+from text import Batch, Text, Tokenizer, WordTokenizer, check_choice, check_range
+
+
+class TextCNN(WordLevel, method=True):
+    """A convolution over word vectors, trained so that intervals around words certify it."""
+
+    threats: Sequence[ThreatName] = ("synonyms",)
+
+    def __init__(
+        self,
+        *,
+        width: int = 100,
+        pooling: WindowPooling = "mean",
+        vectors: str | None = None,
+        vector_width: int = 50,
+        robustness: WordRobustness = WordRobustness(),
+        optimisation: Optimisation = Optimisation(),
+        **base: Any,
+    ) -> None:
+        """Keeps the settings; layers are built once the vocabulary is known.
+
+        Args:
+            width: of all layers.
+            pooling: over the windows of three words.
+            vectors: file of word vectors, kept as they are; null: random vectors, trained.
+            vector_width: numbers of a vector.
+            robustness: the lists of words that it is trained for. Intervals grow to the hull of a
+                word's candidates while kappa rises; `together` weighs the term that draws words
+                near their candidates (EIBC).
+            optimisation: optimiser and learning rate.
+            base: settings of `WordLevel`.
+        """
+        super().__init__(optimisation=optimisation, **base)
+        check_choice("pooling", pooling, get_args(WindowPooling))
+        check_range({"width": width, "vector_width": vector_width}, least=1)
+        if robustness.against == "characters":
+            msg = "got robustness.against=characters, expected none or synonyms"
+            raise ValueError(msg)
+        self.width, self.pooling, self.robustness = width, pooling, robustness
+        self.vectors, self.vector_width = vectors, vector_width
+        self.table = None if vectors is None else WordTable(vectors, vector_width)
+        self.candidates: Tensor | None = None
+        self.embedding: nn.Embedding | None = None
+
+    def unused(self) -> dict[str, str]:
+        found = super().unused() | within("robustness", self.robustness.unused)
+        if self.robustness.k is not None:
+            found["robustness.k"] = "intervals, which are about any number of words"
+        return found
+
+    @property
+    def no_certificate(self) -> str | None:
+        return "its certificates are about words: `certify --threat synonyms --lists F`"
+
+    def build_tokenizer(self, texts: Any) -> Tokenizer:
+        known: list[Text] = list(texts)
+        return self.word_tokenizer(known, self.min_count, self.max_vocab_size)
+
+    def restore_text(self, checkpoint: dict[str, Any]) -> None:
+        super().restore_text(checkpoint)
+        self.table = None  # its vectors are among the weights: a checkpoint has no file read
+
+    def configure_model(self) -> None:
+        if self.embedding is not None:
+            return
+        tokenizer, class_names = self.require_text()
+        if self.pairs:
+            msg = f"got pairs of texts for {self.method}, expected single texts"
+            raise ValueError(msg)
+        self.embedding = nn.Embedding(tokenizer.vocab_size, self.vector_width)
+        nn.init.normal_(self.embedding.weight, std=self.vector_width**-0.5)
+        if self.table is not None:
+            self.table.fill(self.embedding.weight, tokenizer, frozen=True)
+        self.embedding.weight.requires_grad_(self.vectors is None)
+        self.table = None
+        self.network = IntervalCNN(
+            self.vector_width, self.width, len(class_names), pooling=self.pooling
+        )
+
+    def on_fit_start(self) -> None:
+        """Reads the lists, which only training needs."""
+        tokenizer, _ = self.require_text()
+        assert isinstance(tokenizer, WordTokenizer)  # build_tokenizer made it
+        if self.robustness.against != "none":
+            self.candidates = self.robustness.table(tokenizer).to(self.device)
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        labels = labels_of(batch)
+        logits = self(batch)
+        losses = functional.cross_entropy(logits, labels, reduction="none")
+        if self.candidates is not None:
+            losses = self._robust(batch, labels, losses)
+        loss = losses.mean()
+        weight = self.step_weight(batch, batch_idx)
+        shown = {"train/loss": loss.detach()}
+        if self.logs_this_step():
+            shown |= self.answers(logits, labels)
+        self.log_step(shown, weight, size=len(batch))
+        return weight * loss
+
+    def _robust(self, batch: Batch, labels: Tensor, losses: Tensor) -> Tensor:
+        """`[B]` losses with those of the intervals."""
+        given, network = self.robustness, self.network
+        assert self.candidates is not None  # the caller looked
+        assert self.embedding is not None  # configure_model made it
+        assert isinstance(network, IntervalCNN)  # the same
+        kappa = given.weight(self.progress())
+        # The radii of the intervals grow with kappa, up to the hull.
+        share = kappa / given.kappa if given.kappa else 0.0
+        vectors = self.embedding(self.candidates[batch.input_ids])
+        lower, upper = network.hull(vectors)
+        own = network.projection(vectors[:, :, 0])
+        lower, upper = own + share * (lower - own), own + share * (upper - own)
+        if kappa > 0:
+            leads = network.least_leads(lower, upper, batch.mask, labels)
+            losses = (1 - kappa) * losses + kappa * given.loss(-leads, labels)
+        if given.together > 0:
+            # Wide hulls cost, but for what a word is nearer to others than to its candidates.
+            size = ((upper - lower) / 2).square().mean(dim=-1).sqrt()
+            apart = (own - own.roll(1, dims=0)).square().mean(dim=-1).sqrt()
+            gap = functional.softplus(size - apart)
+            count = batch.mask.sum(dim=1)
+            losses = losses + given.together * (gap * batch.mask).sum(dim=1) / count
+        return losses
+
+    def embed(self, batch: Batch) -> Tensor:
+        """`[B, N, v]`: the vectors of the words."""
+        if self.embedding is None:
+            msg = "got a model without layers, expected configure_model() before its first use"
+            raise RuntimeError(msg)
+        found: Tensor = self.embedding(batch.input_ids)
+        return found
+
+    def text_certifier(self, threat: Threat) -> TextCertifier:
+        if threat.name not in self.threats:
+            return super().text_certifier(threat)
+        tokenizer, class_names = self.require_text()
+        assert isinstance(tokenizer, WordTokenizer)  # build_tokenizer made it
+        assert self.embedding is not None  # a loaded model has its layers
+        check_plain(self, {"network": IntervalCNN, "embedding": nn.Embedding})
+        network = IntervalCNN(self.vector_width, self.width, len(class_names), pooling=self.pooling)
+        network.load_state_dict({n: v.cpu() for n, v in self.network.state_dict().items()})
+        vectors = self.embedding.weight.detach().cpu().to(torch.float64)
+        return HullCertifier(
+            HullModel(network.to(torch.float64).eval(), vectors, tokenizer), threat
+        )

@@ -1,0 +1,140 @@
+"""The constant of an edit: never exceeded by any string at distance 1, and the printed one is."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor
+
+from certify.edits import LevenshteinCertifier
+from certify.edits.levenshtein_certifier import constant_of
+from certify.threats import Characters, Words
+from layers.levenshtein_cnn import LevenshteinCNN, edit_constant, joined
+from layers.norms import Norm
+from text import CharacterTokenizer
+
+ALPHABET = "abc"
+
+
+def network(
+    *, kernel: int = 3, depth: int = 1, norm: Norm = "2", classes: int = 3, seed: int = 0
+) -> LevenshteinCNN:
+    torch.manual_seed(seed)
+    made = LevenshteinCNN(6, 4, classes, kernel=kernel, depth=depth, norm=norm)
+    return made.to(torch.float64).requires_grad_(requires_grad=False)
+
+
+def tokenizer(max_length: int = 64) -> CharacterTokenizer:
+    return CharacterTokenizer.build([ALPHABET], max_length=max_length)
+
+
+def near(text: str) -> Iterator[str]:
+    """All strings at distance 1; `?` stands for any character that is not known."""
+    letters = ALPHABET + "?"
+    for at in range(len(text) + 1):
+        yield from (text[:at] + letter + text[at:] for letter in letters)
+    for at in range(len(text)):
+        yield text[:at] + text[at + 1 :]
+        yield from (text[:at] + letter + text[at + 1 :] for letter in letters if letter != text[at])
+
+
+def sums(model: LevenshteinCNN, texts: list[str]) -> Tensor:
+    """The sums over the windows: the input of the head."""
+    head = model.head
+    rows = torch.eye(head.in_features, dtype=torch.float64)
+    bare = LevenshteinCNN(6, 4, 4, kernel=1, depth=1, norm=model.norm).to(torch.float64)
+    bare.symbols, bare.kernels = model.symbols, model.kernels
+    bare.head.weight.data, bare.head.bias.data = rows, torch.zeros(4, dtype=torch.float64)
+    ids = [encoding.input_ids for encoding in tokenizer().encode(texts)]
+    longest = max(map(len, ids))
+    padded = torch.tensor([[*one, *[0] * (longest - len(one))] for one in ids])
+    with torch.no_grad():
+        found: Tensor = bare(bare.embed(padded), padded != 0)
+    return found
+
+
+@pytest.mark.parametrize("norm", ["2", "inf"])
+@pytest.mark.parametrize(("kernel", "depth"), [(1, 1), (2, 1), (4, 1), (3, 2)])
+def test_no_edit_moves_the_sum_further(kernel: int, depth: int, norm: Norm) -> None:
+    largest = 0.0
+    for seed in range(4):
+        model = network(kernel=kernel, depth=depth, norm=norm, seed=seed)
+        constant = constant_of(model)
+        for text in ("", "a", "abcab", "aabbccab", "cacacaca"):
+            moved = sums(model, [text, *near(text)])
+            reach = (moved[1:] - moved[0]).norm(model.order, dim=-1).max()
+            assert float(reach) <= constant
+            largest = max(largest, float(reach) / constant)
+    assert largest > 0.02  # the constant is no wild guess
+
+
+def test_the_sum_of_norms_is_no_bound_for_insertions() -> None:
+    """Ascent finds a network where one insertion moves the sum by more than M(E) M(K) = 1."""
+    torch.manual_seed(2)
+    model = LevenshteinCNN(7, 2, 2, kernel=10, depth=1, norm="2").to(torch.float64)
+    texts = torch.randint(3, 7, (40, 30))
+    at, letter = torch.randint(0, 30, (40,)), torch.randint(3, 7, (40, 1))
+    longer = torch.stack(
+        [torch.cat([t[:i], c, t[i:]]) for t, i, c in zip(texts, at, letter, strict=True)]
+    )
+    both = torch.cat([torch.nn.functional.pad(texts, (0, 1)), longer])
+    with torch.no_grad():
+        model.head.weight.copy_(torch.eye(2))
+        model.head.bias.zero_()
+    optimiser = torch.optim.Adam([model.symbols, *model.kernels], lr=0.03)
+    best = 0.0
+    for _ in range(60):
+        out = model(model.embed(both), both != 0)
+        moved = (out[40:] - out[:40]).norm(dim=1)
+        best = max(best, float(moved.detach().max()))
+        with torch.no_grad():
+            assert float(moved.max()) <= constant_of(model)
+        optimiser.zero_grad()
+        (-moved.max() - 0.1 * moved.topk(5).values.sum()).backward()  # type: ignore[no-untyped-call] # torch's
+        optimiser.step()
+    assert best > 1.1
+
+
+def test_shares_of_two_layers() -> None:
+    one, other = torch.tensor([0.5, 0.5]).double(), torch.tensor([0.25, 0.5, 0.25]).double()
+    expected = torch.tensor([0.125, 0.375, 0.375, 0.125]).double()
+    torch.testing.assert_close(joined([one, other]), expected)
+    # One place: a new character adds one window, and moves no other.
+    assert edit_constant(torch.ones(1).double(), spread=1.0, size=0.5) == 1.0
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_certificates_hold_at_distance_one(seed: int) -> None:
+    model = network(kernel=2, classes=2, seed=seed)
+    # A head that knows one long text from none.
+    (aim,) = sums(model, ["a" * 30])
+    with torch.no_grad():
+        model.head.weight.copy_(torch.stack([aim, -aim]))
+        model.head.bias.copy_(torch.stack([-aim @ aim, aim @ aim]) / 2)
+    words = tokenizer(64)
+    certifier = LevenshteinCertifier(model, words, Characters(k=1))
+    texts = ["", "b", "aab", "a" * 10, "a" * 15, "a" * 25 + "bc", "a" * 40]
+    held = 0
+    for found in certifier(texts, [0, 1, 2]):
+        assert found.kind == "lower bound"
+        if found.holds[1]:
+            held += 1
+            answers = certifier(list(near(found.text)), [0])
+            assert {one.prediction for one in answers} == {found.prediction}
+        assert list(found.holds) == sorted(found.holds, reverse=True)
+    assert held > 0
+
+
+def test_length_is_part_of_the_statement() -> None:
+    model = network(kernel=1, classes=2)
+    with torch.no_grad():
+        model.head.bias.copy_(torch.tensor([100.0, 0.0]))
+    certifier = LevenshteinCertifier(model, tokenizer(6), Characters(k=1))
+    assert [found.certified for found in certifier(["ab", "abc", "abcc"], [0, 1, 2])] == [2, 1, 0]
+    (cut,) = certifier(["abcab"], [0, 1])
+    assert cut.cut
+    assert cut.holds == (False, False)
+    (strange,) = certifier(["a?"], [0])
+    assert strange.unknown == 1
+    with pytest.raises(ValueError, match="expected characters"):
+        LevenshteinCertifier(model, tokenizer(), Words(k=1))
