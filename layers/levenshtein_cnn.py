@@ -12,7 +12,7 @@ class LevenshteinCNN(nn.Module):
 
     The network of LipsLev (Abad Rocamora et al., 2025): embeddings have distances of at most 1 from
     each other and from 0, the norms of the matrices of a kernel sum to 1. So every edit of a
-    character moves the sum by at most a constant, `edit_constant`.
+    character moves the sum, and each difference of two logits, by at most `edit_constant`.
     """
 
     def __init__(
@@ -41,6 +41,11 @@ class LevenshteinCNN(nn.Module):
         """The norm as torch has it."""
         return 2.0 if self.norm == "2" else torch.inf
 
+    @property
+    def dual(self) -> float:
+        """The dual norm."""
+        return 2.0 if self.norm == "2" else 1.0
+
     def embed(self, input_ids: Tensor) -> Tensor:
         """`[B, N]` ids to `[B, N, w]`; 0 at padding."""
         table = self.symbols / self.spread()
@@ -52,8 +57,17 @@ class LevenshteinCNN(nn.Module):
         apart = (self.symbols.unsqueeze(1) - self.symbols).norm(self.order, dim=-1)
         return torch.maximum(apart.amax(), self.symbols.norm(self.order, dim=-1).amax())
 
+    def rows(self) -> Tensor:
+        """`[C, w]`: the head's weights; no two rows are further apart than 1, in the dual norm."""
+        apart = self.head.weight.unsqueeze(1) - self.head.weight
+        return self.head.weight / apart.norm(self.dual, dim=-1).amax()
+
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """`[B, N, w]` embedded characters with mask `[B, N]` to `[B, C]` logits."""
+        return functional.linear(self.pooled(x, mask), self.rows(), self.head.bias)
+
+    def pooled(self, x: Tensor, mask: Tensor) -> Tensor:
+        """`[B, w]`: the sum over all windows."""
         windows = (x * mask.unsqueeze(-1)).mT
         for kernel in self.kernels:
             size = torch.linalg.matrix_norm(kernel, ord=self.order).sum()
@@ -61,8 +75,7 @@ class LevenshteinCNN(nn.Module):
             # As many zeros around a text that every window with a character in it is there. A
             # window of zeros gives 0, so padding adds nothing to the sum.
             windows = functional.conv1d(windows, taps, padding=len(kernel) - 1).relu()
-        logits: Tensor = self.head(windows.sum(dim=2))
-        return logits
+        return windows.sum(dim=2)
 
 
 def joined(shares: list[Tensor]) -> Tensor:

@@ -41,9 +41,8 @@ class LevenshteinCertifier:
         made = copy.deepcopy(network).to(device="cpu", dtype=torch.float64)
         self.network = made.eval().requires_grad_(requires_grad=False)
         self.constant = constant_of(self.network)
-        rows = self.network.head.weight
-        dual = 2.0 if self.network.norm == "2" else 1.0
-        self.gaps = (rows.unsqueeze(1) - rows).norm(dual, dim=-1)
+        rows = self.network.rows()
+        self.gaps = (rows.unsqueeze(1) - rows).norm(self.network.dual, dim=-1)
 
     @torch.no_grad()
     def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
