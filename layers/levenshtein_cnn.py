@@ -60,7 +60,8 @@ class LevenshteinCNN(nn.Module):
     def rows(self) -> Tensor:
         """`[C, w]`: the head's weights; no two rows are further apart than 1, in the dual norm."""
         apart = self.head.weight.unsqueeze(1) - self.head.weight
-        return self.head.weight / apart.norm(self.dual, dim=-1).amax()
+        rows: Tensor = self.head.weight / apart.norm(self.dual, dim=-1).amax()
+        return rows
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """`[B, N, w]` embedded characters with mask `[B, N]` to `[B, C]` logits."""

@@ -138,6 +138,9 @@ def test_model_help(here: Path, steadfast: Steadfast, name: str) -> None:
         "FineTuning": {"backbone.pretrained", "backbone.architecture", "pooling", "max_length"},
         "CharacterLM": {"attention", "base_rate", "width", "max_length"},
         "ASA": {"backbone.vocab_size", "masking.tau", "masking.schedule", "max_length"},
+        "WordScores": {"window", "robustness.lists", "max_length"},
+        "TextCNN": {"pooling", "robustness.lists", "max_length"},
+        "LipsLev": {"kernel", "norm", "max_length"},
     }.get(name, {"backbone.pretrained", "unitary.method", "max_length"})
     assert {"optimisation.optimizer"} | own <= settings
 
