@@ -39,7 +39,7 @@ setup(
     package_data={
         "steadfast.configs": ["*.yaml"],
         **{
-            f"steadfast.{name}": ["*.yaml", "*.sbatch", "*.sh"]
+            f"steadfast.{name}": ["*.yaml", "*.json", "*.sbatch", "*.sh"]
             for name in PACKAGES
             if name.startswith("configs.")
         },
