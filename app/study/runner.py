@@ -184,7 +184,8 @@ def run_cell(cell: Cell, work: Work, share: Share, *, stop: Stop, tell: Tell) ->
 
 def _check(cell: Cell, run: RunDirectory, settings: Parsed, work: Work) -> None:
     """Refuses a run of other settings, or one that began with other weights."""
-    check_run(run, settings, cell.start)
+    if "model" in settings:  # `diagnose` and `certify --threat` take all that from the run
+        check_run(run, settings, cell.start)
     check_start(cell, work.place, Path(work.where), begun=run.begun)
 
 
