@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from app.runs.run_directory import RunDirectory
+from app.study import runner
 from app.study.cell_check import _plainly
 from app.study.cells import Place, command_line
 from app.study.collect import _Reader
@@ -83,3 +84,16 @@ def test_its_outcomes_are_found(tmp_path: Path) -> None:
         assert found.outcomes == outcomes
     assert reader.samples("certify_synonyms/cut", 0.0) is None
     assert isinstance(run, RunDirectory)
+
+
+def test_it_is_not_compared_with_the_settings_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "check_start", lambda *_, **__: None)
+    run = make_run(tmp_path / "a", metrics={})
+    cell = Cell(row="r", corpus="", seed=0, run="a", config=(), settings={}, stages=(STAGE,))
+    place = Place(study="s", runs_dir=tmp_path, data_dir=None)
+    work = runner.Work(settings={}, place=place, where=str(tmp_path))
+    runner._check(cell, run, settings(tmp_path / "l.json", seed_everything=0), work)
+    with pytest.raises(ValueError, match="other settings"):
+        runner._check(cell, run, {"model": {"class_path": "x"}, "seed_everything": 0}, work)
