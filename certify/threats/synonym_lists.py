@@ -13,6 +13,8 @@ from certify.threats.threat import Threat, ThreatName
 from text.word_settings import WordSettings
 
 Lists = Mapping[str, Sequence[str]]
+_ROOT = Path(__file__).parents[2]
+"""The folder of `configs/`: of the checkout, or of the installed package."""
 _BREAK = re.compile(r"<\s*br\s*/?\s*>")
 """A line break of HTML, which the lists of others leave out."""
 
@@ -46,7 +48,8 @@ class Synonyms(Threat):
 
         Args:
             path: an object with a list of words for each word; or, for texts and positions, one
-                with an object for each text, which has a list for each position, "0" the first.
+                with an object for each text, which has a list for each position, "0" the first. A
+                relative path that is not there may name a file that comes with the program.
             k: see `Threat`.
             words: see `Threat`.
 
@@ -54,7 +57,9 @@ class Synonyms(Threat):
             ValueError: no JSON, other JSON than that, or lists of another tokenisation.
             OSError: the file cannot be read.
         """
-        given = Path(path).read_bytes()
+        shipped = _ROOT / path
+        path = shipped if shipped.is_file() and not Path(path).exists() else Path(path)
+        given = path.read_bytes()
         try:
             packed = given[:2] == b"\x1f\x8b"
             content = json.loads(gzip.decompress(given) if packed else given)

@@ -178,3 +178,18 @@ def test_an_attack_stays_inside() -> None:
 def test_a_model_without_certificate_names_those_that_have_one() -> None:
     with pytest.raises(ValueError, match=r"got TextClassifier, .* for synonyms, expected"):
         TextClassifier().text_certifier(synonyms())
+
+
+def test_lists_that_come_with_the_program_are_found_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = "configs/word_scores/reviews_synonyms.json"
+    shipped = Synonyms.read(name)
+    assert len(shipped.lists) > 1
+    # A file that is there wins.
+    (tmp_path / name).parent.mkdir(parents=True)
+    (tmp_path / name).write_text('{"good": ["fine"]}')
+    assert Synonyms.read(name).lists == {"good": ["fine"]}
+    with pytest.raises(FileNotFoundError):
+        Synonyms.read("configs/word_scores/none.json")
