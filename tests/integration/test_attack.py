@@ -273,7 +273,7 @@ def letters_file(here: Path) -> str:
         (["--attack=letters.yaml", "--attack.num_samples=0"], "got num_samples=0"),
         (["--attack=letters.yaml", "--attack.goal=happy"], "0 (negative), 1 (positive)"),
         (["--attack=letters.yaml", "--attack.goal=2"], "got goal '2'"),
-        (["--attack=nowhere.yaml"], "got attack nowhere.yaml, expected a file like"),
+        (["--attack=nowhere.yaml"], "got attack nowhere.yaml, which is no file"),
         (
             ["--attack=letters.yaml", "--attack.resources=nowhere"],
             "got nowhere, which is not there",
