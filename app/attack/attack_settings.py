@@ -54,6 +54,8 @@ class AttackSettings(RecipeSettings, Limits):
         show: print so many adversarial pairs at the end.
         html: write all pairs side by side to RUN/attacks/RECIPE.html.
         threat: the set of texts of a certificate, inside which the attack has to stay.
+        validity: also count the adversarial texts that still say the same, by what WordNet and the
+            sentence encoder know; `attack validity` does more (docs/attacks/validity.md).
         shard: I/N: attack every N-th of these samples from the I-th on, with files of its own;
             `attack merge` makes one attack of all N.
     """
@@ -67,6 +69,7 @@ class AttackSettings(RecipeSettings, Limits):
     show: int = 0
     html: bool = True
     threat: ThreatSettings = field(default=ThreatSettings())
+    validity: bool = False
     shard: str | None = None
 
     def __post_init__(self) -> None:

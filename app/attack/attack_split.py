@@ -13,6 +13,7 @@ from app.attack.attack_mean import Mean, former, mean_accuracy
 from app.attack.attack_report import report
 from app.attack.attack_settings import AttackSettings, applied, plan
 from app.attack.attack_shard import ShardEvaluator
+from app.attack.validity_command import filed, usual_checks
 from app.cli.terminal import harmless
 from app.runs.recorder import Recorder
 from app.runs.version import version
@@ -25,6 +26,7 @@ from attacks.digests import file_digest
 from attacks.engine import VERSION
 from attacks.fingerprint import describe, flat
 from attacks.interface import Outcome
+from attacks.validity.checks import ValidityLimits
 from datamodules import TextDataModule
 from lit_modules import TaskModule
 
@@ -80,6 +82,7 @@ def attack(
         raise ValueError(msg)
     # Before any word list is asked for.
     require_classification(datamodule.task, "attack")
+    checks = usual_checks(settings, trainer.strategy.root_device) if settings.validity else None
     evaluators = _evaluators(trainer, model, ckpt_path, settings, recorder)
     mean = Mean(names=())
     for evaluator in evaluators:
@@ -105,6 +108,10 @@ def attack(
     outcomes = {one.planned.name: one.outcome for one in evaluators if one.outcome is not None}
     spent = ", ".join(f"{one.planned.name} {one.seconds:.1f} s" for one in evaluators)
     where = f"{datamodule.corpus}, {settings.split} split, {settings.goal}"
+    files = [one.files.outcome for one in evaluators if one.files is not None]
+    valid: list[str] = []
+    if checks is not None and trainer.is_global_zero:
+        valid = [line for path in files for line in filed(path, checks, ValidityLimits())]
     table = report(
         outcomes,
         model.require_text()[1],
@@ -113,6 +120,7 @@ def attack(
         notes=[
             *applied(settings, [one.planned for one in evaluators]),
             *filter(None, [mean.line()]),
+            *valid,
         ],
     )
     return Attacks(outcomes, table)

@@ -10,7 +10,13 @@ from typing import Any, Literal, NamedTuple
 from app.runs.resume import evaluated
 from attacks.victims.http_settings import HttpSettings
 from attacks.victims.http_victim import HttpVictim
-from attacks.victims.kinds import CallableVictim, HuggingFaceVictim, ModuleVictim, Victim
+from attacks.victims.kinds import (
+    CallableVictim,
+    HuggingFaceVictim,
+    ModuleVictim,
+    Victim,
+    fastest_batch,
+)
 from attacks.victims.labels_only import LabelVictim
 from lit_modules.checkpoints.reading import load
 from text import hub_reachable
@@ -73,9 +79,11 @@ def named_victim(
         raise ValueError(msg)
     facts = {"victim": given}
     if kind == "hf":
-        model, tokenizer = _pretrained(rest, device)
+        model, tokenizer = pretrained_classifier(rest, device)
         found = _checkpoint_classes(model, classes)
-        hugging = HuggingFaceVictim(model, tokenizer, batch_size=batch_size, name=rest)
+        hugging = HuggingFaceVictim(
+            model, tokenizer, batch_size=fastest_batch(model, batch_size), name=rest
+        )
         return NamedVictim(hugging, found, facts)
     if kind == "run":
         run, checkpoint = evaluated("attack", runs_dir, rest, None)
@@ -83,7 +91,9 @@ def named_victim(
         _, names = module.require_text()
         facts |= {"run": "" if run is None else run.name, "checkpoint": str(checkpoint)}
         return NamedVictim(
-            ModuleVictim(module, batch_size=batch_size), _as_many(names, classes), facts
+            ModuleVictim(module, batch_size=fastest_batch(module, batch_size)),
+            _as_many(names, classes),
+            facts,
         )
     if classes is None:
         msg = (
@@ -103,8 +113,16 @@ def named_victim(
     return NamedVictim(made, list(classes), facts)
 
 
-def _pretrained(name: str, device: Any) -> tuple[Any, Any]:
-    """Loads a classifier of `transformers` and its tokenizer; never runs code of a repository."""
+def pretrained_classifier(name: str, device: Any) -> tuple[Any, Any]:
+    """Loads a classifier of `transformers` and its tokenizer; never runs code of a repository.
+
+    Args:
+        name: folder, or id on the hub.
+        device: where it computes.
+
+    Raises:
+        ValueError: there is none, or its weights lack a head.
+    """
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     local = Path(name).is_dir() or not hub_reachable()
@@ -116,13 +134,13 @@ def _pretrained(name: str, device: Any) -> tuple[Any, Any]:
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         msg = (
-            f"got --victim hf:{name}, from which no classifier could be loaded ({reason}), "
+            f"got hf:{name}, from which no classifier could be loaded ({reason}), "
             "expected a folder with config.json, weights and tokenizer, or the id of such a model"
         )
         raise ValueError(msg) from error
     if missing := sorted(report["missing_keys"]):
         msg = (
-            f"got --victim hf:{name}, whose weights lack {', '.join(missing[:3])}, expected a "
+            f"got hf:{name}, whose weights lack {', '.join(missing[:3])}, expected a "
             "classifier that was fine-tuned: its head would be random numbers"
         )
         raise ValueError(msg)

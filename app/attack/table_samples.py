@@ -158,7 +158,7 @@ def _chosen(
     name: str, there: Sequence[str], columns: Sequence[str] | None, label: str | None
 ) -> tuple[tuple[str, ...], str]:
     """Returns the columns of the texts and of the label."""
-    texts = tuple(columns) if columns else _found_texts(there)
+    texts = tuple(columns) if columns else usual_texts(there)
     gold = label or next((one for one in LABELS if one in there), None)
     missing = [one for one in (*(texts or ()), *([gold] if gold else [])) if one not in there]
     if texts and gold and not missing and len(texts) <= 2:
@@ -176,7 +176,8 @@ def _chosen(
     raise ValueError(msg)
 
 
-def _found_texts(there: Sequence[str]) -> tuple[str, ...] | None:
+def usual_texts(there: Sequence[str]) -> tuple[str, ...] | None:
+    """Returns those of the columns that texts usually have; None if none or several could be."""
     for pair in PAIRS:
         if set(pair) <= set(there):
             return pair

@@ -1,12 +1,10 @@
 """`python -m app attack --victim ...`: attacks a model from elsewhere on a data set."""
 
-import re
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from jsonargparse import ArgumentParser
 
@@ -15,18 +13,18 @@ from app.attack.attack_files import AttackFiles
 from app.attack.attack_html import write_page
 from app.attack.attack_report import class_name, report
 from app.attack.attack_settings import AttackSettings, Planned, applied, plan
-from app.attack.named_victims import NamedVictim, Outputs, named_victim
+from app.attack.named_victims import NamedVictim
 from app.attack.table_samples import LabelledTable, as_classes, read_table
+from app.attack.validity_command import filed, usual_checks
+from app.attack.victim_options import OneLineParser, add_victim, folder_of, listed, victim_of
 from app.cli.arguments import with_recipe
-from app.cli.parser import plain
 from app.cli.terminal import harmless
 from app.processes.devices import torch_device
 from app.runs import atomic
 from app.runs.run_directory import RunDirectory
-from attacks.digests import digest
 from attacks.interface import Outcome, attack, changed
 from attacks.outcome import Sample
-from attacks.victims.http_settings import HttpSettings
+from attacks.validity.checks import ValidityLimits
 from attacks.victims.labels_only import check_search
 from datamodules.batching.sampler import permutation
 
@@ -54,20 +52,12 @@ def main(argv: Sequence[str]) -> int:
     _check_words(argv)
     args = parser().parse_args(with_recipe(["attack", *argv])[1:])
     settings = AttackSettings(**args.attack.as_dict())
-    table = read_table(args.dataset, columns=_names(args.columns), label=args.label)
-    out = Path(args.out or f"attacked/{_slug(args.victim)}")
+    table = read_table(args.dataset, columns=listed(args.columns), label=args.label)
+    out = folder_of(args)
+    named = victim_of(args, out, settings.batch_size)
+    samples = chosen(as_classes(table, named.classes, listed(args.label_names)), settings)
     device = torch_device(args.device)
-    named = named_victim(
-        args.victim,
-        classes=_names(args.classes),
-        outputs=args.outputs,
-        http=HttpSettings(**args.http.as_dict()),
-        cache=out / "answers.jsonl",
-        runs_dir=Path(args.runs_dir),
-        device=device,
-        batch_size=settings.batch_size,
-    )
-    samples = chosen(as_classes(table, named.classes, _names(args.label_names)), settings)
+    checks = usual_checks(settings, device) if settings.validity else None
     planned = plan(settings, device=device)
     for one in planned:
         check_search(one.attack, named.victim)
@@ -80,6 +70,11 @@ def main(argv: Sequence[str]) -> int:
         spent.append(f"{one.name} {seconds:.1f} s")
     title = f"{args.victim} on {table.name} ({', '.join(spent)})"
     notes = applied(settings, planned)
+    for name in outcomes:
+        if checks is None:
+            break
+        files = AttackFiles(RunDirectory(out), name)
+        notes += filed(files.outcome, checks, ValidityLimits())
     print(report(outcomes, named.classes, show=settings.show, title=title, notes=notes))
     print(harmless(f"\n{out}"))
     return 0
@@ -87,7 +82,7 @@ def main(argv: Sequence[str]) -> int:
 
 def parser() -> ArgumentParser:
     """Returns the parser of the command."""
-    made = _Parser(
+    made = OneLineParser(
         prog="steadfast attack",
         description="Attacks a model from elsewhere: a checkpoint of transformers, a service "
         "behind HTTP, a function, or a run of ours, on any labelled texts. Without --victim it "
@@ -96,47 +91,15 @@ def parser() -> ArgumentParser:
     )
     add = made.add_argument
     add(
-        "--victim",
+        "--dataset",
         required=True,
-        help="hf:FOLDER_OR_ID, http:URL, python:MODULE:FUNCTION or run:NAME",
-    )
-    add(
-        "--dataset", required=True, help="hf:ID:SPLIT, hf:ID:CONFIG:SPLIT, or FILE.tsv and the like"
+        help="hf:ID:SPLIT, hf:ID:CONFIG:SPLIT, or a file (.tsv, .csv, .jsonl, .parquet)",
     )
     add("--columns", type=str, default=None, help="TEXT or TEXT,TEXT (default: usual names)")
     add("--label", type=str, default=None, help="column of the label (default: usual names)")
-    add(
-        "--label_names",
-        type=str,
-        default=None,
-        help="LABEL=CLASS,...: the class of the victim that each label of the data stands for; "
-        "A,B is short for 0=A,1=B",
-    )
-    add("--classes", type=str, default=None, help="A,B: classes of a service or a function")
-    add(
-        "--outputs",
-        type=Outputs,
-        default="logits",
-        help="what a function returns: logits, probabilities, or labels",
-    )
-    add("--out", type=str, default=None, help="folder of all files (default: attacked/VICTIM)")
-    add("--runs_dir", type=str, default="runs", help="folder of the runs of --victim run:NAME")
-    add("--device", type=str, default="auto", help="auto, cpu, cuda, cuda:1")
-    add("--debug", action="store_true", help="show where an error came from")
+    add_victim(made)
     made.add_class_arguments(AttackSettings, "attack", skip={*_REFUSED})
-    made.add_class_arguments(HttpSettings, "http")
     return made
-
-
-class _Parser(ArgumentParser):
-    """Says errors in one line."""
-
-    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        """Prints the message and ends the program with status 2."""
-        del ex
-        said = f"{plain(message)} (`steadfast attack --victim X --help` lists what there is)"
-        print(harmless(f"error: {said}"), file=sys.stderr)
-        self.exit(2)
 
 
 def _check_words(argv: Sequence[str]) -> None:
@@ -155,16 +118,6 @@ def chosen(samples: Sequence[Sample], settings: AttackSettings) -> list[Sample]:
     drawn = settings.choice == "drawn"
     order = permutation(len(samples), CHOICE).tolist() if drawn else range(len(samples))
     return [samples[i] for i in order[:count]]
-
-
-def _names(given: str | None) -> list[str] | None:
-    return None if given is None else [name.strip() for name in given.split(",")]
-
-
-def _slug(victim: str) -> str:
-    """Returns the name of a folder for a victim; two victims have two."""
-    text = re.sub(r"[^A-Za-z0-9._-]+", "-", victim).strip("-.")[-60:].strip("-.")
-    return f"{text}-{digest([victim])[:6]}"
 
 
 def _attack(

@@ -31,6 +31,14 @@ COMMANDS = {
     ),
     "attack": Command("Attack a checkpoint by changing words of texts: TextFooler and others."),
     "attack merge": Command("Unite the shards of one attack.", "app.attack.attack_merge:main"),
+    "attack pairs": Command(
+        "Ask a model about published adversarial texts.", "app.attack.pairs_command:main"
+    ),
+    "attack sheet": Command("Let people rate adversarial texts.", "app.attack.sheet_command:main"),
+    "attack validity": Command(
+        "Count the adversarial texts that still say the same.",
+        "app.attack.validity_command:main",
+    ),
     "augment": Command(
         "Make changed copies of texts, without a model.", "app.augment.augment_command:main"
     ),
@@ -94,7 +102,8 @@ def of(argv: list[str]) -> tuple[int, Command] | None:
         "-",
     }:
         return 1, _ASKED
-    if argv[:1] == ["attack"] and "--victim" in {word.split("=")[0] for word in argv}:
+    own = " ".join(argv[:2]) in COMMANDS
+    if argv[:1] == ["attack"] and not own and "--victim" in {word.split("=")[0] for word in argv}:
         return 1, _FOREIGN
     threatened = "--threat" in {word.split("=")[0] for word in argv}
     if argv[:1] == ["certify"] and argv[1:2] != ["export"] and threatened:

@@ -17,6 +17,10 @@ _MARKER = re.compile(r"\((?:a|p|ip)\)$")
 """The position of an adjective; follows its name in the data files."""
 
 
+_LETTERS = {"n": "noun", "v": "verb", "a": "adj", "s": "adj", "r": "adv"}
+"""Parts of speech as pointers write them."""
+
+
 class WordNet(WordForms):
     """Finds words that share a sense with a word.
 
@@ -32,6 +36,7 @@ class WordNet(WordForms):
         self._data = {part: member(self.place, f"data.{part}") for part in PARTS}
         self._synsets: dict[tuple[str, int], tuple[str, ...]] = {}
         self._synonyms: dict[str, tuple[str, ...]] = {}
+        self._antonyms: dict[str, frozenset[str]] = {}
 
     def about(self) -> dict[str, str]:
         """See `attacks.fingerprint`."""
@@ -59,11 +64,73 @@ class WordNet(WordForms):
             self._synonyms[word] = found
         return found
 
+    def lemmas(self, word: str) -> frozenset[str]:
+        """Returns the base forms of a word, and the word itself, in lower case."""
+        lemma = word.lower()
+        return frozenset((lemma, *(form for part in PARTS for form in self.forms(lemma, part))))
+
+    def antonyms(self, word: str) -> frozenset[str]:
+        """Returns the antonyms of all senses of a word, as base forms in lower case.
+
+        An adjective without one has those of the adjective that it is similar to.
+        """
+        lemma = word.lower()
+        found = self._antonyms.get(lemma)
+        if found is None:
+            found = frozenset(
+                name.lower()
+                for part in PARTS
+                for form in self.forms(lemma, part)
+                for offset in self._offsets_of(form, part)
+                for name in self._opposed(part, offset, form)
+            )
+            self._antonyms[lemma] = found
+        return found
+
+    def _opposed(self, part: str, offset: int, form: str | None) -> list[str]:
+        """Returns the antonyms of a word of a sense; of all its words if None."""
+        names = [name.lower() for name in self._names(part, offset)]
+        pointers = self._pointers(part, offset, len(names))
+        found: list[str] = []
+        for symbol, place, other, link in pointers:
+            if symbol != "!":
+                continue
+            source, target = int(link[:2], 16), int(link[2:], 16)
+            if form is None or not source or names[source - 1] == form:
+                there = self._names(other, place)
+                found += [there[target - 1]] if target else there
+        if not found and form is not None and part == "adj":
+            for symbol, place, other, _ in pointers:
+                if symbol == "&":
+                    found += self._opposed(other, place, None)
+        return found
+
+    def _pointers(self, part: str, offset: int, names: int) -> list[tuple[str, int, str, str]]:
+        """Returns symbol, offset, part of speech and words of each pointer of a sense."""
+        data = self._data[part]
+        fields = data[offset : data.find(b"|", offset)].decode("utf-8", "replace").split(" ")
+        at = 4 + 2 * names
+        try:
+            return [
+                (symbol, int(place), _LETTERS[letter], link)
+                for symbol, place, letter, link in zip(
+                    *(fields[at + 1 + i : at + 1 + 4 * int(fields[at]) : 4] for i in range(4)),
+                    strict=True,
+                )
+            ]
+        except (IndexError, KeyError, ValueError) as error:
+            msg = f"{self.place}: got no sense at {offset} of data.{part}; get it again"
+            raise BrokenFile(msg) from error
+
+    def _offsets_of(self, form: str, part: str) -> Iterator[int]:
+        """Yields the offsets of the senses of a base form."""
+        fields = self._index[part][form.encode()].split()
+        yield from (int(offset) for offset in fields[-int(fields[2]) :])
+
     def _offsets(self, lemma: str, part: str) -> Iterator[int]:
         """Yields the offsets of a word's senses in the data file."""
         for form in self.forms(lemma, part):
-            fields = self._index[part][form.encode()].split()
-            yield from (int(offset) for offset in fields[-int(fields[2]) :])
+            yield from self._offsets_of(form, part)
 
     def _names(self, part: str, offset: int) -> tuple[str, ...]:
         """Returns the words of one sense."""

@@ -13,6 +13,9 @@ from jsonargparse import ArgumentParser
 from pytorch_lightning.cli import LightningCLI
 
 from app.attack.attack_merge import main as attack_merge
+from app.attack.pairs_command import parser as pairs_parser
+from app.attack.sheet_command import main as attack_sheet
+from app.attack.validity_command import main as attack_validity
 from app.attack.victim_command import parser as victim_parser
 from app.attention.attention_command import main as attention
 from app.augment.augment_command import main as augment
@@ -39,6 +42,8 @@ ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PLAIN = {
     "attack merge": attack_merge,
+    "attack sheet": attack_sheet,
+    "attack validity": attack_validity,
     "attention": attention,
     "augment": augment,
     "certify export": certify_export,
@@ -166,6 +171,8 @@ def test_every_command_of_the_pages_can_be_given(
         read_and_stop(monkeypatch)
         with pytest.raises(Parsed):
             (predict if asked else certify_threat if threatened else PLAIN[name])(options)
+    elif name == "attack" and options[:1] == ["pairs"]:
+        pairs_parser().parse_args(options[1:])
     elif name == "attack" and "--victim" in {word.split("=")[0] for word in options}:
         victim_parser().parse_args(with_recipe(["attack", *options])[1:])
     elif name not in ("COMMAND", "--version") and not {"--help"} & set(options):

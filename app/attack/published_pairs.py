@@ -1,0 +1,178 @@
+"""Reads adversarial texts that others have published, with their originals."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.attack.table_samples import usual_texts
+from text import Text
+
+GLUE = {
+    "sst2": ("negative", "positive"),
+    "qqp": ("not_duplicate", "duplicate"),
+    "mnli": ("entailment", "neutral", "contradiction"),
+    "mnli-mm": ("entailment", "neutral", "contradiction"),
+    "qnli": ("entailment", "not_entailment"),
+    "rte": ("entailment", "not_entailment"),
+}
+"""Tasks of AdvGLUE, and what their labels 0, 1, ... mean (as in GLUE)."""
+_LINE = re.compile(
+    r"(?P<side>orig|adv)\s+(?P<part>sent|premise|hypothesis)\s*"
+    r"(?:\((?P<label>[^)]*)\))?\s*:\s*(?P<text>.*)"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedPair:
+    """An adversarial text.
+
+    Attributes:
+        number: its number in the file, from 0.
+        original: the text that it was made from; None where the file has none.
+        adversarial: the text.
+        label: as the file has it.
+        method: kind of attack; empty where the file says none.
+    """
+
+    number: int
+    original: Text | None
+    adversarial: Text
+    label: Any
+    method: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedFile:
+    """The content of a file.
+
+    Attributes:
+        form: AdvGLUE, TextFooler or records.
+        names: of the classes 0, 1, ...; None where they are not known.
+        pairs: the texts.
+    """
+
+    form: str
+    names: tuple[str, ...] | None
+    pairs: list[PublishedPair]
+
+
+def read_published(path: Path, task: str | None = None) -> PublishedFile:
+    """Reads a file, its form told by its ending: `.json` AdvGLUE, `.jsonl` ours, else TextFooler's.
+
+    Args:
+        path: the file.
+        task: task of AdvGLUE; the only one of the file if None.
+
+    Raises:
+        ValueError: the file has another form, no pairs, or no such task.
+        OSError: it cannot be read.
+    """
+    try:
+        if path.suffix == ".json":
+            found = _adv_glue(path, task)
+        elif path.suffix == ".jsonl":
+            pairs = list(_records(path))
+            found = PublishedFile(form="records", names=None, pairs=pairs)
+        else:
+            pairs = list(_text_fooler(path))
+            found = PublishedFile(form="TextFooler", names=None, pairs=pairs)
+    except (KeyError, TypeError, AttributeError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        msg = (
+            f"got {path}, which cannot be read ({type(error).__name__}: {error}), expected "
+            "AdvGLUE's JSON, TextFooler's adversaries.txt, or records of `attack` (.jsonl)"
+        )
+        raise ValueError(msg) from error
+    if not found.pairs:
+        msg = f"got {path} without adversarial texts, expected some"
+        raise ValueError(msg)
+    return found
+
+
+def _adv_glue(path: Path, task: str | None) -> PublishedFile:
+    """Reads `dev.json` or `dev_ann.json`: rows of each task; the second has the originals."""
+    tasks = json.loads(path.read_text("utf-8"))
+    if task is None and len(tasks) == 1:
+        (task,) = tasks
+    if task not in tasks:
+        msg = f"got {path} and --task {task}, expected one of {', '.join(tasks)}"
+        raise ValueError(msg)
+    pairs = []
+    for number, row in enumerate(tasks[task]):
+        names = usual_texts(list(row))
+        if names is None:
+            msg = (
+                f"got {path}, {task}, row {number} with {', '.join(row)}, expected the columns of "
+                "a task of GLUE, such as sentence, or premise and hypothesis"
+            )
+            raise ValueError(msg)
+        # Of a pair, only the side that was changed has an original.
+        originals = [row.get(f"original_{name}") or row[name] for name in names]
+        known = any(row.get(f"original_{name}") for name in names)
+        pairs.append(
+            PublishedPair(
+                number=number,
+                original=_text(originals) if known else None,
+                adversarial=_text([row[name] for name in names]),
+                label=row["label"],
+                method=str(row.get("method") or row.get("data_construction") or ""),
+            )
+        )
+    return PublishedFile(form=f"AdvGLUE {task}", names=GLUE.get(str(task)), pairs=pairs)
+
+
+def _records(path: Path) -> Iterator[PublishedPair]:
+    """Reads the records of an attack of ours; those that were not attacked are left out."""
+    for number, line in enumerate(path.read_text("utf-8").splitlines()):
+        row = json.loads(line)
+        if row["adversarial"] is not None:
+            yield PublishedPair(
+                number=number,
+                original=_text(row["text"]),
+                adversarial=_text(row["adversarial"]),
+                label=row["label"],
+                method=row["outcome"],
+            )
+
+
+def _text_fooler(path: Path) -> Iterator[PublishedPair]:
+    """Reads `adversaries.txt`: lines `orig sent (LABEL): TEXT` and `adv sent (LABEL): TEXT`.
+
+    Those of pairs are `orig premise:`, `orig hypothesis (LABEL):` and `adv hypothesis (LABEL):`.
+    """
+    number = 0
+    side: dict[str, tuple[str, str | None]] = {}
+    for place, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
+        if not line.strip():
+            continue
+        found = _LINE.fullmatch(line.strip())
+        if found is None:
+            msg = (
+                f"got {path}, line {place}: {line[:60]!r}, expected `orig sent (LABEL): TEXT` or "
+                "`adv sent (LABEL): TEXT`, as TextFooler writes them"
+            )
+            raise ValueError(msg)
+        if found["side"] == "orig":
+            if found["part"] in ("sent", "premise"):
+                side = {}
+            side[found["part"]] = (found["text"].strip(), found["label"])
+            continue
+        part = found["part"]
+        if part not in side:
+            msg = f"got {path}, line {place}: an adversarial {part} without original before it"
+            raise ValueError(msg)
+        before = [text for text, _ in side.values()]
+        after = [found["text"].strip() if key == part else one for key, (one, _) in side.items()]
+        label = next((given for _, given in reversed(side.values()) if given is not None), None)
+        yield PublishedPair(
+            number=number, original=_text(before), adversarial=_text(after), label=label
+        )
+        number += 1
+
+
+def _text(parts: str | Sequence[str]) -> Text:
+    if isinstance(parts, str):
+        return parts
+    return parts[0] if len(parts) == 1 else (parts[0], parts[1])

@@ -1,0 +1,350 @@
+"""`python -m app attack validity`: counts the adversarial texts that still say the same."""
+
+import argparse
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any
+
+from app.attack.attack_settings import AttackSettings
+from app.attack.validity_pairs import (
+    MeaningPairs,
+    damaged,
+    meaning_pairs,
+    running_text,
+    vocabulary_of,
+)
+from app.cli.terminal import harmless
+from app.processes.devices import torch_device
+from app.runs import atomic, run_directory
+from attacks.outcome import AttackRecord, from_line
+from attacks.resources.catalogue import ResourceError, Resources
+from attacks.summary import Estimate, wilson
+from attacks.validity.checks import LEAST, Checks, Measured, ValidityLimits
+from attacks.validity.fluency import Entailment, ModelFluency
+from text import check_range
+
+log = logging.getLogger(__name__)
+
+LINES = 20_000
+"""Lines of running text that are counted."""
+_FITTED = ("similarity", "perplexity", "grammar", "entailment")
+"""Checks whose limit is a number to be chosen."""
+_ALARMS = 0.05
+"""Share of good texts that a limit of perplexity or grammar may turn down."""
+Row = list[str]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs the command.
+
+    Args:
+        argv: what follows `attack validity` on the command line.
+
+    Returns:
+        0.
+
+    Raises:
+        ValueError: no records, no pairs, or no text.
+        ResourceError: WordNet is not there.
+        OSError: a file that cannot be read or written.
+    """
+    args = parser().parse_args(argv)
+    checks = make_checks(args)
+    if args.calibrate is not None:
+        check_range({"--pairs": args.pairs}, least=1)
+        print(calibrated(checks, Path(args.calibrate), args.pairs))
+        return 0
+    limits = ValidityLimits(
+        **{
+            one.name: value
+            for one in fields(ValidityLimits)
+            if (value := getattr(args, one.name)) is not None
+        }
+    )
+    for path in record_files(args, "attack validity"):
+        print(harmless("\n".join(filed(path, checks, limits))))
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Returns the parser of the command."""
+    made = argparse.ArgumentParser(
+        prog="steadfast attack validity",
+        description="Says of each adversarial text whether it still says what the original says: "
+        "antonyms, negations, numbers, names, similarity, perplexity, grammar, entailment. Prints "
+        "the success before and after. Needs no victim.",
+        allow_abbrev=False,
+    )
+    add = made.add_argument
+    add("--run", metavar="NAME", help="a run; all its attacks")
+    add("--runs_dir", default="runs", metavar="DIR", help="folder of all runs (default: runs)")
+    add("--records", nargs="+", metavar="FILE", help="RECIPE.jsonl of attacks, in place of a run")
+    add("--calibrate", metavar="DIR", help="choose limits by judged pairs of corpora in a folder")
+    add(
+        "--text",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="running text of the same kind, for "
+        "grammar and perplexity (.txt, .txt.gz: a line, a text)",
+    )
+    add("--lines", type=int, default=LINES, metavar="N", help=f"lines of it (default: {LINES:,})")
+    add("--pairs", type=int, default=300, metavar="N", help="of each kind that --calibrate takes")
+    add("--language_model", metavar="NAME", help="folder or hub name, for perplexity")
+    add("--entailment_model", metavar="NAME", help="folder or hub name of a classifier of pairs")
+    add("--resources", metavar="DIR", help="folder with WordNet, tagger and sentence encoder")
+    add("--sentence_encoder", metavar="NAME", help="folder or name (default: MiniLM)")
+    add("--device", default="auto", help="auto, cpu, cuda, cuda:1")
+    add("--debug", action="store_true", help="show where an error came from")
+    usual = ValidityLimits()
+    for one in fields(ValidityLimits):
+        least = "least" if one.name in LEAST else "largest"
+        kind = type(getattr(usual, one.name))
+        text = f"{least} {one.name} (default: {getattr(usual, one.name)})"
+        add(f"--limit.{one.name}", dest=one.name, type=kind, metavar="X", help=text)
+    return made
+
+
+def make_checks(args: argparse.Namespace) -> Checks:
+    """Returns the checks that the resources allow; a line says what is left out."""
+    device = torch_device(args.device)
+    resources = Resources(args.resources, sentence_encoder=args.sentence_encoder, device=device)
+    encoder, tagger = _encoder(resources), None
+    if args.text:
+        tagger = resources.tagger()
+    else:
+        log.warning("grammar is not measured without --text FILE")
+    entailment = None
+    if args.entailment_model is not None:
+        from app.attack.named_victims import pretrained_classifier
+
+        entailment = Entailment(*pretrained_classifier(args.entailment_model, device))
+    return Checks(
+        resources.wordnet(),
+        encoder=encoder,
+        tagger=tagger,
+        sentences=running_text(args.text, args.lines) if args.text else (),
+        fluency=None
+        if args.language_model is None
+        else ModelFluency.load(args.language_model, device=device),
+        entailment=entailment,
+    )
+
+
+def usual_checks(settings: AttackSettings, device: Any) -> Checks:
+    """Returns the checks of `--attack.validity`: those that need neither text nor other models.
+
+    Raises:
+        ResourceError: WordNet is not there.
+    """
+    resources = Resources.of(settings, device=device)
+    return Checks(resources.wordnet(), encoder=_encoder(resources))
+
+
+def _encoder(resources: Resources) -> Any:
+    try:
+        return resources.sentence_encoder()
+    except ResourceError as error:
+        log.warning("similarity is not measured: %s", error)
+        return None
+
+
+def filed(path: Path, checks: Checks, limits: ValidityLimits) -> list[str]:
+    """Writes the figures of an attack beside its records; returns the lines to print.
+
+    Args:
+        path: its records.
+        checks: measure the texts.
+        limits: of a valid text.
+    """
+    report, lines = judged(path, checks, limits)
+    place = path.parent / "validity"
+    atomic.write_lines(place / path.name, lines)
+    atomic.write_text(place / f"{path.stem}.json", json.dumps(report, indent=2) + "\n")
+    return told(path, report)
+
+
+def record_files(args: argparse.Namespace, command: str) -> list[Path]:
+    """Returns the files of records that the options of a command name.
+
+    Raises:
+        ValueError: there are none.
+    """
+    if args.records:
+        return [Path(name) for name in args.records]
+    run = run_directory.existing(Path(args.runs_dir), run_directory.named(command, args.run))
+    folder = run.path / "attacks"
+    found = sorted(path for path in folder.glob("*.jsonl") if path.with_suffix(".json").is_file())
+    found = [path for path in found if ".shard-" not in path.name]
+    if not found:
+        msg = f"got {folder} without attacks, expected RECIPE.jsonl: attack the run first"
+        raise ValueError(msg)
+    return found
+
+
+def records_of(path: Path) -> list[AttackRecord]:
+    """Returns the records of an attack.
+
+    Raises:
+        ValueError: the file holds something else.
+        OSError: it cannot be read.
+    """
+    try:
+        return [from_line(json.loads(line)) for line in path.read_text("utf-8").splitlines()]
+    except (ValueError, TypeError) as error:
+        msg = f"got {path} with a line that is no record ({error}), expected RECIPE.jsonl"
+        raise ValueError(msg) from error
+
+
+def judged(
+    path: Path, checks: Checks, limits: ValidityLimits
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Returns the figures of an attack, and a line for each adversarial text.
+
+    Args:
+        path: its records.
+        checks: measure the texts.
+        limits: of a valid text.
+    """
+    records = records_of(path)
+    attacked = [one for one in records if one.outcome != "skipped"]
+    succeeded = [one for one in attacked if one.outcome == "succeeded"]
+    pairs = [(one.text, one.adversarial) for one in succeeded if one.adversarial is not None]
+    measured = checks.measure(pairs) if pairs else []
+    failed = [one.failures(limits) for one in measured]
+    valid = sum(not some for some in failed)
+    right = sum(one.prediction == one.label for one in records)
+    report: dict[str, Any] = {
+        "limits": asdict(limits),
+        "checks": checks.made(),
+        "samples": len(records),
+        "attacked": len(attacked),
+        "succeeded": len(succeeded),
+        "valid": valid,
+        "invalid_by": {name: sum(name in some for some in failed) for name in checks.made()},
+    }
+    if attacked:
+        report["success_rate"] = asdict(wilson(len(succeeded), len(attacked)))
+        report["valid_success_rate"] = asdict(wilson(valid, len(attacked)))
+    if succeeded:
+        report["valid_share"] = asdict(wilson(valid, len(succeeded)))
+    if records:
+        report["accuracy"] = asdict(wilson(right - len(succeeded), len(records)))
+        report["valid_accuracy"] = asdict(wilson(right - valid, len(records)))
+    lines = [
+        {
+            "sample_id": record.sample_id,
+            "valid": not some,
+            "failed": some,
+            **{key: value for key, value in one._asdict().items() if value is not None},
+        }
+        for record, one, some in zip(succeeded, measured, failed, strict=True)
+    ]
+    return report, lines
+
+
+def told(path: Path, report: dict[str, Any]) -> list[str]:
+    """Returns the lines that are printed of an attack."""
+    lines = [f"\n{path.stem}: {report['succeeded']} adversarial texts, {report['valid']} valid"]
+    if not report["succeeded"]:
+        return lines
+    titles = {
+        "success_rate": "success rate",
+        "valid_success_rate": "success rate, valid texts only",
+        "accuracy": "accuracy under attack",
+        "valid_accuracy": "accuracy, valid texts only",
+        "valid_share": "valid share",
+    }
+    lines += [f"  {title:<31} {_share(Estimate(**report[key]))}" for key, title in titles.items()]
+    by = ", ".join(f"{name} {count}" for name, count in report["invalid_by"].items())
+    return [*lines, f"  invalid by (several possible)   {by}"]
+
+
+def _share(one: Estimate) -> str:
+    return f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]"
+
+
+def calibrated(checks: Checks, folder: Path, count: int) -> str:
+    """Chooses limits on the validation parts, and returns what they do on the test parts.
+
+    Args:
+        checks: measure the pairs.
+        folder: of the corpora.
+        count: pairs of each kind at most.
+
+    Raises:
+        ValueError: no pairs.
+    """
+    chosen = _chosen(_measured(checks, folder, "validation", count), checks.made())
+    limits = replace(ValidityLimits(), **chosen)
+    names = checks.made()
+    rows: list[Row] = [["pairs (test part)", "number", *names, "any"]]
+    for kind, found in _measured(checks, folder, "test", count):
+        failed = [one.failures(limits) for one in found]
+        shares = [sum(name in some for some in failed) / len(found) for name in names]
+        total = sum(map(bool, failed)) / len(found)
+        rows.append([kind.name, f"{len(found):,}", *(f"{x:.3f}" for x in [*shares, total])])
+    told_limits = ", ".join(f"{name} {getattr(limits, name):g}" for name in names)
+    heads = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in heads)
+    return f"limits, chosen on the validation parts: {told_limits}\n\nshare turned down:\n\n{table}"
+
+
+def _measured(
+    checks: Checks, folder: Path, part: Any, count: int
+) -> list[tuple[MeaningPairs, list[Measured]]]:
+    kinds = meaning_pairs(folder, part)
+    edits = [str(a) for kind in kinds if kind.edit for a, _ in kind.pairs]
+    if edits:
+        distinct = list(dict.fromkeys(edits))
+        broken = damaged(distinct, vocabulary_of(distinct))
+        kinds.append(MeaningPairs("SNLI, a word replaced by any other", False, False, broken))
+    return [(kind, checks.measure(_spread(kind.pairs, count))) for kind in kinds]
+
+
+def _spread(pairs: Sequence[Any], count: int) -> list[Any]:
+    """Returns so many pairs at equal distances, as files are often sorted."""
+    step = max(1.0, len(pairs) / count)
+    return [pairs[int(i * step)] for i in range(min(count, len(pairs)))]
+
+
+def _chosen(
+    found: Sequence[tuple[MeaningPairs, list[Measured]]], names: Sequence[str]
+) -> dict[str, Any]:
+    """Returns the limits that part the pairs best.
+
+    Similarity and entailment: the largest sum of the shares that are told rightly, of pairs with
+    the same meaning and of others. Perplexity and grammar: 95 % of the texts that people have
+    edited pass, whatever they say, for people write proper texts.
+    """
+    limits: dict[str, Any] = {}
+    for name in set(names) & set(_FITTED):
+        if name in LEAST:
+            same = [getattr(m, name) for kind, some in found if kind.same for m in some]
+            other = [
+                getattr(m, name)
+                for kind, some in found
+                if not kind.same and not kind.edit
+                for m in some
+            ]
+            if same and other:
+                limits[name] = round(best_cut(same, other), 3)
+        else:
+            written = sorted(getattr(m, name) for kind, some in found if kind.edit for m in some)
+            if written:
+                place = min(len(written) - 1, int((1 - _ALARMS) * len(written)))
+                limits[name] = round(written[place], 3)
+    return limits
+
+
+def best_cut(high: Sequence[float], low: Sequence[float]) -> float:
+    """Returns the limit with the largest share of `high` at or above plus of `low` below it."""
+    import numpy as np
+
+    cuts = np.unique([*high, *low])
+    above = 1 - np.searchsorted(np.sort(high), cuts, side="left") / len(high)
+    below = np.searchsorted(np.sort(low), cuts, side="left") / len(low)
+    return float(cuts[int((above + below).argmax())])

@@ -1,0 +1,172 @@
+"""Surprise per word by a language model of `transformers`, and entailment by a classifier."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attacks.document import count_words
+from attacks.goals import Floats, probabilities
+from attacks.victims.batches import Batches
+from attacks.victims.kinds import HuggingFaceVictim
+from layers.positions import longest_text
+from layers.pretrained_encoders import quiet
+from text import Text
+
+
+class ModelFluency:
+    """Minus the log-probability of a text per word, by a causal or a masked language model.
+
+    A masked model gives the pseudo-log-likelihood (Salazar et al., "Masked Language Model Scoring",
+    2020): each token is masked once.
+
+    Args:
+        model: with a causal or a masked head; used in evaluation mode.
+        tokenizer: its own.
+        batch_size: texts (masked: tokens) per forward pass at first.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, *, batch_size: int = 32) -> None:
+        self.model, self.tokenizer = model.eval(), tokenizer
+        self.masked = type(model).__name__.endswith("ForMaskedLM")
+        limits = [tokenizer.model_max_length, longest_text(model), 512]
+        self.max_length = min(limit for limit in limits if limit)
+        self._batches = Batches(batch_size)
+
+    @classmethod
+    def load(cls, name_or_path: str | Path, *, device: Any = None) -> "ModelFluency":
+        """Loads a model from a folder or the hub's local cache; never downloads.
+
+        Raises:
+            ValueError: there is none, or its weights lack a head.
+        """
+        from transformers import (
+            AutoConfig,
+            AutoModelForCausalLM,
+            AutoModelForMaskedLM,
+            AutoTokenizer,
+        )
+
+        try:
+            with quiet():
+                config = AutoConfig.from_pretrained(name_or_path, local_files_only=True)
+                named = " ".join(config.architectures or ())
+                kind: Any = AutoModelForMaskedLM if "MaskedLM" in named else AutoModelForCausalLM
+                tokenizer = AutoTokenizer.from_pretrained(name_or_path, local_files_only=True)
+                model, report = kind.from_pretrained(
+                    name_or_path, local_files_only=True, output_loading_info=True
+                )
+        except (OSError, ValueError) as error:
+            reason = " ".join(str(error).split())[:200]
+            msg = (
+                f"got language model {name_or_path}, which cannot be loaded ({reason}), expected a "
+                "folder, or a model in the hub's local cache, with a causal or masked head"
+            )
+            raise ValueError(msg) from error
+        if missing := sorted(name for name in report["missing_keys"] if name.endswith("weight")):
+            msg = f"got language model {name_or_path} without {missing[0]}, expected a trained head"
+            raise ValueError(msg)
+        device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        return cls(model.to(device), tokenizer)
+
+    def per_word(self, texts: Sequence[str]) -> list[float]:
+        """Returns nats per word of each text; 0 for a text without words."""
+        coded = [
+            self.tokenizer(text, truncation=True, max_length=self.max_length)["input_ids"]
+            for text in texts
+        ]
+        totals = self._pseudo(coded) if self.masked else self._causal(coded)
+        counts = [max(1, count_words(text)) for text in texts]
+        return [total / count for total, count in zip(totals, counts, strict=True)]
+
+    def _causal(self, coded: Sequence[list[int]]) -> list[float]:
+        start = self.tokenizer.bos_token_id
+        start = self.tokenizer.eos_token_id if start is None else start
+        rows = [ids if ids[:1] == [start] or start is None else [start, *ids] for ids in coded]
+
+        def forward(chunk: list[list[int]]) -> Tensor:
+            ids, mask = self._padded(chunk)
+            logits = self.model(input_ids=ids, attention_mask=mask.long()).logits.float()
+            losses = torch.nn.functional.cross_entropy(
+                logits[:, :-1].transpose(1, 2), ids[:, 1:], reduction="none"
+            )
+            return (losses * mask[:, 1:]).sum(dim=1, keepdim=True)
+
+        return self._run(forward, rows)
+
+    def _pseudo(self, coded: Sequence[list[int]]) -> list[float]:
+        special = set(self.tokenizer.all_special_ids)
+        jobs = [
+            (row, ids, place)
+            for row, ids in enumerate(coded)
+            for place, token in enumerate(ids)
+            if token not in special
+        ]
+        mask_id = self.tokenizer.mask_token_id
+
+        def forward(chunk: list[tuple[int, list[int], int]]) -> Tensor:
+            ids, mask = self._padded(
+                [[*tokens[:place], mask_id, *tokens[place + 1 :]] for _, tokens, place in chunk]
+            )
+            logits = self.model(input_ids=ids, attention_mask=mask.long()).logits.float()
+            rows = torch.arange(len(chunk), device=ids.device)
+            places = torch.tensor([place for *_, place in chunk], device=ids.device)
+            wanted = torch.tensor([tokens[place] for _, tokens, place in chunk], device=ids.device)
+            found = torch.nn.functional.cross_entropy(
+                logits[rows, places], wanted, reduction="none"
+            )
+            return found.unsqueeze(1)
+
+        totals = [0.0] * len(coded)
+        if jobs:
+            with torch.no_grad():
+                losses = self._batches.run(forward, jobs, lambda job: len(job[1]))
+            for (row, *_), loss in zip(jobs, losses[:, 0].tolist(), strict=True):
+                totals[row] += loss
+        return totals
+
+    @torch.no_grad()
+    def _run(self, forward: Any, rows: Sequence[list[int]]) -> list[float]:
+        found: list[float] = self._batches.run(forward, rows, len)[:, 0].tolist()
+        return found
+
+    def _padded(self, rows: Sequence[list[int]]) -> tuple[Tensor, Tensor]:
+        length, pad = max(map(len, rows)), self.tokenizer.pad_token_id or 0
+        ids = torch.tensor([[*row, *[pad] * (length - len(row))] for row in rows])
+        sizes = torch.tensor([len(row) for row in rows])
+        mask = torch.arange(length) < sizes.unsqueeze(1)
+        return ids.to(self.model.device), mask.to(self.model.device)
+
+
+class Entailment:
+    """The probability that two texts say the same: the smaller one of both directions.
+
+    Args:
+        model: classifier of pairs with a class whose name begins with "entail".
+        tokenizer: its own.
+
+    Raises:
+        ValueError: it has no such class.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any) -> None:
+        names = [str(model.config.id2label[i]).casefold() for i in range(model.config.num_labels)]
+        found = [i for i, name in enumerate(names) if name.startswith("entail")]
+        if len(found) != 1:
+            msg = f"got an entailment model with classes {', '.join(names)}, expected entailment"
+            raise ValueError(msg)
+        self._index = found[0]
+        self._victim = HuggingFaceVictim(model, tokenizer, batch_size=32)
+
+    def both_ways(self, first: Sequence[str], second: Sequence[str]) -> Floats:
+        """Returns `[n]` probabilities of n texts with n others."""
+        pairs: list[Text] = list(zip(first, second, strict=True))
+        back: list[Text] = list(zip(second, first, strict=True))
+        if not pairs:
+            return np.zeros(0)
+        found = probabilities(self._victim.logits([*pairs, *back]))[:, self._index]
+        smaller: Floats = np.minimum(found[: len(pairs)], found[len(pairs) :])
+        return smaller
