@@ -236,7 +236,17 @@ def test_a_setting_applies_to_those_attacks_that_have_it(
 def test_about_has_what_the_outcome_depends_on() -> None:
     before = AttackSettings().about()
     assert json.loads(json.dumps(before)) == before
-    speed = {"num_samples", "resources", "in_flight", "batch_size", "tag", "show", "html", "shard"}
+    speed = {
+        "num_samples",
+        "resources",
+        "in_flight",
+        "batch_size",
+        "tag",
+        "show",
+        "html",
+        "validity",
+        "shard",
+    }
     other: dict[str, Any] = {
         "choice": "first",
         "split": "validation",
