@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pytorch_lightning.trainer.states import TrainerFn
 from torch import Tensor
 from torch.nn import functional
 
@@ -27,7 +26,7 @@ from lit_modules.shared.settings import within
 from lit_modules.shared.task_module import labels_of
 from lit_modules.shared.text_module import CHECKPOINT_KEY
 from lit_modules.shared.word_level import WordLevel
-from lit_modules.shared.word_robustness import WordRobustness, worst_texts
+from lit_modules.shared.word_robustness import WordRobustness, rivals, worst_texts
 from lit_modules.shared.word_table import WordTable
 from text import Batch, Text, Tokenizer, Vocabulary, WordTokenizer, check_range, collate
 
@@ -180,7 +179,7 @@ class WordScores(WordLevel, method=True):
         assert self.scores is not None  # configure_model made them
         given = self.robustness
         losses = functional.cross_entropy(logits, labels, reduction="none")
-        kappa = given.weight(self._progress())
+        kappa = given.weight(self.progress())
         if self.candidates is not None and (kappa > 0 or given.together > 0):
             places = self.candidates[batch.input_ids]
             if kappa > 0:
@@ -198,19 +197,13 @@ class WordScores(WordLevel, method=True):
         """`[B, C]` minus the least leads of the labels over each class."""
         assert self.scores is not None  # configure_model made them
         texts = worst_texts(self.scores, places, labels, self.robustness.k)
-        rows, classes, length = texts.shape
-        mask = batch.mask.repeat_interleave(classes, dim=0)
-        found = self.network(self.scores(texts.view(-1, length)), mask).view(rows, classes, classes)
-        own = found.gather(2, labels.view(-1, 1, 1).expand(-1, classes, 1)).squeeze(2)
-        leads: Tensor = found.diagonal(dim1=1, dim2=2) - own
-        return leads
-
-    def _progress(self) -> float:
-        """Share of the run's optimiser steps that are done; 1 outside a fit, or without an end."""
-        if self._trainer is None or self.trainer.state.fn != TrainerFn.FITTING:
-            return 1.0
-        total = self.total_steps()
-        return self.trainer.global_step / total if total else 1.0
+        rows, count, length = texts.shape
+        mask = batch.mask.repeat_interleave(count, dim=0)
+        found = self.network(self.scores(texts.view(-1, length)), mask).view(rows, count, -1)
+        others = rivals(labels, count + 1)
+        own = found.gather(2, labels.view(-1, 1, 1).expand(-1, count, 1)).squeeze(2)
+        leads = found.gather(2, others.unsqueeze(2)).squeeze(2) - own
+        return leads.new_zeros(rows, count + 1).scatter(1, others, leads)
 
     # The classifier contract
 

@@ -123,8 +123,16 @@ class SynonymCertifier(_Certifier):
 
     threat: Synonyms
 
+    def __init__(self, model: ScoreModel, threat: Synonyms) -> None:
+        """Measures the model; see `_Certifier`."""
+        super().__init__(model, threat)
+        self._worst_of = _WorstOfWords(model, threat)
+
     def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
         """See `TextCertifier`."""
+        if self.model.scores.width == 1 and not self.threat.texts:
+            found = [self._alone(texts[i : i + 256], ks) for i in range(0, len(texts), 256)]
+            return [one for batch in found for one in batch]
         places = [self.threat.candidates(text) for text in texts]
         order = sorted(range(len(texts)), key=lambda i: _size(places[i]))
         found: dict[int, TextCertificate] = {}
@@ -133,6 +141,50 @@ class SynonymCertifier(_Certifier):
             answers = self._batch([texts[i] for i in some], [places[i] for i in some], ks)
             found |= dict(zip(some, answers, strict=True))
         return [found[i] for i in range(len(texts))]
+
+    def _alone(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
+        """Words alone, with lists of words: what a word can lose is the same in every text."""
+        limit = self.model.tokenizer.max_length
+        words = [self.threat.split(text) for text in texts]
+        index, own, lost = self._worst_of(words, limit)
+        logits = (own[index] * (index >= 0).unsqueeze(-1)).sum(dim=1)
+        predictions = logits.argmax(dim=1)
+        told = []
+        for row, text in enumerate(texts):
+            y, read = int(predictions[row]), index[row, : min(len(words[row]), limit)]
+            losses, order = lost[read, y].sort(dim=0, descending=True, stable=True)
+            lead = logits[row, y] - logits[row]
+            # `[k + 1, C]`: the leads after 0, 1, ... changes.
+            leads = torch.cat([lead.unsqueeze(0), lead - losses.cumsum(dim=0)])
+            leads[:, y] = torch.inf
+            least = leads.amin(dim=1)
+            at = [len(read) if k is None else min(k, len(read)) for k in ks]
+            holds = [bool(least[k] > 0) for k in at]
+            certified = (
+                None if bool(least[-1] > 0) else max(int((least <= 0).int().argmax()) - 1, 0)
+            )
+            witness = None
+            if not all(holds):
+                k = at[holds.index(False)]
+                rival = int(leads[k].argmin())
+                chosen = set(order[:k, rival].tolist())
+                words_now = [
+                    self._worst_of.word(word, y, rival) if place in chosen else word
+                    for place, word in enumerate(words[row])
+                ]
+                witness = self._written(text, words_now)
+            told.append(
+                self._told(
+                    text,
+                    y,
+                    holds,
+                    ks,
+                    certified=certified,
+                    endless=certified is None,
+                    witness=witness,
+                )
+            )
+        return told
 
     def _batch(
         self,
@@ -206,6 +258,10 @@ class SynonymCertifier(_Certifier):
             place[at] if at < len(place) else place[0]
             for place, at in zip(places, chosen, strict=True)
         ]
+        return self._written(text, words)
+
+    def _written(self, text: str, words: Sequence[str]) -> str:
+        """The text with other words in the places of its own."""
         made, end = [], 0
         for (start, stop), old, new in zip(
             self.model.tokenizer.splitter.spans(text), self.threat.split(text), words, strict=True
@@ -214,6 +270,62 @@ class SynonymCertifier(_Certifier):
             end = stop
         written = "".join([*made, text[end:]])
         return written if self.threat.split(written) == tuple(words) else " ".join(words)
+
+
+class _WorstOfWords:
+    """Keeps for each word that is met the scores of its candidates, and what it can lose by them.
+
+    Args:
+        model: the classifier, of words alone.
+        threat: with lists of words.
+    """
+
+    def __init__(self, model: ScoreModel, threat: Synonyms) -> None:
+        self._model, self._threat = model, threat
+        self._rows: dict[str, int] = {}
+        self._own = torch.zeros(0, model.scores.classes, dtype=torch.float64)
+        self._lost = self._own.new_zeros(0, model.scores.classes, model.scores.classes)
+
+    def __call__(self, texts: Sequence[Sequence[str]], limit: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Looks words up.
+
+        Args:
+            texts: their words.
+            limit: words of a text that are read.
+
+        Returns:
+            `[B, N]` rows of the words, -1 behind a text; `[M, C]` scores of the words of the rows;
+            `[M, C, C]`, for the classes y and j the largest loss of y's lead over j.
+        """
+        texts = [words[:limit] for words in texts]
+        new = dict.fromkeys(w for words in texts for w in words if w not in self._rows)
+        if new:
+            self._measure(list(new))
+        length = max(map(len, texts), default=0)
+        rows = [[self._rows[w] for w in words] + [-1] * (length - len(words)) for words in texts]
+        return torch.tensor(rows, dtype=torch.int64).view(len(texts), length), self._own, self._lost
+
+    def word(self, word: str, y: int, rival: int) -> str:
+        """Returns the candidate of a word that takes most from y's lead over a rival."""
+        listed = self._threat.of_word(word)
+        scores = self._model.scores.word_table()[self._model.ids(listed)]
+        return listed[int((scores[:, y] - scores[:, rival]).argmin())]
+
+    def _measure(self, words: Sequence[str]) -> None:
+        self._rows |= {word: len(self._rows) + i for i, word in enumerate(words)}
+        candidates = filled([[self._model.ids(self._threat.of_word(word)) for word in words]])[0]
+        scores = self._model.scores.word_table()[candidates]
+        # Candidate, class, rival: the pairs of one class after the other, to need less memory.
+        lost = torch.stack(
+            [
+                (own[:, :1] - own).amax(dim=1)
+                for y in range(scores.shape[-1])
+                for own in [scores[..., y : y + 1] - scores]
+            ],
+            dim=1,
+        )
+        self._own = torch.cat([self._own, scores[:, 0]])
+        self._lost = torch.cat([self._lost, lost])
 
 
 class CharacterCertifier(_Certifier):

@@ -122,8 +122,14 @@ class WordRobustness:
         return (self.margin - lead).clamp_min(0.0) / self.margin
 
 
+def rivals(labels: Tensor, classes: int) -> Tensor:
+    """`[B, C - 1]`: the classes other than the labels `[B]`, in their order."""
+    others = torch.arange(classes - 1, device=labels.device).expand(len(labels), -1)
+    return others + (others >= labels.unsqueeze(1))
+
+
 def worst_texts(scores: NgramScores, candidates: Tensor, labels: Tensor, k: int | None) -> Tensor:
-    """`[B, C, N]` ids: for each class the text that brings it nearest to the label.
+    """`[B, C - 1, N]` ids: for each rival of the label the text that brings it nearest.
 
     Args:
         scores: of the words.
@@ -134,12 +140,12 @@ def worst_texts(scores: NgramScores, candidates: Tensor, labels: Tensor, k: int 
     classes = scores.classes
     with torch.no_grad():
         eye = torch.eye(classes, device=labels.device)
-        direction = (eye[labels].unsqueeze(1) - eye).flatten(0, 1)
-        rows = candidates.repeat_interleave(classes, dim=0)
+        direction = (eye[labels].unsqueeze(1) - eye[rivals(labels, classes)]).flatten(0, 1)
+        rows = candidates.repeat_interleave(classes - 1, dim=0)
         find = worst_words if scores.width == 1 else worst_path
         chosen = find(scores, rows, direction, k).path[:, -1]
         found = rows.gather(2, chosen.unsqueeze(2)).squeeze(2)
-    return found.view(len(labels), classes, -1)
+    return found.view(len(labels), classes - 1, -1)
 
 
 def near_words(words: Sequence[str]) -> list[set[int]]:

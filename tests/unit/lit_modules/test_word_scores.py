@@ -101,7 +101,7 @@ def test_the_worst_text_of_training_is_the_worst(lists: str, window: int, k: int
         rows = collate(tokenizer.encode(inside), pad_id=0)
         logits = module(rows)
         least = (logits[:, label] - logits[:, 1 - label]).min()
-        ids = found[row, 1 - label][one.mask[row]].unsqueeze(0)
+        ids = found[row, 0][one.mask[row]].unsqueeze(0)
         reached = module.scores(ids)[0].sum(dim=0) / ids.shape[1] ** 0.5
         torch.testing.assert_close(reached[label] - reached[1 - label], least)
 

@@ -287,10 +287,8 @@ def test_edits_that_reach_a_bad_word(text: str, holds: bool) -> None:
 
 
 def drop_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = Synonyms.candidates
-    monkeypatch.setattr(
-        Synonyms, "candidates", lambda self, text: [one[:2] for one in read(self, text)]
-    )
+    read = Synonyms._with
+    monkeypatch.setattr(Synonyms, "_with", lambda *given: read(*given)[:2])
 
 
 def never_split(monkeypatch: pytest.MonkeyPatch) -> None:
