@@ -1,6 +1,7 @@
 """Scores of words and of frequent n-grams, for classifiers that add them up."""
 
 from collections.abc import Sequence
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -55,6 +56,15 @@ class NgramScores(nn.Module):
         self.vectors: Tensor | None
         self.register_buffer("vectors", torch.zeros(size, vectors) if vectors else None)
         self.of_vectors = nn.Parameter(torch.zeros(vectors, classes)) if vectors else None
+        self._kept: dict[int, Tensor] = {}
+
+    @torch.no_grad()
+    def keep(self) -> Self:
+        """Computes all tables now, for scores that do not change any more, and returns itself."""
+        self.eval()
+        tables = {order: self.ngram_table(order) for order in range(2, self.width + 1)}
+        self._kept = {1: self.word_table(), **tables}
+        return self
 
     @property
     def width(self) -> int:
@@ -85,6 +95,8 @@ class NgramScores(nn.Module):
 
     def word_table(self) -> Tensor:
         """`[V, C]` scores of the words; float64 and on the grid in evaluation mode."""
+        if 1 in self._kept:
+            return self._kept[1]
         table: Tensor = self.words
         if self.vectors is not None and self.of_vectors is not None:
             table = table + self.vectors @ self.of_vectors
@@ -95,6 +107,8 @@ class NgramScores(nn.Module):
 
     def ngram_table(self, order: int) -> Tensor:
         """`[M + 1, C]` scores of the n-grams of an order; the last row is that of all others."""
+        if order in self._kept:
+            return self._kept[order]
         table = self.tables[order - 2]
         return self._final(torch.cat([table, table.new_zeros(1, self.classes)]))
 

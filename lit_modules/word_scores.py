@@ -251,7 +251,7 @@ def score_model(module: WordScores) -> ScoreModel:
         specials=scores.specials,
     )
     copy.load_state_dict({name: value.cpu() for name, value in scores.state_dict().items()})
-    return ScoreModel(copy.eval().requires_grad_(requires_grad=False), tokenizer)
+    return ScoreModel(copy.keep(), tokenizer)
 
 
 def check_scores(module: WordScores) -> None:

@@ -146,33 +146,35 @@ class SynonymCertifier(_Certifier):
         """Words alone, with lists of words: what a word can lose is the same in every text."""
         limit = self.model.tokenizer.max_length
         words = [self.threat.split(text) for text in texts]
-        index, own, lost = self._worst_of(words, limit)
-        logits = (own[index] * (index >= 0).unsqueeze(-1)).sum(dim=1)
-        predictions = logits.argmax(dim=1)
+        index, own, lost = self._worst_of([text[:limit] for text in words])
+        read, place = (index >= 0).unsqueeze(-1), index.clamp_min(0)
+        logits = (own[place] * read).sum(dim=1)
+        predictions = logits.argmax(dim=1, keepdim=True)
+        # Rows of a word and a class, so that nothing of the other classes is copied.
+        losses = lost.flatten(0, 1)[place * logits.shape[1] + predictions] * read
+        losses, order = losses.sort(dim=1, descending=True, stable=True)
+        lead = (logits.gather(1, predictions) - logits).scatter(1, predictions, torch.inf)
+        # `[B, N + 1, C]`: the leads after 0, 1, ... changes.
+        leads = torch.cat([lead.unsqueeze(1), lead.unsqueeze(1) - losses.cumsum(dim=1)], dim=1)
+        least, rivals = leads.min(dim=2)
+        at = [index.shape[1] if k is None else min(k, index.shape[1]) for k in ks]
+        held, falls = (least[:, at] > 0).tolist(), (least <= 0).int()
+        most = torch.where(falls.any(dim=1), (falls.argmax(dim=1) - 1).clamp_min(0), -1).tolist()
         told = []
-        for row, text in enumerate(texts):
-            y, read = int(predictions[row]), index[row, : min(len(words[row]), limit)]
-            losses, order = lost[read, y].sort(dim=0, descending=True, stable=True)
-            lead = logits[row, y] - logits[row]
-            # `[k + 1, C]`: the leads after 0, 1, ... changes.
-            leads = torch.cat([lead.unsqueeze(0), lead - losses.cumsum(dim=0)])
-            leads[:, y] = torch.inf
-            least = leads.amin(dim=1)
-            at = [len(read) if k is None else min(k, len(read)) for k in ks]
-            holds = [bool(least[k] > 0) for k in at]
-            certified = (
-                None if bool(least[-1] > 0) else max(int((least <= 0).int().argmax()) - 1, 0)
-            )
+        for row, (text, y, holds) in enumerate(
+            zip(texts, predictions[:, 0].tolist(), held, strict=True)
+        ):
             witness = None
             if not all(holds):
                 k = at[holds.index(False)]
-                rival = int(leads[k].argmin())
-                chosen = set(order[:k, rival].tolist())
-                words_now = [
-                    self._worst_of.word(word, y, rival) if place in chosen else word
-                    for place, word in enumerate(words[row])
-                ]
-                witness = self._written(text, words_now)
+                rival = int(rivals[row, k])
+                changed = list(words[row])
+                where = [i for i in order[row, :k, rival].tolist() if i < min(len(changed), limit)]
+                worst = self._worst_of.words([changed[i] for i in where], y, rival)
+                for i, word in zip(where, worst, strict=True):
+                    changed[i] = word
+                witness = self._written(text, changed)
+            certified = None if most[row] < 0 else most[row]
             told.append(
                 self._told(
                     text,
@@ -285,47 +287,44 @@ class _WorstOfWords:
         self._rows: dict[str, int] = {}
         self._own = torch.zeros(0, model.scores.classes, dtype=torch.float64)
         self._lost = self._own.new_zeros(0, model.scores.classes, model.scores.classes)
+        self._worst = self._lost.long()
+        self._listed: list[tuple[str, ...]] = []
 
-    def __call__(self, texts: Sequence[Sequence[str]], limit: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Looks words up.
-
-        Args:
-            texts: their words.
-            limit: words of a text that are read.
+    def __call__(self, texts: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor, Tensor]:
+        """Looks the words of texts up.
 
         Returns:
             `[B, N]` rows of the words, -1 behind a text; `[M, C]` scores of the words of the rows;
             `[M, C, C]`, for the classes y and j the largest loss of y's lead over j.
         """
-        texts = [words[:limit] for words in texts]
-        new = dict.fromkeys(w for words in texts for w in words if w not in self._rows)
+        new = dict.fromkeys(word for words in texts for word in words if word not in self._rows)
         if new:
             self._measure(list(new))
         length = max(map(len, texts), default=0)
         rows = [[self._rows[w] for w in words] + [-1] * (length - len(words)) for words in texts]
         return torch.tensor(rows, dtype=torch.int64).view(len(texts), length), self._own, self._lost
 
-    def word(self, word: str, y: int, rival: int) -> str:
-        """Returns the candidate of a word that takes most from y's lead over a rival."""
-        listed = self._threat.of_word(word)
-        scores = self._model.scores.word_table()[self._model.ids(listed)]
-        return listed[int((scores[:, y] - scores[:, rival]).argmin())]
+    def words(self, words: Sequence[str], y: int, rival: int) -> list[str]:
+        """Returns the candidates of words that take most from y's lead over a rival."""
+        rows = [self._rows[word] for word in words]
+        chosen = self._worst[rows, y, rival].tolist()
+        return [self._listed[row][at] for row, at in zip(rows, chosen, strict=True)]
 
     def _measure(self, words: Sequence[str]) -> None:
         self._rows |= {word: len(self._rows) + i for i, word in enumerate(words)}
-        candidates = filled([[self._model.ids(self._threat.of_word(word)) for word in words]])[0]
+        listed = [self._threat.of_word(word) for word in words]
+        self._listed += listed
+        candidates = filled([[self._model.ids(one) for one in listed]])[0]
         scores = self._model.scores.word_table()[candidates]
-        # Candidate, class, rival: the pairs of one class after the other, to need less memory.
-        lost = torch.stack(
-            [
-                (own[:, :1] - own).amax(dim=1)
-                for y in range(scores.shape[-1])
-                for own in [scores[..., y : y + 1] - scores]
-            ],
-            dim=1,
-        )
+        lost, worst = [], []
+        for y in range(scores.shape[-1]):
+            lead = scores[..., y : y + 1] - scores
+            most, which = (lead[:, :1] - lead).max(dim=1)
+            lost.append(most)
+            worst.append(which)
         self._own = torch.cat([self._own, scores[:, 0]])
-        self._lost = torch.cat([self._lost, lost])
+        self._lost = torch.cat([self._lost, torch.stack(lost, dim=1)])
+        self._worst = torch.cat([self._worst, torch.stack(worst, dim=1)])
 
 
 class CharacterCertifier(_Certifier):

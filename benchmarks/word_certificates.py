@@ -1,0 +1,146 @@
+"""What certificates in words cost beside a prediction, and training for them beside plain training.
+
+    python -m benchmarks.word_certificates [--lists FILE] [--words 10000] [--texts 256]
+
+Random scores of `--words` words and as many pairs of words, on random texts of `--length` words.
+Without `--lists` each word has 8 random candidates. Times are medians over rounds in which all
+take turns, of the processor. A prediction splits the texts, looks the words up and adds their
+scores; so does a certificate, which is for any number of words (`all`) or one character. Random
+scores hold nowhere, so each certificate has a text with another answer, but in the row `if
+certified`.
+"""
+
+import random
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from statistics import median
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from benchmarks.command import command, heading, save, settings, table
+from benchmarks.timing import Times, rounds, timed
+from certify.threats import Characters, Synonyms
+from certify.words.score_certifiers import CharacterCertifier, ScoreModel, SynonymCertifier
+from layers.ngram_scores import NgramScores, ScoreSum
+from lit_modules.shared.word_robustness import rivals, worst_texts
+from text import Vocabulary, WordSettings, WordTokenizer, collate
+
+ASCII = WordSettings(split="ascii")
+_FEW = 8
+"""Texts of a certificate against characters, which takes milliseconds for each."""
+
+
+def model(words: Sequence[str], width: int, classes: int, *, trained: bool = False) -> ScoreModel:
+    """Returns random scores of words, and of as many n-grams of each order up to a width."""
+    vocabulary = Vocabulary(dict.fromkeys(words, 1))
+    tokenizer = WordTokenizer(vocabulary, max_length=512, words=ASCII)
+    size, generator = tokenizer.vocab_size, torch.Generator().manual_seed(0)
+    grams = [
+        torch.randint(3, size, (len(words), order), generator=generator).unique(dim=0)
+        for order in range(2, width + 1)
+    ]
+    scores = NgramScores(size, classes, counts=[len(rows) for rows in grams])
+    scores.set_ngrams(grams)
+    with torch.no_grad():
+        for parameter in scores.parameters():
+            parameter.normal_(generator=generator)
+    return ScoreModel(scores if trained else scores.keep(), tokenizer)
+
+
+def predicted(one: ScoreModel, texts: Sequence[str]) -> Tensor:
+    """`[B]` predictions of texts, read as a certifier reads them."""
+    batch = collate(one.tokenizer.encode(list(texts)), pad_id=one.tokenizer.pad_id, pairs=False)
+    with torch.no_grad():
+        return ScoreSum()(one.scores(batch.input_ids), batch.mask).argmax(dim=1)
+
+
+def training(
+    one: ScoreModel, threat: Synonyms, texts: Sequence[str], *, robust: bool
+) -> Callable[[], object]:
+    """Returns a step forward and back: on the texts alone, or on them and their worst texts."""
+    scores, add = one.scores.train(), ScoreSum()
+    tokens = one.tokenizer.vocabulary.get_itos()
+    batch = collate(one.tokenizer.encode(list(texts)), pad_id=one.tokenizer.pad_id, pairs=False)
+    rows = [one.tokenizer.vocabulary(threat.of_word(word)) for word in tokens]
+    size = max(map(len, rows))
+    places = torch.tensor([[*row, *row[:1] * (size - len(row))] for row in rows])[batch.input_ids]
+    labels = torch.arange(len(texts)) % scores.classes
+
+    def step() -> object:
+        loss = functional.cross_entropy(add(scores(batch.input_ids), batch.mask), labels)
+        if robust:
+            worst = worst_texts(scores, places, labels, None)
+            count = scores.classes - 1
+            mask = batch.mask.repeat_interleave(count, dim=0)
+            found = add(scores(worst.flatten(0, 1)), mask)
+            other = rivals(labels, scores.classes).flatten()
+            own = found.gather(1, labels.repeat_interleave(count).unsqueeze(1))
+            loss = loss + (found.gather(1, other.unsqueeze(1)) - own).mean()
+        return torch.autograd.grad(loss, list(scores.parameters()))
+
+    return step
+
+
+def ways(given: Namespace) -> dict[str, tuple[str, int, Callable[[], object]]]:
+    """Returns what is measured: with what it is compared, how many texts it is about, the work."""
+    rng = random.Random(0)
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    if given.lists is None:
+        words = ["".join(rng.choices(letters, k=6)) for _ in range(given.words)]
+        threat = Synonyms.of({word: rng.sample(words, 8) for word in words}, words=ASCII)
+    else:
+        threat = Synonyms.read(given.lists, words=ASCII)
+        words = list(threat.lists)[: given.words]
+    texts = [" ".join(rng.choices(words, k=given.length)) for _ in range(given.texts)]
+    found: dict[str, tuple[str, int, Callable[[], object]]] = {}
+    for width, name in ((1, "words"), (2, "pairs")):
+        one, other = (model(words, width, given.classes, trained=new) for new in (False, True))
+        certifier = SynonymCertifier(one, threat)
+        plain, size = f"prediction, {name}", given.texts
+        found[plain] = ("", size, lambda one=one: predicted(one, texts))
+        found[f"all words, {name}"] = (plain, size, lambda c=certifier: c(texts, (None,)))
+        if width == 1:
+            held = SynonymCertifier(one, Synonyms.of({word: [word] for word in words}, words=ASCII))
+            found["all words, words, if certified"] = (
+                plain,
+                size,
+                lambda c=held: c(texts, (None,)),
+            )
+        step = f"training step, {name}"
+        found[step] = ("", size, training(other, threat, texts, robust=False))
+        found[f"robust step, {name}"] = (step, size, training(other, threat, texts, robust=True))
+    edits = CharacterCertifier(model(words, 1, given.classes), Characters(k=1, words=ASCII))
+    found["1 character, words"] = ("", _FEW, lambda: edits(texts[:_FEW], (1,)))
+    return found
+
+
+def main() -> None:
+    """Prints milliseconds for each text, and ratios."""
+    parser = command(__doc__, length=40, repeats=5, out=None)
+    parser.add_argument("--lists", help="file of lists; random ones if none")
+    parser.add_argument("--words", type=int, default=10_000, help="words of the vocabulary")
+    parser.add_argument("--texts", type=int, default=256, help="texts of a batch")
+    parser.add_argument("--classes", type=int, default=2, help="number of classes")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    measured = ways(given)
+
+    def once(way: str, _: int) -> Times:
+        return timed(measured[way][2])
+
+    seen = rounds(list(measured), once, range(given.repeats + 1))
+    each = {
+        way: 1e3 * median(one.compared for one in seen[way]) / measured[way][1] for way in measured
+    }
+    about = settings(given, "lists", "words", "texts", "length", "classes")
+    rows = []
+    for way, (beside, _, _) in measured.items():
+        rows.append([way, each[way], each[way] / each[beside] if beside else "", beside])
+    print(f"{heading(about)}\n\n{table(['what', 'ms a text', 'ratio', 'to'], rows)}")
+    save(given.out, {"about": about, "ms": each})
+
+
+if __name__ == "__main__":
+    main()
