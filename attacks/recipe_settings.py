@@ -75,8 +75,9 @@ class RecipeSettings(Budget):
         candidates: replacements that are tried for a word.
         fluency: nats that a word may be less likely than the one it replaces, by the masked
             language model; the recipe's own if null; 0 does without the model.
-        language: of the texts; it selects stop words, letters, keys, and how Chinese is cut into
-            words (docs/attacks.md). English if null. Vectors, WordNet and models have to fit it.
+        language: language of the texts; it selects stop words, letters, keys, and how Chinese is
+            cut into words (docs/attacks.md). English if null. Vectors, WordNet and models have to
+            fit it.
         columns: names of the texts of a pair that may be changed; by the task if null.
     """
 

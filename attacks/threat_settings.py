@@ -28,6 +28,9 @@ class ThreatSettings:
         Raises:
             ValueError: lists too many or too few, or a number of changes that makes no sense.
         """
+        if self.k is not None and self.k < 0:
+            msg = f"got threat.k={self.k}, expected a whole number of at least 0"
+            raise ValueError(msg)
         if self.kind == "none" and (self.lists is not None or self.k is not None):
             msg = f"got threat.lists={self.lists} and k={self.k} without threat.kind, expected both"
             raise ValueError(msg)

@@ -13,6 +13,7 @@ certified`.
 import random
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from functools import partial
 from statistics import median
 
 import torch
@@ -38,7 +39,7 @@ def model(words: Sequence[str], width: int, classes: int, *, trained: bool = Fal
     tokenizer = WordTokenizer(vocabulary, max_length=512, words=ASCII)
     size, generator = tokenizer.vocab_size, torch.Generator().manual_seed(0)
     grams = [
-        torch.randint(3, size, (len(words), order), generator=generator).unique(dim=0)
+        torch.unique(torch.randint(3, size, (len(words), order), generator=generator), dim=0)
         for order in range(2, width + 1)
     ]
     scores = NgramScores(size, classes, counts=[len(rows) for rows in grams])
@@ -53,7 +54,8 @@ def predicted(one: ScoreModel, texts: Sequence[str]) -> Tensor:
     """`[B]` predictions of texts, read as a certifier reads them."""
     batch = collate(one.tokenizer.encode(list(texts)), pad_id=one.tokenizer.pad_id, pairs=False)
     with torch.no_grad():
-        return ScoreSum()(one.scores(batch.input_ids), batch.mask).argmax(dim=1)
+        logits: Tensor = ScoreSum()(one.scores(batch.input_ids), batch.mask)
+    return logits.argmax(dim=1)
 
 
 def training(
@@ -99,20 +101,16 @@ def ways(given: Namespace) -> dict[str, tuple[str, int, Callable[[], object]]]:
         one, other = (model(words, width, given.classes, trained=new) for new in (False, True))
         certifier = SynonymCertifier(one, threat)
         plain, size = f"prediction, {name}", given.texts
-        found[plain] = ("", size, lambda one=one: predicted(one, texts))
-        found[f"all words, {name}"] = (plain, size, lambda c=certifier: c(texts, (None,)))
+        found[plain] = ("", size, partial(predicted, one, texts))
+        found[f"all words, {name}"] = (plain, size, partial(certifier, texts, (None,)))
         if width == 1:
             held = SynonymCertifier(one, Synonyms.of({word: [word] for word in words}, words=ASCII))
-            found["all words, words, if certified"] = (
-                plain,
-                size,
-                lambda c=held: c(texts, (None,)),
-            )
+            found["all words, words, if certified"] = (plain, size, partial(held, texts, (None,)))
         step = f"training step, {name}"
         found[step] = ("", size, training(other, threat, texts, robust=False))
         found[f"robust step, {name}"] = (step, size, training(other, threat, texts, robust=True))
     edits = CharacterCertifier(model(words, 1, given.classes), Characters(k=1, words=ASCII))
-    found["1 character, words"] = ("", _FEW, lambda: edits(texts[:_FEW], (1,)))
+    found["1 character, words"] = ("", _FEW, partial(edits, texts[:_FEW], (1,)))
     return found
 
 

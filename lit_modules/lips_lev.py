@@ -32,10 +32,10 @@ class LipsLev(TaskModule, method=True):
         """Keeps the settings; layers are built once the characters are known.
 
         Args:
-            width: of embeddings and layers.
+            width: width of embeddings and layers.
             kernel: characters of a window of one layer.
             depth: number of convolutions.
-            norm: of vectors, by which everything is measured.
+            norm: norm of vectors, by which everything is measured.
             max_length: longest text in characters, with its two ends; longer ones are cut, and
                 counted.
             base: settings of `TaskModule`.

@@ -68,7 +68,7 @@ class TextClassifier(EmbeddedClassifier, method=True):
             depth: number of layers of a transformer or lstm.
             dropout: dropout of a transformer or lstm while training.
             attention: self-attention of the layers of a transformer.
-            layers: the other settings of the layers of a transformer.
+            layers: settings of the layers of a transformer.
             hidden: size of the state of one direction of an lstm.
             single_logit: one output z for two classes, whose logits are (0, z).
             embedding: settings of the embedding of words.

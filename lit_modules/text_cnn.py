@@ -39,8 +39,8 @@ class TextCNN(WordLevel, method=True):
         """Keeps the settings; layers are built once the vocabulary is known.
 
         Args:
-            width: of all layers.
-            pooling: over the windows of three words.
+            width: width of all layers.
+            pooling: pooling of the windows of three words.
             vectors: file of word vectors, kept as they are; null: random vectors, trained.
             vector_width: numbers of a vector.
             robustness: the lists of words that it is trained for. Intervals grow to the hull of a

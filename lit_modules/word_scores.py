@@ -202,7 +202,7 @@ class WordScores(WordLevel, method=True):
         found = self.network(self.scores(texts.view(-1, length)), mask).view(rows, count, -1)
         others = rivals(labels, count + 1)
         own = found.gather(2, labels.view(-1, 1, 1).expand(-1, count, 1)).squeeze(2)
-        leads = found.gather(2, others.unsqueeze(2)).squeeze(2) - own
+        leads: Tensor = found.gather(2, others.unsqueeze(2)).squeeze(2) - own
         return leads.new_zeros(rows, count + 1).scatter(1, others, leads)
 
     # The classifier contract

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from attacks.document import Cut
 from attacks.recipe_settings import Language, RecipeSettings
 from attacks.resources.inflected import Inflected
 from attacks.resources.neighbours import ListedNeighbours, Neighbours, VectorNeighbours
@@ -26,6 +25,8 @@ from attacks.resources.wordnet import WordNet
 
 if TYPE_CHECKING:
     import torch
+
+    from attacks.document import Cut
 
 Loaded = TypeVar("Loaded")
 COUNTER_FITTED = ("counter-fitted-vectors.txt", "counter-fitted-vectors.txt.gz")
@@ -137,7 +138,7 @@ class Resources:
         """Returns the inflected forms of English words, by WordNet."""
         return self._once("inflected", lambda: Inflected(WordForms(self.wordnet_place())))
 
-    def cut(self, language: Language) -> Cut | None:
+    def cut(self, language: Language) -> "Cut | None":
         """Returns what cuts runs of letters into words; None for languages with spaces.
 
         Chinese is cut into the longest words of `words-chinese.txt` (a word on each line) in the
@@ -147,7 +148,7 @@ class Resources:
             return None
         return self._once("cut", self._find_cut)
 
-    def _find_cut(self) -> Cut:
+    def _find_cut(self) -> "Cut":
         for place in self._own():
             path = place / "words-chinese.txt"
             if path.is_file():

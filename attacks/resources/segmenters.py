@@ -2,9 +2,12 @@
 
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from attacks.digests import content_digest
-from attacks.document import Spans
+
+if TYPE_CHECKING:
+    from attacks.document import Spans
 
 _UNSPACED = re.compile(
     "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese characters
@@ -14,7 +17,7 @@ _UNSPACED = re.compile(
 _PART = re.compile(f"(?:{_UNSPACED.pattern})|(?:(?!{_UNSPACED.pattern}).)+", re.DOTALL)
 
 
-def characters(run: str) -> Spans:
+def characters(run: str) -> "Spans":
     """Cuts a run into its characters where these are Chinese or Japanese; other parts stay whole.
 
     Args:
@@ -38,7 +41,7 @@ class LongestWords:
         """See `attacks.fingerprint`."""
         return {"words": content_digest(sorted(self.words))}
 
-    def __call__(self, run: str) -> Spans:
+    def __call__(self, run: str) -> "Spans":
         """Returns start and end of each word of a run."""
         found: Spans = []
         parts = characters(run)

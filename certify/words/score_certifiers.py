@@ -131,8 +131,8 @@ class SynonymCertifier(_Certifier):
     def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
         """See `TextCertifier`."""
         if self.model.scores.width == 1 and not self.threat.texts:
-            found = [self._alone(texts[i : i + 256], ks) for i in range(0, len(texts), 256)]
-            return [one for batch in found for one in batch]
+            batches = (texts[i : i + 256] for i in range(0, len(texts), 256))
+            return [one for batch in batches for one in self._alone(batch, ks)]
         places = [self.threat.candidates(text) for text in texts]
         order = sorted(range(len(texts)), key=lambda i: _size(places[i]))
         found: dict[int, TextCertificate] = {}

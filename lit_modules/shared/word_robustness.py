@@ -52,10 +52,12 @@ class WordRobustness:
             ValueError: a setting out of its range, or lists too many or too few.
         """
         check_choice("robustness.against", self.against, ("none", "synonyms", "characters"))
-        check_range({"kappa": self.kappa, "ramp": self.ramp}, least=0, most=1)
-        check_range({"together": self.together}, least=0)
-        check_range({"k": self.k, "candidates": self.candidates}, least=1)
-        check_range({"margin": self.margin}, above=0)
+        shares = {"robustness.kappa": self.kappa, "robustness.ramp": self.ramp}
+        check_range(shares, least=0, most=1)
+        check_range({"robustness.together": self.together}, least=0)
+        counts = {"robustness.k": self.k, "robustness.candidates": self.candidates}
+        check_range(counts, least=1)
+        check_range({"robustness.margin": self.margin}, above=0)
         if (self.lists is not None) != (self.against == "synonyms"):
             msg = (
                 f"got robustness.against={self.against} and lists={self.lists}, expected a file of "

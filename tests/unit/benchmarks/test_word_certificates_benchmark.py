@@ -7,6 +7,7 @@ import torch
 
 from benchmarks import word_certificates as benchmark
 from certify.threats import Synonyms
+from certify.words.score_certifiers import SynonymCertifier
 
 WORDS = ["aa", "bb", "cc", "dd", "ee", "ff", "gg", "hh", "ii", "jj"]
 
@@ -15,7 +16,7 @@ def test_a_prediction_is_that_of_the_certificate() -> None:
     one = benchmark.model(WORDS, 2, 3)
     texts = ["aa bb cc", "dd zz", "jj ii hh gg"]
     threat = Synonyms.of({"aa": ["bb"]}, words=benchmark.ASCII)
-    certificates = benchmark.SynonymCertifier(one, threat)(texts, (1,))
+    certificates = SynonymCertifier(one, threat)(texts, (1,))
     assert benchmark.predicted(one, texts).tolist() == [one.prediction for one in certificates]
 
 

@@ -218,11 +218,12 @@ def test_truncation_moved_by_an_insertion_is_not_certified() -> None:
 
 def test_a_text_of_unknown_words_is_a_tie() -> None:
     model = score_model()
-    for threat, certifier in (
+    certifiers: list[tuple[Threat, Any]] = [
         (Synonyms.of(LISTS, words=ASCII), SynonymCertifier),
         (Characters(k=1, words=ASCII), CharacterCertifier),
         (Words(k=1, words=ASCII), WordCertifier),
-    ):
+    ]
+    for threat, certifier in certifiers:
         for found in certifier(model, threat)(["zzz yyy", ""], (0,)):
             assert found.holds == (False,)
             assert found.witness == found.text
