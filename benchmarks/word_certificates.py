@@ -1,4 +1,4 @@
-"""What certificates in words cost beside a prediction, and training for them beside plain training.
+"""The cost of certificates in words beside a prediction, and of training for them.
 
     python -m benchmarks.word_certificates [--lists FILE] [--words 10000] [--texts 256]
 

@@ -1,4 +1,4 @@
-"""What a certifier of texts answers."""
+"""The answer of a certifier of texts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

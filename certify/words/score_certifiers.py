@@ -40,7 +40,7 @@ class ScoreModel(NamedTuple):
 
 
 class _Certifier:
-    """What all of them share."""
+    """The base of all of them."""
 
     kind: Kind = "exact"
 

@@ -28,7 +28,7 @@ def pipeline(texts: list[str]) -> Any:
 
 
 class Service:
-    """What the server does.
+    """The behaviour of the server.
 
     Attributes:
         answers: the JSON of an answer by the JSON of the request.
