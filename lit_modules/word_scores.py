@@ -59,11 +59,9 @@ class WordScores(WordLevel, method=True):
             min_ngram_count: n-grams that are rarer in the training split have no score.
             bounded: bound the score of a word to [-1, 1].
             normalised: divide the sum by the square root of the number of words.
-            vectors: file of word vectors; a linear function of them is added to the scores, so that
-                rare words learn from others.
+            vectors: file of word vectors, of which a linear function is added to the scores.
             vector_width: numbers of a vector.
-            unlabelled: answers of another model to further texts, as `predict --file F --output F2`
-                writes them; each counts by how certain it was.
+            unlabelled: file of answers of another model, as `predict --file --output` writes them.
             robustness: the threat that it is trained for.
             optimisation: optimiser and learning rate.
             base: settings of `WordLevel`.
