@@ -11,7 +11,6 @@ from certify.intervals import HullCertifier, HullModel
 from certify.parts import check_plain
 from certify.threats import TextCertifier, Threat, ThreatName
 from layers.interval_cnn import IntervalCNN, WindowPooling
-from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.settings import within
 from lit_modules.shared.task_module import labels_of
 from lit_modules.shared.word_level import WordLevel
@@ -33,7 +32,6 @@ class TextCNN(WordLevel, method=True):
         vectors: str | None = None,
         vector_width: int = 50,
         robustness: WordRobustness = WordRobustness(),
-        optimisation: Optimisation = Optimisation(),
         **base: Any,
     ) -> None:
         """Keeps the settings; layers are built once the vocabulary is known.
@@ -46,10 +44,9 @@ class TextCNN(WordLevel, method=True):
             robustness: the lists of words that it is trained for. Intervals grow to the hull of a
                 word's candidates while kappa rises; `together` weighs the term that draws words
                 near their candidates (EIBC).
-            optimisation: optimiser and learning rate.
             base: settings of `WordLevel`.
         """
-        super().__init__(optimisation=optimisation, **base)
+        super().__init__(**base)
         check_choice("pooling", pooling, get_args(WindowPooling))
         check_range({"width": width, "vector_width": vector_width}, least=1)
         if robustness.against == "characters":

@@ -53,7 +53,7 @@ def test_from_a_trained_classifier(here: Path, steadfast: Steadfast, adversary: 
         (["--model.adversary=FreeLP"], "got --model.adversary FreeLP, expected one of PGDAdv"),
         (
             ["--model.adversary=FreeLB", "--model.classifier=MaskedLM"],
-            "got --model.classifier MaskedLM, expected one of FineTuning, ASA, OLSA",
+            "got --model.classifier MaskedLM, expected one of FineTuning, ASA, LipsLev",
         ),
         (
             [

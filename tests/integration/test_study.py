@@ -155,7 +155,7 @@ def test_all_that_is_wrong_is_said_at_once(here: Path, steadfast: Steadfast) -> 
     assert found.status == 1
     for part in (
         "got --model.widht, which TextClassifier does not have",
-        "got --config gone.yaml, which cannot be read",
+        "got --config gone.yaml, which is no file",
         "got width=-1, expected a whole number of at least 1",
         "rows.d.after: got 'nobody'",
         "rows.e, attack: got attack 'pwwws', expected all, one of ",
