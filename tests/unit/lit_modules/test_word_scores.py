@@ -108,7 +108,7 @@ def test_the_worst_text_of_training_is_the_worst(lists: str, window: int, k: int
 
 def test_the_loss_mixes_clean_and_worst_texts(lists: str) -> None:
     module = made(lists)
-    module.candidates = module.robustness.table(module.require_tokenizer())  # type: ignore[arg-type]
+    module.candidates = module.robustness.table(module.require_tokenizer())  # type: ignore[arg-type] # of words
     assert module.scores is not None
     with torch.no_grad():
         module.scores.words.normal_()
@@ -138,9 +138,9 @@ def test_a_capped_hinge() -> None:
 
 
 def test_listed_words_are_known(lists: str) -> None:
-    vocabulary = made(lists).require_tokenizer().vocabulary  # type: ignore[attr-defined]
+    vocabulary = made(lists).require_tokenizer().vocabulary  # type: ignore[attr-defined] # of words
     assert {"fine", "nice", "poor", "movie"} <= set(vocabulary.get_itos())
-    assert "fine" not in made().require_tokenizer().vocabulary  # type: ignore[attr-defined]
+    assert "fine" not in made().require_tokenizer().vocabulary  # type: ignore[attr-defined] # of words
 
 
 def test_words_at_distance_one() -> None:
