@@ -185,7 +185,7 @@ end
 
 begin 'training stopped by SIGTERM with status 143, resumed to its end'
 stoppable() {
-    RUN=stopped ARGS="$small --trainer.max_epochs 60 --checkpoint.monitor null" compose 600 up "$@" train >>"$log" 2>&1
+    RUN=stopped ARGS="$small --trainer.max_epochs 150 --checkpoint.monitor null" compose 600 up "$@" train >>"$log" 2>&1
 }
 stoppable -d || fail 'compose up'
 id=$(compose 60 ps -aq train)
