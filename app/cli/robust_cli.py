@@ -17,6 +17,7 @@ from pytorch_lightning.plugins.io import CheckpointIO
 import datamodules
 import lit_modules
 from app.attack.attack_settings import AttackSettings
+from app.cli import class_changes
 from app.cli.arguments import (
     COMMON,
     TRAINING,
@@ -59,6 +60,7 @@ log = logging.getLogger(__name__)
 
 # Settings are code (SECURITY.md): of files only, and not of addresses, which Lightning has allowed.
 set_parsing_settings(config_read_mode_fsspec_enabled=False)
+class_changes.install()
 
 MAX_EPOCHS = (
     "Stop training after this number of epochs; -1 for no limit. null: no limit if max_steps or "

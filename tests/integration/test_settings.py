@@ -17,7 +17,7 @@ import lit_modules
 from app.cli.robust_cli import RobustCLI
 from lit_modules.adversaries import ADVERSARIES as ADVERSARIES_BY_NAME
 from lit_modules.shared.settings import parameters
-from tests.integration.conftest import OLSA, REVIEWS, ROOT, TINY, Steadfast
+from tests.integration.conftest import OLSA, REVIEWS, ROOT, TINY, Outcome, Steadfast
 
 UNIBERT = ROOT / "configs" / "unibert"
 # Second configurations: they change another one.
@@ -54,6 +54,36 @@ def test_print_config_round_trip(here: Path, steadfast: Steadfast) -> None:
     assert content["model"]["class_path"] == "lit_modules.OLSA"
     assert content["model"]["init_args"]["objective"]["gamma"] == 1.5
     assert content["trainer"]["max_epochs"] == 3
+
+
+def optimizer(outcome: Outcome) -> tuple[str, dict[str, Any]]:
+    """The class of the optimiser in printed settings, and its own settings."""
+    content = yaml.safe_load(outcome.out)
+    found = content["model"]["init_args"]["optimisation"]["optimizer"]
+    return found["class_path"], found["init_args"]
+
+
+def test_an_optimiser_has_its_own_defaults(here: Path, steadfast: Steadfast) -> None:
+    """The weight decay of AdamW, which nobody asked for, is not that of Adam."""
+    usual = steadfast("fit", [*OLSA, *REVIEWS], "--print_config")
+    assert optimizer(usual)[1]["weight_decay"] == 0.01
+    name = "model.optimisation.optimizer"
+    Path("c.yaml").write_text(
+        "model: {class_path: OLSA, init_args: {optimisation: {optimizer: "
+        "{class_path: torch.optim.Adam, init_args: {lr: 0.5}}}}}\n"
+    )
+    for chosen in ([f"--{name}=Adam", f"--{name}.lr=0.5"], ["--config=c.yaml"]):
+        path, settings = optimizer(steadfast("fit", [*OLSA, *REVIEWS], chosen, "--print_config"))
+        assert (path, settings["weight_decay"], settings["lr"]) == ("torch.optim.Adam", 0.0, 0.5)
+
+
+def test_what_was_given_to_an_optimiser_is_given_to_the_next(
+    here: Path, steadfast: Steadfast
+) -> None:
+    name = "model.optimisation.optimizer"
+    given = [f"--{name}.lr=0.5", f"--{name}.weight_decay=0.2", f"--{name}=Adam"]
+    path, settings = optimizer(steadfast("fit", [*OLSA, *REVIEWS], given, "--print_config"))
+    assert (path, settings["weight_decay"], settings["lr"]) == ("torch.optim.Adam", 0.2, 0.5)
 
 
 def test_overrides_beat_the_file(here: Path, steadfast: Steadfast) -> None:
