@@ -6,6 +6,9 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
+from layers.hashed_spelling import hashed_ngrams
+from layers.window_net import WindowNet, WindowNetSettings
+
 GRID = 2.0**-20
 """Scores in evaluation mode are multiples of it, so that float64 adds them without rounding."""
 LARGEST = 2.0**9
@@ -28,6 +31,10 @@ class NgramScores(nn.Module):
         bounded: bound each score of a word to [-1, 1] by tanh.
         vectors: width d of fixed word vectors, whose linear function is added; 0 for none.
         specials: number of words without score.
+        window: words of a window of the net.
+        net: the net over windows that is added in the place of n-grams; None for none.
+        spelling: hashed n-grams of characters, whose scores are added to those of their words; 0
+            for none.
 
     Raises:
         ValueError: too many words for n-grams of this order.
@@ -42,10 +49,19 @@ class NgramScores(nn.Module):
         bounded: bool = False,
         vectors: int = 0,
         specials: int = 3,
+        window: int = 1,
+        net: WindowNetSettings | None = None,
+        spelling: int = 0,
     ) -> None:
         super().__init__()
-        if size ** (len(counts) + 1) >= 2**63:
-            msg = f"got {size} words for n-grams of {len(counts) + 1}, expected fewer words"
+        longest = len(counts) + 1 if net is None else window
+        if size**longest >= 2**63:
+            msg = f"got {size} words for n-grams of {longest}, expected fewer words"
+            raise ValueError(msg)
+        if net is not None and (counts or window < 2):
+            msg = (
+                f"got a net over windows of {window} and {len(counts)} tables, expected >= 2 and 0"
+            )
             raise ValueError(msg)
         self.size, self.classes, self.bounded, self.specials = size, classes, bounded, specials
         self.words = nn.Parameter(torch.zeros(size, classes))
@@ -56,20 +72,49 @@ class NgramScores(nn.Module):
         self.vectors: Tensor | None
         self.register_buffer("vectors", torch.zeros(size, vectors) if vectors else None)
         self.of_vectors = nn.Parameter(torch.zeros(vectors, classes)) if vectors else None
+        self.spelling: Tensor | None
+        self.register_buffer("spelling", None, persistent=False)
+        self.of_spelling = nn.Parameter(torch.zeros(spelling, classes)) if spelling else None
+        self.net: WindowNet | None = None
+        if net is not None:
+            self.net = WindowNet(
+                size, classes, window=window, settings=net, vectors=vectors, specials=specials
+            )
+        self._net_tables: Tensor | None = None
         self._kept: dict[int, Tensor] = {}
 
     @torch.no_grad()
     def keep(self) -> Self:
         """Computes all tables now, for scores that do not change any more, and returns itself."""
         self.eval()
-        tables = {order: self.ngram_table(order) for order in range(2, self.width + 1)}
+        tables = {order: self.ngram_table(order) for order in self.orders}
         self._kept = {1: self.word_table(), **tables}
+        self._net_tables = None if self.net is None else self.net.tables(self.vectors)
         return self
 
     @property
     def width(self) -> int:
-        """Words of the longest n-gram; 1 for words alone."""
-        return len(self.tables) + 1
+        """Words of the longest n-gram or of a window; 1 for words alone."""
+        return len(self.tables) + 1 if self.net is None else self.net.window
+
+    @property
+    def orders(self) -> range:
+        """The orders of the tables of n-grams, from 2 on."""
+        return range(2, len(self.tables) + 2)
+
+    def net_tables(self) -> Tensor:
+        """`[w, V, H]`: see `WindowNet.tables`, of a model with a net."""
+        assert self.net is not None  # the caller looked
+        return self.net.tables(self.vectors) if self._net_tables is None else self._net_tables
+
+    def set_spelling(self, words: Sequence[str]) -> None:
+        """Looks up the n-grams of characters of all words.
+
+        Args:
+            words: in the order of their ids.
+        """
+        assert self.of_spelling is not None  # of a model that has some
+        self.spelling = hashed_ngrams(words, len(self.of_spelling)).to(self.words.device)
 
     def keys(self, order: int) -> Tensor:
         """`[M]` int64, sorted: the n-grams of an order, each as one number."""
@@ -100,6 +145,12 @@ class NgramScores(nn.Module):
         table: Tensor = self.words
         if self.vectors is not None and self.of_vectors is not None:
             table = table + self.vectors @ self.of_vectors
+        if self.spelling is not None and self.of_spelling is not None:
+            # Row 0 is that of no n-gram.
+            shared = nn.functional.pad(self.of_spelling, (0, 0, 1, 0))
+            count = (self.spelling > 0).sum(dim=1, keepdim=True).clamp_min(1)
+            bags = nn.functional.embedding_bag(self.spelling, shared, mode="sum", padding_idx=0)
+            table = table + bags / count.sqrt()
         if self.bounded:
             table = table.tanh()
         known = torch.arange(self.size, device=table.device) >= self.specials
@@ -128,10 +179,24 @@ class NgramScores(nn.Module):
         known = (keys[found] == number) & (ngrams >= self.specials).all(dim=-1)
         return torch.where(known, found, len(keys))
 
+    def of_windows(self, windows: Tensor) -> Tensor:
+        """`[..., w]` ids of windows to `[..., C]` scores of the net, each window computed once."""
+        assert self.net is not None  # the caller looked
+        numbers, inverse = self._numbers(windows).unique(return_inverse=True)
+        places = []
+        for _ in range(windows.shape[-1]):
+            places.append(numbers % self.size)
+            numbers = numbers // self.size
+        found = self.net.of_windows(self.net_tables(), torch.stack(places[::-1], dim=1))
+        return found[inverse]
+
     def forward(self, ids: Tensor) -> Tensor:
         """`[B, N]` ids to `[B, N, C]`: scores of each word and of the n-grams that end there."""
         scores = nn.functional.embedding(ids, self.word_table())
-        for order in range(2, self.width + 1):
+        if self.net is not None:
+            whole: Tensor = scores + self.net(self.net_tables(), ids)
+            return whole
+        for order in self.orders:
             if ids.shape[1] >= order:
                 rows = self.rows(ids.unfold(1, order, 1))
                 found = nn.functional.embedding(rows, self.ngram_table(order))

@@ -21,6 +21,7 @@ from certify.words.score_certifiers import (
     WordCertifier,
 )
 from layers.ngram_scores import NgramScores, ScoreSum
+from layers.window_net import WindowNetSettings
 from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.settings import within
 from lit_modules.shared.task_module import labels_of
@@ -47,6 +48,8 @@ class WordScores(WordLevel, method=True):
         normalised: bool = True,
         vectors: str | None = None,
         vector_width: int = 50,
+        spelling: int = 0,
+        net: WindowNetSettings = WindowNetSettings(),
         unlabelled: str | None = None,
         robustness: WordRobustness = WordRobustness(),
         optimisation: Optimisation = Optimisation(decay="linear"),
@@ -55,12 +58,17 @@ class WordScores(WordLevel, method=True):
         """Keeps the settings; layers are built once the vocabulary is known.
 
         Args:
-            window: words of the longest n-gram that has a score, 1 to 4.
+            window: words of the longest n-gram that has a score, or of a window of the net: 1 to
+                4.
             min_ngram_count: n-grams that are rarer in the training split have no score.
             bounded: bound the score of a word to [-1, 1].
             normalised: divide the sum by the square root of the number of words.
-            vectors: file of word vectors, of which a linear function is added to the scores.
+            vectors: file of word vectors, of which a linear function is added to the scores, and
+                which a net over windows reads in the place of its own.
             vector_width: numbers of a vector.
+            spelling: hashed n-grams of 3 to 5 characters, whose scores are added to those of the
+                words that have them, so that words share what is learnt; 0 for none.
+            net: the net over windows.
             unlabelled: file of answers of another model, as `predict --file --output` writes them.
             robustness: the threat that it is trained for.
             optimisation: optimiser and learning rate.
@@ -72,6 +80,9 @@ class WordScores(WordLevel, method=True):
         self.window, self.min_ngram_count, self.bounded = window, min_ngram_count, bounded
         self.normalised, self.robustness = normalised, robustness
         self.unlabelled, self.vectors, self.vector_width = unlabelled, vectors, vector_width
+        check_range({"spelling": spelling}, least=0)
+        self.spelling, self.net = spelling, net
+        _check_net(net, window, bounded=bounded, robustness=robustness)
         self.table = None if vectors is None else WordTable(vectors, vector_width)
         self.ngrams: list[Tensor] = []
         self.ngram_counts: list[int] = []
@@ -81,8 +92,13 @@ class WordScores(WordLevel, method=True):
 
     def unused(self) -> dict[str, str]:
         found = super().unused() | within("robustness", self.robustness.unused)
+        found |= within("net", self.net.unused)
         if self.window == 1:
             found["min_ngram_count"] = "window=1"
+        if self.net.hidden:
+            found["min_ngram_count"] = "net.hidden"
+        elif self.robustness.against != "none":
+            found["robustness.search"] = "net.hidden=0"
         if self.vectors is None:
             found["vector_width"] = "vectors=null"
         return found
@@ -100,10 +116,15 @@ class WordScores(WordLevel, method=True):
         tokenizer = self.word_tokenizer(known, self.min_count, self.max_vocab_size)
         if self.robustness.lists is not None:
             tokenizer = _with_listed(tokenizer, self.robustness)
-        if self.window > 1:
+        if self._orders > 1:
             self.ngrams = _frequent(tokenizer, known, self.window, self.min_ngram_count)
             self.ngram_counts = [len(rows) for rows in self.ngrams]
         return tokenizer
+
+    @property
+    def _orders(self) -> int:
+        """Words of the longest n-gram in the tables."""
+        return 1 if self.net.hidden else self.window
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
@@ -113,9 +134,9 @@ class WordScores(WordLevel, method=True):
         super().restore_text(checkpoint)
         counts = checkpoint[CHECKPOINT_KEY].get("ngram_counts")
         size = self.require_tokenizer().vocab_size
-        fits = isinstance(counts, list) and len(counts) == self.window - 1
+        fits = isinstance(counts, list) and len(counts) == self._orders - 1
         if not fits or any(type(n) is not int or not 0 <= n < size**4 for n in counts):
-            expected = f"{self.window - 1} numbers of n-grams"
+            expected = f"{self._orders - 1} numbers of n-grams"
             msg = f"got a checkpoint with {counts!r}, expected {expected}"
             raise ValueError(msg)
         self.ngram_counts = counts
@@ -131,11 +152,17 @@ class WordScores(WordLevel, method=True):
         self.scores = NgramScores(
             tokenizer.vocab_size,
             len(class_names),
-            counts=self.ngram_counts or [0] * (self.window - 1),
+            counts=self.ngram_counts or [0] * (self._orders - 1),
             bounded=self.bounded,
             vectors=self.vector_width if self.vectors is not None else 0,
             specials=len(WordTokenizer.specials),
+            window=self.window,
+            net=self.net if self.net.hidden else None,
+            spelling=self.spelling,
         )
+        if self.spelling:
+            assert isinstance(tokenizer, WordTokenizer)  # build_tokenizer made it
+            self.scores.set_spelling(tokenizer.vocabulary.get_itos())
         if self.ngrams:
             self.scores.set_ngrams(self.ngrams)
         if self.table is not None and self.scores.vectors is not None:
@@ -194,6 +221,8 @@ class WordScores(WordLevel, method=True):
     def _worst_leads(self, batch: Batch, places: Tensor, labels: Tensor) -> Tensor:
         """`[B, C]` minus the least leads of the labels over each class."""
         assert self.scores is not None  # configure_model made them
+        if self.robustness.search == "intervals":
+            return self._least_leads(batch, places, labels)
         texts = worst_texts(self.scores, places, labels, self.robustness.k)
         rows, count, length = texts.shape
         mask = batch.mask.repeat_interleave(count, dim=0)
@@ -202,6 +231,21 @@ class WordScores(WordLevel, method=True):
         own = found.gather(2, labels.view(-1, 1, 1).expand(-1, count, 1)).squeeze(2)
         leads: Tensor = found.gather(2, others.unsqueeze(2)).squeeze(2) - own
         return leads.new_zeros(rows, count + 1).scatter(1, others, leads)
+
+    def _least_leads(self, batch: Batch, places: Tensor, labels: Tensor) -> Tensor:
+        """As `_worst_leads`, by intervals around the hidden units of the net."""
+        assert self.scores is not None  # configure_model made them
+        assert self.scores.net is not None  # the settings are checked
+        others = rivals(labels, self.scores.classes)
+        eye = torch.eye(self.scores.classes, device=labels.device)
+        direction = eye[labels].unsqueeze(1) - eye[others]
+        table = self.scores.word_table()
+        # `[B, N, S, J]`
+        words = functional.embedding(places, table) @ direction.transpose(1, 2).unsqueeze(1)
+        least = words.amin(dim=2)
+        least = least + self.scores.net.least(self.scores.net_tables(), places, direction)
+        leads = -self.network(least, batch.mask)
+        return leads.new_zeros(len(labels), self.scores.classes).scatter(1, others, leads)
 
     # The classifier contract
 
@@ -247,9 +291,14 @@ def score_model(module: WordScores) -> ScoreModel:
         bounded=scores.bounded,
         vectors=0 if scores.vectors is None else scores.vectors.shape[1],
         specials=scores.specials,
+        window=scores.width,
+        net=None if scores.net is None else scores.net.settings,
+        spelling=0 if scores.of_spelling is None else len(scores.of_spelling),
     )
+    if scores.of_spelling is not None:
+        copy.set_spelling(tokenizer.vocabulary.get_itos())
     copy.load_state_dict({name: value.cpu() for name, value in scores.state_dict().items()})
-    return ScoreModel(copy.keep(), tokenizer)
+    return ScoreModel(copy.keep().requires_grad_(requires_grad=False), tokenizer)
 
 
 def check_scores(module: WordScores) -> None:
@@ -258,6 +307,28 @@ def check_scores(module: WordScores) -> None:
         msg = "got a model without layers, expected one as lit_modules.load() returns it"
         raise ValueError(msg)
     check_plain(module, {"scores": NgramScores, "network": ScoreSum})
+
+
+def _check_net(
+    net: WindowNetSettings, window: int, *, bounded: bool, robustness: WordRobustness
+) -> None:
+    """Refuses settings that a net over windows does not have.
+
+    Raises:
+        ValueError: a window of one word, bounded scores, or intervals without a net.
+    """
+    if net.hidden and (window == 1 or bounded):
+        msg = (
+            f"got net.hidden={net.hidden} with window={window} and bounded={bounded}, expected a "
+            "window of 2 to 4 and scores without bound"
+        )
+        raise ValueError(msg)
+    if robustness.search == "intervals" and (not net.hidden or robustness.k is not None):
+        msg = (
+            f"got robustness.search=intervals with net.hidden={net.hidden} and k={robustness.k}, "
+            "expected a net over windows, and k=null: intervals are about any number of words"
+        )
+        raise ValueError(msg)
 
 
 def _with_listed(tokenizer: WordTokenizer, robustness: WordRobustness) -> WordTokenizer:

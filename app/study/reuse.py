@@ -179,6 +179,7 @@ def _missing_threat(run: RunDirectory, name: str, settings: Parsed) -> str | Non
     from app.threats.threat_command import around, numbers
     from app.threats.threat_records import written
     from certify.threats import THREATS
+    from certify.threats.synonym_lists import lists_file
 
     results = run.results()
     stage = f"certify_{name}"
@@ -187,7 +188,7 @@ def _missing_threat(run: RunDirectory, name: str, settings: Parsed) -> str | Non
     expected: dict[str, Any] = {"checkpoint": file_digest(run.chosen)}
     ks = numbers(settings["k"], endless=THREATS[settings["threat"]].endless)
     lists = settings["lists"]
-    expected |= {"k": [written(k) for k in ks], "lists": lists and _digest(Path(lists))}
+    expected |= {"k": [written(k) for k in ks], "lists": lists and _digest(lists_file(lists))}
     expected |= {option: settings[option] for option in ("num_samples", "split")}
     expected["around"] = around(settings)
     return _differs(results.get("about", {}).get(stage, {}), expected)

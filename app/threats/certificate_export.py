@@ -21,6 +21,7 @@ from certify.threats import Synonyms, Threat, parse_threat
 from certify.threats.parsing import parse_k
 from certify.words.score_certifiers import ScoreModel
 from layers.ngram_scores import GRID
+from layers.window_net import WEIGHT_GRID
 from lit_modules import WordScores
 from lit_modules.checkpoints.reading import load
 from lit_modules.word_scores import score_model
@@ -109,11 +110,14 @@ def _claim(line: dict[str, Any], threat: Threat) -> dict[str, Any]:
 
 
 def _tensors(model: ScoreModel) -> Iterator[tuple[str, Tensor]]:
-    """Yields the n-grams of each order, and their scores in multiples of the grid."""
+    """Yields n-grams, scores and the weights of a net over windows, in multiples of the grids."""
     scores = model.scores
     yield "ngrams_1", torch.arange(scores.size).unsqueeze(1)
     yield "scores_1", (scores.word_table() / GRID).round().long()
-    for order in range(2, scores.width + 1):
+    if scores.net is not None:
+        yield "net_tables", (scores.net_tables() / WEIGHT_GRID).round().long()
+        yield "net_output", (scores.net.output() / WEIGHT_GRID).round().long()
+    for order in scores.orders:
         keys, places = scores.keys(order), []
         for _ in range(order):
             places.append(keys % scores.size)
@@ -133,6 +137,7 @@ def _statement(
         "digest": threat.digest,
         "weights": hashlib.sha256(weights).hexdigest(),
         "grid": GRID,
+        "net_grid": WEIGHT_GRID,
         "window": model.scores.width,
         "max_length": model.tokenizer.max_length,
         "pattern": pattern_of(splitter.settings),

@@ -35,6 +35,7 @@ from certify.encoding import EncodedCertifier, Encoding
 from certify.smoothing import NOISES, SmoothedCertifier, Smoothing
 from certify.threats import THREATS, TextCertifier, Threat, parse_threat
 from certify.threats.parsing import parse_k
+from certify.threats.synonym_lists import lists_file
 from datamodules.batching.examples import fingerprint
 from lit_modules import TaskModule
 from lit_modules.checkpoints.reading import load
@@ -235,7 +236,7 @@ def _certify_split(
         **weights_of(checkpoint).about(),
         "threat": {"name": threat.name, "digest": threat.digest, "statement": threat.statement},
         "k": [written(k) for k in ks],
-        "lists": None if args.lists is None else file_digest(args.lists),
+        "lists": None if args.lists is None else file_digest(lists_file(args.lists)),
         "num_samples": args.num_samples,
         "split": args.split,
         "around": around(vars(args)),

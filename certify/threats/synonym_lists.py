@@ -57,8 +57,7 @@ class Synonyms(Threat):
             ValueError: no JSON, other JSON than that, or lists of another tokenisation.
             OSError: the file cannot be read.
         """
-        shipped = _ROOT / path
-        path = shipped if shipped.is_file() and not Path(path).exists() else Path(path)
+        path = lists_file(path)
         given = path.read_bytes()
         try:
             packed = given[:2] == b"\x1f\x8b"
@@ -188,6 +187,12 @@ class Synonyms(Threat):
         number = "any number of" if self.k is None else f"at most {self.k}"
         where = "its position in this text" if self.texts else "it"
         return f"{number} words are replaced, each by one that is listed for {where}"
+
+
+def lists_file(path: str | Path) -> Path:
+    """Returns the file that a path names: one that is there, or one that comes with the program."""
+    shipped = _ROOT / path
+    return shipped if shipped.is_file() and not Path(path).exists() else Path(path)
 
 
 def _squeezed(text: str) -> str:

@@ -13,6 +13,8 @@ from certify.words.worst_path import Worst, worst_path, worst_words
 from layers.ngram_scores import LARGEST, NgramScores
 from text import WordTokenizer
 
+LONGEST = 1 << 10
+"""Words of a text that a net over windows reads at most: sums of its scores are exact then."""
 AT_ONCE = 1 << 20
 """Scores that a shortest path may look up for one position of all texts of a batch."""
 
@@ -63,8 +65,14 @@ class _Certifier:
             )
             raise ValueError(msg)
         tables = [model.scores.word_table()]
-        tables += [model.scores.ngram_table(order) for order in range(2, model.scores.width + 1)]
-        if not all(table.abs().max() <= LARGEST for table in tables):
+        tables += [model.scores.ngram_table(order) for order in model.scores.orders]
+        largest_of = [float(table.abs().max()) for table in tables]
+        if (net := model.scores.net) is not None:
+            largest_of.append(net.check(model.scores.net_tables()))
+            if (length := model.tokenizer.max_length) > LONGEST:
+                msg = f"got max_length={length} for a net over windows, expected at most {LONGEST}"
+                raise ValueError(msg)
+        if not all(one <= LARGEST for one in largest_of):
             msg = f"got scores above {LARGEST:g} or not finite, expected smaller ones: train anew"
             raise ValueError(msg)
         self.model, self.threat = model, threat

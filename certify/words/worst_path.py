@@ -55,7 +55,7 @@ def worst_words(
 def worst_path(
     scores: NgramScores, candidates: Tensor, direction: Tensor, k: int | None = None
 ) -> Worst:
-    """Finds the least score of words and n-grams (Viterbi); see `worst_words`.
+    """Finds the least score of words and n-grams or windows (Viterbi); see `worst_words`.
 
     A state is the last w - 1 choices and, with a limit, the number of changes so far; so the time
     is N (k + 1) S^w for a width of w.
@@ -63,7 +63,7 @@ def worst_path(
     rows, length, size = candidates.shape
     width, limit = scores.width, 1 if k is None else k + 1
     words = (scores.word_table()[candidates] * direction[:, None, None]).sum(dim=-1)
-    tables = [scores.ngram_table(order) for order in range(2, width + 1)]
+    tables = [scores.ngram_table(order) for order in scores.orders]
     # Index of a state: its last choice counts least. Outside of the text all choices are word 0.
     states = size ** (width - 1)
     padded = torch.cat([candidates.new_zeros(rows, width - 1, size), candidates], dim=1)
@@ -80,6 +80,8 @@ def worst_path(
         for order, table in enumerate(tables, start=2):
             found = table[scores.rows(windows[..., width - order :])]
             local = local + (found * direction[:, None]).sum(dim=-1)
+        if scores.net is not None:
+            local = local + (scores.of_windows(windows) * direction[:, None]).sum(dim=-1)
         if width == 1:
             moved = value + local.view(rows, 1, size)
         else:

@@ -19,21 +19,23 @@ index = {word: i for i, word in enumerate(about["words"]) if i >= about["special
 starts = {word[:n] for word in index for n in range(1, len(word) + 1)}
 tensors = {name: tensor.tolist() for name, tensor in load(weights).items()}
 scores = {}  # of words and n-grams; they are integers, so sums of them are exact
-for n in map(str, range(1, window + 1)):
+for n in [name[-1] for name in tensors if name.startswith("ngrams_")]:
     scores |= zip(map(tuple, tensors["ngrams_" + n]), tensors["scores_" + n], strict=True)
+tables, output = tensors.get("net_tables"), tensors.get("net_output", [])
 
 
 def split(text):
     if about["normalised"]:
-        quotes = dict.fromkeys((8217, 700, 65287), "'")
-        text = unicodedata.normalize("NFC", text).translate(quotes).lower()
+        text = re.sub("[\u2019\u02bc\uff07]", "'", unicodedata.normalize("NFC", text)).lower()
     return [found.group().lower() for found in re.finditer(about["pattern"], text)]
 
 
 def lead(words, y, j):  # of class y over class j, by the n-grams that end with the last word
     ids = tuple(index.get(word) for word in words)
-    found = (scores.get(ids[at:]) for at in range(len(ids)))
-    return sum(one[y] - one[j] for one in found if one)
+    found = filter(None, (scores.get(ids[at:]) for at in range(len(ids))))
+    read = [t[i] for t, i in zip(tables[-len(ids) :], ids, strict=True) if i] if tables else []
+    net = sum(max(0, sum(r[h] for r in read)) * (o[y] - o[j]) for h, o in enumerate(output))
+    return sum(one[y] - one[j] for one in found) * 2**12 + net  # the net's grid is finer
 
 
 def keep(states, state, value):
@@ -47,9 +49,8 @@ def synonyms(places, k, y, j):
         for (last, used), value in before.items():
             for word in place if k is None or used < k else place[:1]:
                 words, more = (*last, word)[-window:], k is not None and word != place[0]
-                keep(
-                    states, (words[len(words) == window :], used + more), value + lead(words, y, j)
-                )
+                state = (words[len(words) == window :], used + more)
+                keep(states, state, value + lead(words, y, j))
     return min(states.values())
 
 
@@ -65,8 +66,7 @@ def characters(text, k, y, j):
                     to, gain = ("", value + lead([part], y, j)) if other == " " else (to, value)
                     keep(states, (to, used + 1), gain) if used < k else None
                     keep(after, (to, used + (other != letter)), gain) if letter else None
-                if letter and used < k:
-                    keep(after, (part, used + 1), value)
+                keep(after, (part, used + 1), value) if letter and used < k else None
         states = after
     return min(value + lead([part], y, j) for (part, _), value in states.items())
 

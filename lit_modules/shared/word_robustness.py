@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from layers.ngram_scores import NgramScores
 from text import WordTokenizer, check_choice, check_range
 
 Against = Literal["none", "synonyms", "characters"]
+Search = Literal["paths", "intervals"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,9 @@ class WordRobustness:
         together: weight of the mean squared difference between the scores of a word and of its
             candidates, which draws them together (as EIBC does for embeddings).
         candidates: candidates of a word at most.
+        search: how the worst text of a net over windows is found: paths, by the shortest path, as
+            in the certificate; intervals, by bounds on its hidden units, which cost less for long
+            windows and ask for more than is needed.
     """
 
     against: Against = "none"
@@ -44,6 +48,7 @@ class WordRobustness:
     margin: float | None = None
     together: float = 0.0
     candidates: int = 32
+    search: Search = "paths"
 
     def __post_init__(self) -> None:
         """Checks the settings.
@@ -52,6 +57,7 @@ class WordRobustness:
             ValueError: a setting out of its range, or lists too many or too few.
         """
         check_choice("robustness.against", self.against, ("none", "synonyms", "characters"))
+        check_choice("robustness.search", self.search, get_args(Search))
         shares = {"robustness.kappa": self.kappa, "robustness.ramp": self.ramp}
         check_range(shares, least=0, most=1)
         check_range({"robustness.together": self.together}, least=0)
@@ -70,7 +76,7 @@ class WordRobustness:
         """Returns the settings without effect, each with the setting that disables it."""
         if self.against != "none":
             return {"candidates": "robustness.against=synonyms"} if self.lists else {}
-        names = ("k", "kappa", "ramp", "margin", "together", "candidates")
+        names = ("k", "kappa", "ramp", "margin", "together", "candidates", "search")
         return dict.fromkeys(names, "robustness.against=none")
 
     def weight(self, progress: float) -> float:

@@ -84,11 +84,14 @@ def test_what_is_refused(here: Path, steadfast: Steadfast) -> None:
         assert said in outcome.err, outcome.err
 
 
-@pytest.mark.parametrize("window", [1, 2])
-def test_a_stranger_checks_the_claims(here: Path, steadfast: Steadfast, window: int) -> None:
+@pytest.mark.parametrize(("window", "hidden"), [(1, 0), (2, 0), (2, 4)])
+def test_a_stranger_checks_the_claims(
+    here: Path, steadfast: Steadfast, window: int, hidden: int
+) -> None:
     Path("lists.json").write_text(json.dumps(LISTS))
     model = ["--model=WordScores", "--model.words.split=ascii", f"--model.window={window}"]
-    fit = [*model, "--model.min_ngram_count=2", *REVIEWS, *QUIET]
+    more = [f"--model.net.hidden={hidden}"] if hidden else ["--model.min_ngram_count=2"]
+    fit = [*model, *more, *REVIEWS, *QUIET]
     assert steadfast("fit", fit, "--trainer.max_epochs=1", "--run=a").status == 0
     asked = [(["--threat=synonyms", "--lists=lists.json"], "all")]
     asked += [(["--threat=synonyms", "--lists=lists.json"], "1")]

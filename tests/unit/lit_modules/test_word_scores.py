@@ -1,6 +1,7 @@
 """WordScores: its training for the worst text, its checkpoints, its certificates."""
 
 import json
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader
 
 from certify.threats import L2, Characters, Synonyms, Words
+from layers.window_net import WindowNetSettings
 from lit_modules import WordRobustness, WordScores
 from lit_modules.shared.word_robustness import near_words, worst_texts
 from text import Batch, WordSettings, collate
@@ -104,6 +106,79 @@ def test_the_worst_text_of_training_is_the_worst(lists: str, window: int, k: int
         ids = found[row, 0][one.mask[row]].unsqueeze(0)
         reached = module.scores(ids)[0].sum(dim=0) / ids.shape[1] ** 0.5
         torch.testing.assert_close(reached[label] - reached[1 - label], least)
+
+
+@pytest.mark.parametrize("search", ["paths", "intervals"])
+def test_a_net_over_windows_is_trained_for_the_worst_text(
+    lists: str, tmp_path: Path, search: Any
+) -> None:
+    robustness = WordRobustness(against="synonyms", lists=lists, search=search)
+    net = WindowNetSettings(hidden=8, width=6)
+    module = made(lists, window=3, net=net, robustness=robustness, optimisation=optimisation())
+    assert module.scores is not None
+    one, labels = batch(module), torch.tensor(LABELS)
+    places = robustness.table(module.require_tokenizer())[one.input_ids]  # type: ignore[arg-type] # of words
+    exact = replace(robustness, search="paths")
+    with torch.no_grad():
+        found = module._worst_leads(one, places, labels)
+        module.robustness = exact
+        least = module._worst_leads(one, places, labels)
+        module.robustness = robustness
+    # Intervals are never less severe than the worst text.
+    assert (found >= least - 1e-6).all()
+    certified = trained(module, tmp_path).text_certifier(Synonyms.of(LISTS))(TEXTS[:6], [None])
+    assert [one.prediction for one in certified] == LABELS[:6]
+    assert all(one.holds[0] for one in certified)
+    again = saved(module, tmp_path)
+    assert torch.equal(again.predict_texts(TEXTS), module.predict_texts(TEXTS))
+    assert again.text_certifier(Synonyms.of(LISTS))(TEXTS[:6], [None]) == certified
+
+
+def saved(module: WordScores, folder: Path) -> WordScores:
+    from lit_modules import load
+
+    trainer = pl.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False)
+    trainer.strategy.connect(module)
+    trainer.save_checkpoint(folder / "a.ckpt")
+    again = load(folder / "a.ckpt")
+    assert isinstance(again, WordScores)
+    return again
+
+
+def test_character_ngrams_and_vectors(tmp_path: Path) -> None:
+    """A word that training never has gets the score of those it is spelt like, or lies near."""
+    vectors = tmp_path / "vectors.txt"
+    rows = {"good": (1, 0), "goodness": (0.9, 0), "bad": (-1, 0), "film": (0, 1), "a": (0, 0.5)}
+    vectors.write_text("".join(f"{word} {x} {y}\n" for word, (x, y) in rows.items()))
+    lists = tmp_path / "lists.json"
+    lists.write_text('{"good": ["goodness"]}')
+    given: list[dict[str, Any]] = [
+        {"spelling": 1000},
+        {"vectors": str(vectors), "vector_width": 2},
+        {
+            "vectors": str(vectors),
+            "vector_width": 2,
+            "window": 2,
+            "net": WindowNetSettings(hidden=4),
+        },
+        {},
+    ]
+    leads = []
+    for settings in given:
+        robustness = WordRobustness(against="synonyms", lists=str(lists), kappa=0.0)
+        module = trained(
+            made(str(lists), robustness=robustness, optimisation=optimisation(), **settings),
+            tmp_path,
+        )
+        (logits,) = module.predict_texts(["goodness"])
+        leads.append(float(logits[1] - logits[0]))
+        again = saved(module, tmp_path)
+        assert torch.equal(again.predict_texts(TEXTS), module.predict_texts(TEXTS))
+        threat = Synonyms.of({"good": ["goodness", "bad"]})
+        (found,) = again.text_certifier(threat)(["a good film"], [1])
+        assert found.holds == (False,)
+    assert min(leads[:3]) > 0.1
+    assert leads[3] == 0
 
 
 def test_the_loss_mixes_clean_and_worst_texts(lists: str) -> None:
@@ -228,6 +303,17 @@ def test_wrong_settings() -> None:
     for settings in ({"against": "synonyms"}, {"lists": "a"}, {"kappa": 2.0}, {"margin": 0.0}):
         with pytest.raises(ValueError, match="expected"):
             WordRobustness(**settings)
+    net = WindowNetSettings(hidden=4)
+    intervals = WordRobustness(against="characters", search="intervals")
+    for wrong in (
+        {"net": net},
+        {"net": net, "window": 2, "bounded": True},
+        {"robustness": intervals, "window": 2},
+        {"net": net, "window": 2, "robustness": replace(intervals, k=1)},
+        {"spelling": -1},
+    ):
+        with pytest.raises(ValueError, match="expected"):
+            WordScores(**wrong)
     for window in (0, 5):
         with pytest.raises(ValueError, match="expected"):
             WordScores(window=window)

@@ -4,6 +4,7 @@ import torch
 
 from certify.words.score_certifiers import ScoreModel
 from layers.ngram_scores import GRID, NgramScores
+from layers.window_net import WindowNetSettings
 from text import Vocabulary, WordSettings, WordTokenizer
 
 WORDS = ("a", "ab", "b", "good", "fine", "great", "film", "movie", "bad", "poor", "the", "is")
@@ -43,3 +44,19 @@ def score_model(
             parameter.copy_(drawn / 8)
     assert GRID <= 1 / 8
     return ScoreModel(scores.eval().requires_grad_(requires_grad=False), tokenizer)
+
+
+def net_model(
+    window: int = 2, *, classes: int = 2, seed: int = 0, max_length: int = 32
+) -> ScoreModel:
+    """A net over windows, with few different weights, so that ties are met, too."""
+    words = score_model(classes=classes, seed=seed, max_length=max_length)
+    settings = WindowNetSettings(hidden=5, width=3)
+    scores = NgramScores(words.scores.size, classes, window=window, net=settings)
+    random = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in scores.parameters():
+            drawn = torch.randint(-4, 5, parameter.shape, generator=random)
+            parameter.copy_(drawn / 4)
+        scores.words.copy_(words.scores.words)
+    return ScoreModel(scores.eval().requires_grad_(requires_grad=False), words.tokenizer)

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from itertools import product
 from typing import Any
 
@@ -20,7 +21,8 @@ from certify.words.score_certifiers import (
 )
 from certify.words.spelling import LETTERS
 from certify.words.worst_path import worst_path, worst_words
-from tests.unit.certify.words.score_models import LISTS, WORDS, score_model
+from layers.ngram_scores import NgramScores
+from tests.unit.certify.words.score_models import LISTS, WORDS, net_model, score_model
 from text import WordSettings
 
 ASCII = WordSettings(split="ascii")
@@ -77,6 +79,106 @@ def test_synonyms_equal_brute_force(width: int, classes: int) -> None:
             check(model, threat, found, whole, ks)
 
 
+@pytest.mark.parametrize("window", [2, 3, 4])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_net_over_windows_equals_brute_force(window: int, classes: int) -> None:
+    threat = Synonyms.of(LISTS, words=ASCII)
+    ks = (0, 1, 2, None)
+    held = 0
+    for seed in range(3):
+        model = net_model(window, classes=classes, seed=seed)
+        asked = texts(10, 5, seed)
+        for found in SynonymCertifier(model, threat)(asked, ks):
+            inside = {" ".join(words) for words in product(*threat.candidates(found.text))}
+            whole = [{t for t in inside if threat.at(k).contains(found.text, t)} for k in ks]
+            check(model, threat, found, whole, ks)
+            held += found.holds[-1]
+    assert 0 < held < 30
+
+
+def test_the_score_of_a_window_by_hand() -> None:
+    model = net_model(3)
+    scores = model.scores
+    assert scores.net is not None
+    words = "the zzz good film".split()
+    ids = torch.tensor([model.ids(words)])
+    vectors = scores.net.words * (torch.arange(scores.size) >= 3).unsqueeze(1)
+    expected = scores.word_table()[ids[0]]
+    for place in range(4):
+        hidden = torch.zeros(5, dtype=torch.float64)
+        for back in range(3):
+            if place - back >= 0:
+                index = ids[0, place - back]
+                hidden += vectors[index] @ scores.net.first[2 - back]
+                hidden += scores.net.bias * (back == 0 and int(index) >= 3)
+        expected[place] += hidden.relu() @ scores.net.second.double()
+    assert torch.equal(scores(ids)[0], expected)
+    padded = torch.nn.functional.pad(ids, (0, 3))
+    assert torch.equal(scores(padded)[0, :4], expected)
+    assert not scores(padded)[0, 4:].any()
+
+
+def test_sums_of_a_net_are_exact() -> None:
+    """Largest weights, all bits used: no order of sums, batch or path rounds."""
+    model = net_model(2, max_length=1024)
+    net = model.scores.net
+    assert net is not None
+    torch.manual_seed(0)
+    with torch.no_grad():
+        net.second.uniform_(-1, 1)
+        net.first.uniform_(-2, 2)
+        net.words.uniform_(-1, 1)
+    text = random.Random(0).choices(WORDS, k=1000)
+    whole = model.logits(text)
+    pairs = [torch.tensor([model.ids([a, b])]) for a, b in zip(text[1:], text[:-1], strict=True)]
+    pairs = [one.flip(1) for one in pairs]
+    parts = [model.logits(text[:1]), *[model.scores(one)[0, 1] for one in pairs]]
+    order = torch.randperm(len(parts))
+    assert torch.equal(torch.stack(parts)[order].sum(dim=0), whole)
+    assert sum(Fraction(part[0].item()) for part in parts) == Fraction(whole[0].item())
+
+
+def test_a_net_that_is_too_steep_or_reads_too_much_is_refused() -> None:
+    threat = Synonyms.of(LISTS, words=ASCII)
+    with pytest.raises(ValueError, match="expected at most 1024"):
+        SynonymCertifier(net_model(max_length=1025), threat)
+    for value, said in ((17.0, "entries up to 17"), (torch.nan, "entries up to nan")):
+        model = net_model()
+        assert model.scores.net is not None
+        with torch.no_grad():
+            model.scores.net.second[0, 0] = value
+        with pytest.raises(ValueError, match=said):
+            SynonymCertifier(model, threat)
+    model = net_model(4)
+    assert model.scores.net is not None
+    with torch.no_grad():
+        model.scores.net.second.fill_(15.0)
+        model.scores.net.bias.fill_(12.0)
+    with pytest.raises(ValueError, match="scores above 512"):
+        SynonymCertifier(model, threat)
+
+
+def test_intervals_are_below_the_worst_window() -> None:
+    threat = Synonyms.of(LISTS, words=ASCII)
+    for window in (2, 3):
+        model = net_model(window, classes=3, seed=window)
+        scores = model.scores
+        assert scores.net is not None
+        ids = [model.ids(threat.of_word(word)) for word in ("the", "good", "film", "zzz")]
+        rows = torch.tensor([[[*one, *one[:1] * (4 - len(one))] for one in ids]])
+        direction = torch.tensor([[[1.0, -1, 0], [1, 0, -1]]], dtype=torch.float64)
+        bound = scores.net.least(scores.net_tables(), rows, direction)[0]
+        every = torch.tensor(list(product(*ids)))
+        words = scores.word_table()[every]
+        reached = (scores(every) - words) @ direction[0].T
+        assert (bound <= reached.amin(dim=0)).all()
+        # A text that cannot change: the bound is its score.
+        alone = rows[..., :1]
+        exact = scores.net.least(scores.net_tables(), alone, direction)[0]
+        own = scores(alone[..., 0])[0] - scores.word_table()[alone[0, :, 0]]
+        assert torch.equal(exact, own @ direction[0].T)
+
+
 def test_the_largest_number_of_synonyms() -> None:
     threat = Synonyms.of(LISTS, words=ASCII)
     ks = (*range(6), None)
@@ -92,8 +194,8 @@ def test_the_largest_number_of_synonyms() -> None:
 
 def test_certificates_do_not_depend_on_the_batch() -> None:
     threat = Synonyms.of(LISTS, words=ASCII)
-    for width in (1, 2):
-        certifier = SynonymCertifier(score_model(width), threat)
+    for model in (score_model(1), score_model(2), net_model(2)):
+        certifier = SynonymCertifier(model, threat)
         asked = texts(30, 6, 3)
         together = certifier(asked, (1, None))
         assert together == [certifier([text], (1, None))[0] for text in asked]
@@ -290,6 +392,41 @@ def test_edits_that_reach_a_bad_word(text: str, holds: bool) -> None:
 def drop_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     read = Synonyms._with
     monkeypatch.setattr(Synonyms, "_with", lambda *given: read(*given)[:2])
+
+
+def middle_of_a_window_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = NgramScores.of_windows
+
+    def without(self: NgramScores, windows: Tensor) -> Tensor:
+        windows = windows.clone()
+        windows[..., -2] = 0
+        return read(self, windows)
+
+    monkeypatch.setattr(NgramScores, "of_windows", without)
+
+
+def start_of_a_text_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = NgramScores.of_windows
+
+    def without(self: NgramScores, windows: Tensor) -> Tensor:
+        return read(self, windows) * (windows[..., :1] != 0)
+
+    monkeypatch.setattr(NgramScores, "of_windows", without)
+
+
+def windows_without_relu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Tensor, "relu_", lambda self: self)
+
+
+@pytest.mark.parametrize(
+    "fault", [middle_of_a_window_left_out, start_of_a_text_left_out, windows_without_relu]
+)
+def test_faults_of_windows_are_found(
+    fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault(monkeypatch)
+    with pytest.raises(AssertionError):
+        test_a_net_over_windows_equals_brute_force(3, 2)
 
 
 def never_split(monkeypatch: pytest.MonkeyPatch) -> None:

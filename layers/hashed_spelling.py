@@ -1,0 +1,31 @@
+"""Hashed n-grams of the characters of words, by which rare words share what is learnt."""
+
+import zlib
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+ORDERS = (3, 4, 5)
+"""Numbers of characters, the two ends of a word included."""
+
+
+def hashed_ngrams(words: Sequence[str], buckets: int) -> Tensor:
+    """`[V, M]` numbers from 1 to `buckets`: the n-grams of each word; 0 fills up.
+
+    Args:
+        words: V words.
+        buckets: number of different values, by CRC-32.
+    """
+    rows = []
+    for word in words:
+        spelt = f"<{word}>"
+        found = {
+            1 + zlib.crc32(spelt[at : at + order].encode()) % buckets
+            for order in ORDERS
+            for at in range(len(spelt) - order + 1)
+        }
+        rows.append(sorted(found))
+    longest = max(map(len, rows), default=0)
+    whole = [[*row, *[0] * (longest - len(row))] for row in rows]
+    return torch.tensor(whole, dtype=torch.int64).view(len(rows), longest)
