@@ -182,7 +182,7 @@ class NgramScores(nn.Module):
     def of_windows(self, windows: Tensor) -> Tensor:
         """`[..., w]` ids of windows to `[..., C]` scores of the net, each window computed once."""
         assert self.net is not None  # the caller looked
-        numbers, inverse = self._numbers(windows).unique(return_inverse=True)
+        numbers, inverse = torch.unique(self._numbers(windows), return_inverse=True)
         places = []
         for _ in range(windows.shape[-1]):
             places.append(numbers % self.size)

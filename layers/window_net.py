@@ -118,7 +118,7 @@ class WindowNet(nn.Module):
         """`[M, w]` ids of windows, each once, to `[M, C]` scores."""
         output = self.output()
         found = [windows.new_zeros(0, output.shape[1]).to(output)]
-        for some in windows.split(AT_ONCE):
+        for some in torch.split(windows, AT_ONCE):
             hidden = tables[0][some[:, 0]]
             for place in range(1, len(tables)):
                 hidden = hidden + tables[place][some[:, place]]

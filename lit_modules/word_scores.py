@@ -244,7 +244,7 @@ class WordScores(WordLevel, method=True):
         words = functional.embedding(places, table) @ direction.transpose(1, 2).unsqueeze(1)
         least = words.amin(dim=2)
         least = least + self.scores.net.least(self.scores.net_tables(), places, direction)
-        leads = -self.network(least, batch.mask)
+        leads: Tensor = -self.network(least, batch.mask)
         return leads.new_zeros(len(labels), self.scores.classes).scatter(1, others, leads)
 
     # The classifier contract
