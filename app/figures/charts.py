@@ -123,11 +123,13 @@ def error_bars(
     title: str = "",
     reference: str = "",
     ticks: Sequence[str] = (),
+    logarithmic: Literal["", "x", "y", "xy"] = "",
     about: str | None = None,
 ) -> "Figure":
     """Lines with error bars over a common axis.
 
-    Bars of several lines stand side by side, so that none hides another.
+    Bars of several lines stand side by side, so that none hides another. Lines without bars, and
+    those over a logarithmic axis, stay at their places.
 
     Args:
         series: at least one, each with at least one point.
@@ -137,6 +139,7 @@ def error_bars(
         title: above the figure.
         reference: what the thin lines are, in the legend.
         ticks: names of the places 0, 1, ... on the x axis, instead of numbers.
+        logarithmic: the axes with a logarithmic scale; the legend then stands beside the figure.
         about: see `save`.
 
     Returns:
@@ -149,7 +152,7 @@ def error_bars(
     _check(series)
     with drawing(path, about) as figure:
         axes = figure.add_subplot()
-        step = _step(series)
+        step = 0.0 if "x" in logarithmic else _step(series)
         for i, one in enumerate(series):
             shift = step * (i - (len(series) - 1) / 2)
             reach = list(one.std) if one.std is not None else _reach(one.mean, one.low, one.high)
@@ -167,8 +170,11 @@ def error_bars(
             aslant(axes, labels)
         else:
             _whole_ticks(axes, series)
+        for name in logarithmic:
+            _logarithmic(axes, name)
         if len(series) > 1 or series[0].name:
-            axes.legend()
+            # Steep lines leave no corner free.
+            figure.legend(loc="outside upper center", ncols=2) if logarithmic else axes.legend()
     return figure
 
 
@@ -430,9 +436,24 @@ def aslant(axes: "Axes", labels: Sequence[str]) -> None:
 
 def _step(series: Sequence[Series]) -> float:
     """From one line's bars to the next one's, so that those of all stay near their point."""
+    if sum(one.std is not None or one.low is not None for one in series) < 2:
+        return 0.0
     every = sorted({x for one in series for x in one.x})
     gap = min((b - a for a, b in pairwise(every)), default=1.0)
     return gap * min(0.12, 0.5 / len(series))
+
+
+def _logarithmic(axes: "Axes", name: str) -> None:
+    """Give the axis `x` or `y` a logarithmic scale, with plain numbers: no formulas are read."""
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
+    axis = axes.xaxis if name == "x" else axes.yaxis
+    axes.set(**{f"{name}scale": "log"})
+    low, high = sorted(axis.get_view_interval())
+    few = high < 100 * low
+    axis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7) if few else (1,)))
+    axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
+    axis.set_minor_formatter(FuncFormatter(lambda *_: ""))
 
 
 def _whole_ticks(axes: "Axes", series: Sequence[Series]) -> None:

@@ -100,8 +100,8 @@ def run(given: Divergence, folder: Path, device: torch.device) -> list[str]:
         y_label=f"norm {given.norm} of the Jacobian",
         title=f"N = {given.tokens}, D = {given.width}, H = {given.heads}",
         reference="proven bound",
+        logarithmic="y",
     )
-    figure.axes[0].set_yscale("log")
     for ending in ("png", "svg"):
         save(figure, folder / f"divergence.{ending}", "app lipschitz divergence")
     head = f"{'kind':<24}{'first step':>12}{'largest':>12}{'proven':>12}"

@@ -133,8 +133,8 @@ def run(given: Reconstruction, folder: Path, device: torch.device) -> list[str]:
         x_label="evaluations of f",
         y_label="largest error of a reconstruction",
         title=f"N = {given.tokens}, D = {given.width}, H = {given.heads}",
+        logarithmic="xy",
     )
-    figure.axes[0].set(xscale="log", yscale="log")
     for ending in ("png", "svg"):
         save(figure, folder / f"invertibility.{ending}", "app lipschitz invertibility")
     head = f"{'kind':<24}{'c':>6}" + "".join(f"{count:>10}" for count in given.iterations)

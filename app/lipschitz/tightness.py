@@ -158,8 +158,11 @@ def _draw(given: Tightness, rows: list[dict[str, Any]], names: list[str], folder
         series = [one for one in series if one.name != "proven, kim"]  # the same as printed
     what = f"{given.subject.kind}, D = {given.subject.width}, H = {given.subject.heads}"
     figure = error_bars(
-        series, x_label="tokens N", y_label=f"Lipschitz constant, norm {given.norm}", title=what
+        series,
+        x_label="tokens N",
+        y_label=f"Lipschitz constant, norm {given.norm}",
+        title=what,
+        logarithmic="x",
     )
-    figure.axes[0].set_xscale("log")
     for ending in ("png", "svg"):
         save(figure, folder / f"tightness.{ending}", "app lipschitz tightness")
