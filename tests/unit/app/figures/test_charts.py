@@ -2,6 +2,7 @@ import warnings
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from matplotlib.collections import LineCollection
@@ -37,16 +38,40 @@ def test_a_png(tmp_path: Path) -> None:
 
 
 def test_lines_are_told_apart() -> None:
-    every = [Series(name=str(i), x=LAYERS, mean=[i, i, i]) for i in range(len(COLOURS))]
-    (axes,) = error_bars(every).axes
+    every = [replace(LINE, name=str(i), mean=[i, i, i]) for i in range(len(COLOURS))]
+    (axes,) = error_bars([replace(one, std=None) for one in every]).axes
     looks = {(one.get_color(), one.get_marker(), one.get_linestyle()) for one in axes.get_lines()}
     assert len(looks) == len(COLOURS)
     assert len({one.get_marker() for one in axes.get_lines()}) == len(COLOURS)
-    # Beside each other, and each near its point.
-    starts = [float(one.get_xdata()[0]) for one in axes.get_lines()]  # type: ignore[index,arg-type] # its arrays
-    assert starts == sorted(set(starts))
-    assert all(abs(start - 1) <= 0.25 for start in starts)
     assert axes.get_xticks().tolist() == LAYERS
+
+
+def test_bars_stand_beside_each_other() -> None:
+    lines = [replace(LINE, name=str(i)) for i in range(len(COLOURS))]
+
+    def starts(every: list[Series], **named: Any) -> list[float]:
+        (axes,) = error_bars(every, **named).axes
+        names = {one.name for one in every}
+        drawn = [one for one in axes.containers if one.get_label() in names]
+        return [float(one[0].get_xdata()[0]) for one in drawn]
+
+    found = starts(lines)
+    assert found == sorted(set(found))
+    assert all(abs(start - 1) <= 0.25 for start in found)
+    # Without bars, or over a logarithmic axis, each at its place.
+    assert starts([replace(one, std=None) for one in lines]) == [1.0] * len(lines)
+    assert starts(lines, logarithmic="x") == [1.0] * len(lines)
+
+
+def test_a_logarithmic_axis_has_plain_numbers() -> None:
+    figure = error_bars([Series(name="a", x=[1, 100], mean=[1e-6, 10])], logarithmic="xy")
+    pixels(figure)
+    (axes,) = figure.axes
+    labels = [
+        label.get_text() for axis in (axes.xaxis, axes.yaxis) for label in axis.get_ticklabels()
+    ]
+    assert {"1", "10", "100", "1e-06"} <= set(labels)
+    assert not [label for label in labels if "$" in label]
 
 
 def test_what_heights_compare_with() -> None:
