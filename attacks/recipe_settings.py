@@ -24,11 +24,7 @@ class Budget:
     budget_per_word: float | None = None
 
     def __post_init__(self) -> None:
-        """Checks the settings.
-
-        Raises:
-            ValueError: a number is out of its range.
-        """
+        """Raises ValueError for a number out of its range."""
         from text import check_range  # brings torch
 
         check_range({"query_budget": self.query_budget}, least=1)

@@ -132,9 +132,7 @@ class TextDataModule(Samples):
     def fetch(self, splits: Sequence[Split]) -> None:
         """Fetch from the hub what the disk does not hold of these splits."""
         for split in splits:
-            held_out = split == "validation" and self._holds_out()
-            source = "train" if held_out else self._source(split)
-            for part in self._parts(source):
+            for part in self._parts(self._source(split)):
                 if self._file(part) is None:
                     self._from_hub(part, cached=False)
 
@@ -233,6 +231,10 @@ class TextDataModule(Samples):
     def _holds_out(self) -> bool:
         """Return True if validation rows have to be taken from the training rows."""
         return self.holdout > 0 and self._file("validation") is None
+
+    def _source(self, split: Split) -> Split:
+        held_out = split == "validation" and self._holds_out()
+        return "train" if held_out else super()._source(split)
 
     def _read(self, split: Split) -> list[Example]:
         parts = self._parts(self._source(split))

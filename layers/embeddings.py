@@ -1,7 +1,7 @@
 """Token embeddings: words and positions, each of a fixed norm, or as they are."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -119,27 +119,16 @@ class NormalizedEmbedding(TokenEmbedding):
     Every token then lies in the ball of radius `2 * norm` (OLSA paper, section 5.1: norm 2 each).
     """
 
-    def __init__(
-        self,
-        vocab_size: int,
-        width: int,
-        *,
-        max_length: int,
-        pairs: bool = False,
-        positions: Positions = "learned",
-        norm: float = 2.0,
-    ) -> None:
+    def __init__(self, vocab_size: int, width: int, *, norm: float = 2.0, **base: Any) -> None:
         """Draw normal embeddings.
 
         Args:
             vocab_size: see `TokenEmbedding`.
             width: see `TokenEmbedding`.
-            max_length: see `TokenEmbedding`.
-            pairs: add a segment embedding to the position's before that sum is scaled.
-            positions: see `TokenEmbedding`.
-            norm: norm of the word part and of the position part.
+            norm: norm of the word part, and of the sum of position and segment.
+            base: see `TokenEmbedding`.
         """
-        super().__init__(vocab_size, width, max_length=max_length, pairs=pairs, positions=positions)
+        super().__init__(vocab_size, width, **base)
         self.norm = norm
 
     @property
@@ -175,22 +164,20 @@ class PlainEmbedding(TokenEmbedding):
         vocab_size: int,
         width: int,
         *,
-        max_length: int,
-        pairs: bool = False,
         positions: Positions = "sinusoidal",
         scale: float | None = None,
+        **base: Any,
     ) -> None:
         """Draw normal embeddings, of norms near 1.
 
         Args:
             vocab_size: see `TokenEmbedding`.
             width: see `TokenEmbedding`.
-            max_length: see `TokenEmbedding`.
-            pairs: see `TokenEmbedding`.
             positions: see `TokenEmbedding`; learned ones are scaled as the words are.
             scale: factor of the words; None: sqrt(width).
+            base: see `TokenEmbedding`.
         """
-        super().__init__(vocab_size, width, max_length=max_length, pairs=pairs, positions=positions)
+        super().__init__(vocab_size, width, positions=positions, **base)
         self.scale = width**0.5 if scale is None else scale
 
     def forward(self, input_ids: Tensor, segment_ids: Tensor | None = None) -> Tensor:

@@ -140,25 +140,14 @@ class TextClassifier(EmbeddedClassifier, method=True):
     def _embedding(self) -> NormalizedEmbedding | PlainEmbedding:
         tokenizer, _ = self.require_text()
         given = self.embedding_settings
-        size, length = tokenizer.vocab_size, tokenizer.max_length
+        size, width = tokenizer.vocab_size, self.width
+        both: dict[str, Any] = {"positions": given.positions, "pairs": self.pairs}
+        both["max_length"] = tokenizer.max_length
         if given.kind == "plain":
             of_file = 1.0 if given.vectors is not None else None
-            return PlainEmbedding(
-                size,
-                self.width,
-                max_length=length,
-                pairs=self.pairs,
-                positions=given.positions,
-                scale=of_file if given.scale is None else given.scale,
-            )
-        return NormalizedEmbedding(
-            size,
-            self.width,
-            max_length=length,
-            pairs=self.pairs,
-            positions=given.positions,
-            norm=self.embedding_norm,
-        )
+            scale = of_file if given.scale is None else given.scale
+            return PlainEmbedding(size, width, scale=scale, **both)
+        return NormalizedEmbedding(size, width, norm=self.embedding_norm, **both)
 
     def _network(
         self, embedding: NormalizedEmbedding | PlainEmbedding, num_classes: int

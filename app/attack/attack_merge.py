@@ -51,13 +51,7 @@ class Whole(NamedTuple):
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the command.
-
-    Args:
-        argv: what follows `attack merge` on the command line.
-
-    Returns:
-        0.
+    """Runs `attack merge`; see `Command.place`.
 
     Raises:
         ValueError: shards are missing or differ; nothing is written then.

@@ -23,13 +23,7 @@ FEW = 30
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the command.
-
-    Args:
-        argv: what follows `attack pairs` on the command line.
-
-    Returns:
-        0.
+    """Runs `attack pairs`; see `Command.place`.
 
     Raises:
         ValueError: a file of another form, or labels that are no classes of the victim.

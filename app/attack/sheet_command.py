@@ -10,6 +10,7 @@ from typing import Any
 
 from app.attack.rating_sheet import UNSURE, as_csv, as_html, draw, key_of, read_key, read_rated
 from app.attack.validity_command import record_files, records_of
+from app.cli.run_options import command_parser
 from app.cli.terminal import harmless
 from app.runs import atomic
 from attacks.summary import Estimate, mean, wilson
@@ -20,13 +21,7 @@ Rated = Mapping[str, tuple[str | None, int | None]]
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the command.
-
-    Args:
-        argv: what follows `attack sheet` on the command line.
-
-    Returns:
-        0.
+    """Runs `attack sheet`; see `Command.place`.
 
     Raises:
         ValueError: no adversarial texts, or files that are no sheets.
@@ -69,16 +64,14 @@ def main(argv: Sequence[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Returns the parser of the command."""
-    made = argparse.ArgumentParser(
-        prog="steadfast attack sheet",
-        description="Writes a blinded rating sheet of adversarial texts with originals mixed in "
+    made = command_parser(
+        "attack sheet",
+        "Writes a blinded rating sheet of adversarial texts with originals mixed in "
         "(HTML and CSV), and with --read computes the agreement of the raters and the success of "
         "the attack that is left.",
-        allow_abbrev=False,
     )
     add = made.add_argument
     add("--run", metavar="NAME", help="a run; all its attacks")
-    add("--runs_dir", default="runs", metavar="DIR", help="folder of all runs (default: runs)")
     add("--records", nargs="+", metavar="FILE", help="RECIPE.jsonl of attacks, in place of a run")
     add("--classes", metavar="A,B", help="names of the classes, in the order of their numbers")
     add("--texts", type=int, default=50, help="adversarial texts of each attack (default: 50)")
@@ -87,7 +80,6 @@ def parser() -> argparse.ArgumentParser:
     add("--out", default="sheet", metavar="DIR", help="folder of the sheet (default: sheet)")
     add("--read", nargs="+", metavar="CSV", help="sheets that raters have filled in, one each")
     add("--key", metavar="FILE", help="key of the sheet (default: key.json in --out)")
-    add("--debug", action="store_true", help="show where an error came from")
     return made
 
 

@@ -16,6 +16,7 @@ from app.attack.validity_pairs import (
     running_text,
     vocabulary_of,
 )
+from app.cli.run_options import command_parser
 from app.cli.terminal import harmless
 from app.processes.devices import torch_device
 from app.runs import atomic, run_directory
@@ -38,13 +39,7 @@ Row = list[str]
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the command.
-
-    Args:
-        argv: what follows `attack validity` on the command line.
-
-    Returns:
-        0.
+    """Runs `attack validity`; see `Command.place`.
 
     Raises:
         ValueError: no records, no pairs, or no text.
@@ -71,16 +66,14 @@ def main(argv: Sequence[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Returns the parser of the command."""
-    made = argparse.ArgumentParser(
-        prog="steadfast attack validity",
-        description="Says of each adversarial text whether it still says what the original says: "
+    made = command_parser(
+        "attack validity",
+        "Says of each adversarial text whether it still says what the original says: "
         "antonyms, negations, numbers, names, similarity, perplexity, grammar, entailment. Prints "
         "the success before and after. Needs no victim.",
-        allow_abbrev=False,
     )
     add = made.add_argument
     add("--run", metavar="NAME", help="a run; all its attacks")
-    add("--runs_dir", default="runs", metavar="DIR", help="folder of all runs (default: runs)")
     add("--records", nargs="+", metavar="FILE", help="RECIPE.jsonl of attacks, in place of a run")
     add("--calibrate", metavar="DIR", help="choose limits by judged pairs of corpora in a folder")
     add(
@@ -98,7 +91,6 @@ def parser() -> argparse.ArgumentParser:
     add("--resources", metavar="DIR", help="folder with WordNet, tagger and sentence encoder")
     add("--sentence_encoder", metavar="NAME", help="folder or name (default: MiniLM)")
     add("--device", default="auto", help="auto, cpu, cuda, cuda:1")
-    add("--debug", action="store_true", help="show where an error came from")
     usual = ValidityLimits()
     for one in fields(ValidityLimits):
         least = "least" if one.name in LEAST else "largest"

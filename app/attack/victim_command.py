@@ -36,13 +36,7 @@ _REFUSED = {
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the command.
-
-    Args:
-        argv: what follows `attack` on the command line.
-
-    Returns:
-        0.
+    """Runs `attack`; see `Command.place`.
 
     Raises:
         ValueError: settings that make no sense, or labels that are no classes of the victim.

@@ -29,13 +29,7 @@ _TAG = 60
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command.
-
-    Args:
-        argv: what follows `attention` on the command line.
-
-    Returns:
-        0.
+    """Runs `attention`; see `Command.place`.
 
     Raises:
         ValueError: a model without such attention, or settings that make no sense for it.

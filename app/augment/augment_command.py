@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from app.augment.augment_files import Augmented
+from app.cli.run_options import command_parser
 from app.cli.terminal import harmless
 from app.predict.asked_texts import chunks, given, of_file
 from attacks.augmenting import TOGETHER, Augmenter
@@ -16,13 +17,7 @@ from text import Text
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the command.
-
-    Args:
-        argv: what follows `augment` on the command line.
-
-    Returns:
-        0.
+    """Runs `augment`; see `Command.place`.
 
     Raises:
         ValueError: settings that make no sense, or a file that other settings have begun.
@@ -66,11 +61,12 @@ def main(argv: Sequence[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Returns the parser of the command."""
-    made = argparse.ArgumentParser(
-        prog="steadfast augment",
-        description="Makes changed copies of texts by the transformations of an attack, without a "
+    made = command_parser(
+        "augment",
+        "Makes changed copies of texts by the transformations of an attack, without a "
         "model: random words, random candidates that keep the constraints of the recipe. Writes "
         "a JSON line per text. Given again, a command that was stopped goes on.",
+        runs=False,
     )
     add = made.add_argument
     add("--text", action="append", default=[], help="a text; may be given several times")

@@ -8,7 +8,9 @@ class Command(NamedTuple):
 
     Attributes:
         about: one sentence about it.
-        place: module and function that run it; empty for the commands of LightningCLI.
+        place: module and function that run it; empty for the commands of LightningCLI. The function
+            takes what follows the words of the command, and returns the exit status: 0 if its
+            description says nothing else.
         light: True if it needs neither torch nor Lightning.
     """
 
@@ -18,7 +20,9 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "doctor": Command("Check the installation and the machine."),
+    "doctor": Command(
+        "Check the installation and the machine.", "app.doctor.doctor_command:run", light=True
+    ),
     "train": Command("Fit a model, then test and certify its best checkpoint."),
     "fit": Command("Train a model, or resume the training of a run."),
     "validate": Command("Measure a checkpoint on the validation split."),

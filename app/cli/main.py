@@ -103,11 +103,6 @@ def _at_once(argv: list[str]) -> int | None:
     if argv in ([], ["--help"], ["-h"]):
         print(help_of_all())
         return 0 if argv else 2
-    if argv[:1] == ["doctor"]:
-        # A broken installation is what it is for.
-        from app.doctor import doctor_command
-
-        return doctor_command.run(argv[1:])
     found = of(argv)
     return _kept_help(argv) if found is None else _outside(argv, *found)
 

@@ -1,6 +1,28 @@
-"""The options of all commands that read a checkpoint outside of the trainer."""
+"""The options that commands share."""
 
 import argparse
+
+
+def command_parser(
+    command: str, description: str, *, epilog: str | None = None, runs: bool = True
+) -> argparse.ArgumentParser:
+    """Makes a parser with `--debug`, and with `--runs_dir` for a command that reads runs.
+
+    Args:
+        command: name of the command.
+        description: what the command does, for `--help`.
+        epilog: the end of `--help`.
+        runs: False for a command that reads no runs.
+    """
+    parser = argparse.ArgumentParser(
+        prog=f"steadfast {command}", description=description, epilog=epilog, allow_abbrev=False
+    )
+    add = parser.add_argument
+    if runs:
+        text = "directory of all runs (default: runs)"
+        add("--runs_dir", default="runs", metavar="DIR", help=text)
+    add("--debug", action="store_true", help="show where an error came from (STEADFAST_DEBUG=1)")
+    return parser
 
 
 def run_parser(
@@ -14,19 +36,15 @@ def run_parser(
         device: False for a command that computes nothing.
         several: True for a command about several runs; `run` is a list then.
     """
-    parser = argparse.ArgumentParser(
-        prog=f"steadfast {command}", description=description, allow_abbrev=False
-    )
+    parser = command_parser(command, description)
     add = parser.add_argument
     run = "the run (default: the run of --ckpt_path)"
     if several:
         add("--run", metavar="NAME", action="append", help=f"{run}; may be given several times")
     else:
         add("--run", metavar="NAME", help=run)
-    add("--runs_dir", default="runs", metavar="DIR", help="directory of all runs (default: runs)")
     add("--ckpt_path", metavar="FILE", help="the checkpoint (default: best.ckpt of the run)")
     if device:
         text = "auto (default: a GPU if there is one), cpu, cuda, cuda:1"
         add("--device", default="auto", help=text)
-    add("--debug", action="store_true", help="show where an error came from (STEADFAST_DEBUG=1)")
     return parser

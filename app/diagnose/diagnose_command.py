@@ -20,13 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command.
-
-    Args:
-        argv: what follows `diagnose` on the command line.
-
-    Returns:
-        0.
+    """Runs `diagnose`; see `Command.place`.
 
     Raises:
         ValueError: nothing to measure, or settings that make no sense.

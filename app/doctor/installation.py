@@ -3,11 +3,11 @@
 import platform
 import sys
 import tomllib
-from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
 from app.doctor.findings import Finding, judge
+from app.doctor.trial_process import Trial
 from app.runs.version import line
 
 ROOT = Path(__file__).parents[2]
@@ -34,27 +34,20 @@ def installed(name: str) -> str | None:
         return None
 
 
-def check_versions(root: Path = ROOT) -> Iterator[Finding]:
+def check_versions(root: Path = ROOT) -> Trial:
     """Check the program, Python and the libraries that the project names."""
-    try:
-        # Not at the top: it may be what is missing.
-        from packaging.requirements import Requirement
-        from packaging.specifiers import SpecifierSet
+    yield Finding("program", "FAILED", "cannot read the requirements: ", AGAIN)
+    # Not at the top: it may be what is missing.
+    from packaging.requirements import Requirement
+    from packaging.specifiers import SpecifierSet
 
-        python, listed = required(root)
-        requirements, bounds = [Requirement(text) for text in listed], SpecifierSet(python)
-    except (ImportError, OSError, KeyError, ValueError) as error:
-        found = f"cannot read the requirements: {type(error).__name__}: {error}"
-        yield Finding("program", "FAILED", found, AGAIN)
-        return
+    python, listed = required(root)
+    every = [Requirement(text) for text in listed]
+    needed = [one for one in every if one.marker is None or one.marker.evaluate()]
+    fits = SpecifierSet(python).contains(platform.python_version(), True)
     yield Finding("program", "ok", f"{line()}, in {root}")
-    has = platform.python_version()
-    found, advice = (
-        f"{has} ({python} allowed), {sys.executable}",
-        "make PYTHON=python3.12 clean install",
-    )
-    yield judge("Python", found, (not bounds.contains(has, True), "FAILED", advice))
-    needed = [one for one in requirements if one.marker is None or one.marker.evaluate()]
+    found = f"{platform.python_version()} ({python} allowed), {sys.executable}"
+    yield judge("Python", found, (not fits, "FAILED", "make PYTHON=python3.12 clean install"))
     versions = {one.name: installed(one.name) for one in needed}
     wrong = [
         f"{one.name} {version or 'is not installed'} ({one.specifier or 'any'} allowed)"
@@ -62,6 +55,6 @@ def check_versions(root: Path = ROOT) -> Iterator[Finding]:
         if not (version := versions[one.name]) or not one.specifier.contains(version, True)
     ]
     wrong += [f"{n} {v} is a malicious upload" for n, v in MALICIOUS if installed(n) == v]
-    every = ", ".join(f"{name} {version}" for name, version in versions.items())
-    found = "; ".join(wrong) or f"{len(versions)} as allowed: {every}"
+    good = ", ".join(f"{name} {version}" for name, version in versions.items())
+    found = "; ".join(wrong) or f"{len(versions)} as allowed: {good}"
     yield judge("libraries", found, (wrong, "FAILED", AGAIN))

@@ -1,4 +1,4 @@
-"""Runs checks in another process, since a broken library may end the process that loads it."""
+"""Runs trials in another process, because a library may end the process that loads it."""
 
 import os
 import signal
@@ -12,6 +12,19 @@ from app.doctor.findings import Finding
 
 Trial = Iterator[Finding]
 """First the finding if the trial fails (the reason is added to it); then the real findings."""
+
+
+def tried(trial: Trial) -> Iterator[tuple[bool, Finding]]:
+    """Yield (False, the finding if the trial fails), then (True, finding) for each that it has."""
+    failure = Finding("doctor", "FAILED", "")
+    try:
+        failure = next(trial)
+        yield False, failure
+        for finding in trial:
+            yield True, finding
+    except Exception as error:  # every kind is a finding
+        reason = " ".join(str(error).split())[:500] or "no reason given"
+        yield True, failure._replace(found=f"{failure.found}{type(error).__name__}: {reason}")
 
 
 class TrialProcess(ForkProcess):
@@ -42,11 +55,9 @@ class TrialProcess(ForkProcess):
             end = f"no answer within {self._seconds:g} s"
             self.kill()
         self.join()
-        if (status := self.exitcode or 0) and not end:
+        if status := self.exitcode:
             by = f"by {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
-            end = f"the process was ended {by}"
-        if end:
-            yield failure._replace(found=failure.found + end)
+            yield failure._replace(found=failure.found + (end or f"the process was ended {by}"))
 
     def run(self) -> None:
         """Run the trials, in the other process."""
@@ -54,13 +65,6 @@ class TrialProcess(ForkProcess):
             for stream in range(3):  # libraries print while they are loaded
                 os.dup2(nowhere.fileno(), stream)
         for trial in self._trials:
-            failure = next(trial)
-            self._send.send((False, failure))
-            try:
-                for finding in trial:
-                    self._send.send((True, finding))
-            except Exception as error:  # every kind is a finding
-                reason = " ".join(str(error).split())[:500] or "no reason given"
-                found = f"{failure.found}{type(error).__name__}: {reason}"
-                self._send.send((True, failure._replace(found=found)))
+            for message in tried(trial):
+                self._send.send(message)
         os._exit(0)  # errors of libraries while Python ends are no finding

@@ -32,13 +32,7 @@ _SAME = 1e-4
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the command.
-
-    Args:
-        argv: what follows `export` on the command line.
-
-    Returns:
-        0.
+    """Runs `export`; see `Command.place`.
 
     Raises:
         ValueError: a folder that holds something else.

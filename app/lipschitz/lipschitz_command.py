@@ -18,13 +18,7 @@ _OF_A_RUN = "run:NAME is the first attention of a run's model"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the command.
-
-    Args:
-        argv: what follows `lipschitz` on the command line.
-
-    Returns:
-        0.
+    """Runs `lipschitz`; see `Command.place`.
 
     Raises:
         ValueError: settings that make no sense, or other ones than those of the run.

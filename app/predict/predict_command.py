@@ -20,13 +20,7 @@ from text import Text, check_range
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the command.
-
-    Args:
-        argv: what follows `predict` on the command line.
-
-    Returns:
-        0.
+    """Runs `predict`; see `Command.place`.
 
     Raises:
         ValueError: texts that the model cannot answer, or settings that make no sense for it.

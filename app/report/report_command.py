@@ -5,16 +5,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from app.cli.run_options import command_parser
 from app.cli.terminal import harmless
 
 # What takes seconds to load is imported once the command line is known to be right.
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the command.
-
-    Args:
-        argv: what follows `report` on the command line.
+    """Runs `report`; see `Command.place`.
 
     Returns:
         0; 1 where an attack has changed a text inside its certificate.
@@ -38,18 +36,15 @@ def main(argv: Sequence[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
-    made = argparse.ArgumentParser(
-        prog="steadfast report",
-        description="Write one HTML page about a run: accuracy, confusion matrix, calibration, "
+    made = command_parser(
+        "report",
+        "Write one HTML page about a run: accuracy, confusion matrix, calibration, "
         "certificates, attacks, and what was not measured. Several runs stand side by side. Exit "
         "status 1 if an attack has changed a text inside its certificate.",
-        allow_abbrev=False,
     )
     add = made.add_argument
     text = "name of a run; may be given several times"
     add("--run", action="append", required=True, metavar="NAME", help=text)
-    add("--runs_dir", default="runs", metavar="DIR", help="directory of all runs (default: runs)")
     text = "folder of the page and its pictures (default: report/ in the first run)"
     add("--output", metavar="DIR", help=text)
-    add("--debug", action="store_true", help="show where an error came from (STEADFAST_DEBUG=1)")
     return made

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from app.cli.run_options import command_parser
 from app.runs import atomic
 from attacks.resources.archive import BrokenFile, lines_of
 from attacks.resources.counter_fitting import (
@@ -26,13 +27,7 @@ _SIMLEX = ("word1", "word2", "SimLex999")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command.
-
-    Args:
-        argv: what follows `resources counter-fit` on the command line.
-
-    Returns:
-        0.
+    """Runs `resources counter-fit`; see `Command.place`.
 
     Raises:
         ValueError: a file with wrong content, or a setting out of its range.
@@ -44,9 +39,10 @@ def main(argv: Sequence[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    made = argparse.ArgumentParser(
-        prog="steadfast resources counter-fit",
-        description="Draw the vectors of synonyms together and push those of antonyms apart.",
+    made = command_parser(
+        "resources counter-fit",
+        "Draw the vectors of synonyms together and push those of antonyms apart.",
+        runs=False,
     )
     made.add_argument("vectors", type=Path, help="a word and its numbers in a line; .gz, .zip")
     for name in ("synonyms", "antonyms"):

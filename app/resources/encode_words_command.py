@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from app.cli.run_options import command_parser
 from app.runs import atomic
 from certify.encoding import cluster_words
 from certify.encoding.word_clusters import Encoding, stability
@@ -15,13 +16,7 @@ from certify.threats import Synonyms
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the command.
-
-    Args:
-        argv: what follows `resources encode-words` on the command line.
-
-    Returns:
-        0.
+    """Runs `resources encode-words`; see `Command.place`.
 
     Raises:
         ValueError: a file with wrong content, or a setting out of its range.
@@ -53,10 +48,11 @@ def main(argv: Sequence[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    made = argparse.ArgumentParser(
-        prog="steadfast resources encode-words",
-        description="Cluster words so that a word and its substitutes mostly share one form, for "
+    made = command_parser(
+        "resources encode-words",
+        "Cluster words so that a word and its substitutes mostly share one form, for "
         "`certify --threat synonyms --encoding` (docs/certificates/baselines.md).",
+        runs=False,
     )
     made.add_argument("--lists", type=Path, required=True, help="JSON with synonyms")
     made.add_argument(

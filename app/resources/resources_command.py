@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.cli.run_options import command_parser
 from app.resources.download import DownloadError, fetch
 from attacks.resources.catalogue import MASKED_LM, SENTENCE_ENCODER
 from attacks.resources.vector_files import cache_folder
@@ -96,10 +97,7 @@ USUAL = ("wordnet", "tagger", "neighbours")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command.
-
-    Args:
-        argv: what follows `resources` on the command line.
+    """Runs `resources`; see `Command.place`.
 
     Returns:
         0 if all that was asked for is there, 1 if not, each failure in a line on standard error.
@@ -141,11 +139,12 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="steadfast resources",
-        description="Download the resources of attacks: word lists, a tagger, models.",
+    parser = command_parser(
+        "resources",
+        "Download the resources of attacks: word lists, a tagger, models.",
         epilog=f"Without names: {', '.join(USUAL)}. Attacks read the default folder, or "
         "that of --attack.resources FOLDER.",
+        runs=False,
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(SOURCES))
     parser.add_argument("--to", metavar="FOLDER", help=f"default: {cache_folder() / 'resources'}")

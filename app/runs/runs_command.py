@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from app.cli.run_options import command_parser
 from app.cli.terminal import harmless
 from app.runs.results import Results
 from app.runs.run_directory import RunDirectory
@@ -55,10 +56,7 @@ class Listed(NamedTuple):
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the command.
-
-    Args:
-        argv: what follows `runs` on the command line.
+    """Runs `runs`; see `Command.place`.
 
     Returns:
         0; also where there are no runs.
@@ -85,17 +83,14 @@ def main(argv: Sequence[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
-    made = argparse.ArgumentParser(
-        prog="steadfast runs",
-        description="List the runs of a directory, the latest first: state, method, corpus, seed, "
+    made = command_parser(
+        "runs",
+        "List the runs of a directory, the latest first: state, method, corpus, seed, "
         "figures of the test split.",
-        allow_abbrev=False,
     )
     add = made.add_argument
     add("names", nargs="*", metavar="NAME", help="names, or patterns as 'olsa-*' (default: all)")
-    add("--runs_dir", default="runs", metavar="DIR", help="directory of all runs (default: runs)")
     add("--json", action="store_true", help="print one JSON object per run")
-    add("--debug", action="store_true", help="show where an error came from (STEADFAST_DEBUG=1)")
     return made
 
 

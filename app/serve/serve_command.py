@@ -56,10 +56,7 @@ class _Server(uvicorn.Server):
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the command until a signal ends it.
-
-    Args:
-        argv: what follows `serve` on the command line.
+    """Runs `serve`; see `Command.place`.
 
     Returns:
         Nothing: the command ends by a signal, with 130 or 143 as exit status.

@@ -36,11 +36,7 @@ class ServeLimits:
     connections: int = 512
 
     def __post_init__(self) -> None:
-        """Checks the settings.
-
-        Raises:
-            ValueError: a number is out of its range.
-        """
+        """Raises ValueError for a number out of its range."""
         counted = ("characters", "body", "rate", "requests", "words", "attacks", "queries")
         check_range({name: getattr(self, name) for name in counted}, least=1)
         check_range({"connections": self.connections}, least=2)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
+from app.cli.run_options import command_parser
 from app.cli.terminal import harmless
 from app.study.tables import Format
 
@@ -12,13 +13,7 @@ from app.study.tables import Format
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the command.
-
-    Args:
-        argv: what follows `compare` on the command line.
-
-    Returns:
-        0.
+    """Runs `compare`; see `Command.place`.
 
     Raises:
         StudyError: runs without figures, or figures that must not be averaged.
@@ -33,19 +28,16 @@ def main(argv: Sequence[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
-    made = argparse.ArgumentParser(
-        prog="steadfast compare",
-        description="Put the figures of runs side by side, with intervals and tests, and say what "
+    made = command_parser(
+        "compare",
+        "Put the figures of runs side by side, with intervals and tests, and say what "
         "differs in their settings. Runs that differ only by the seed are one row; the others are "
         "compared with the first one, text by text where they have answered the same texts.",
-        allow_abbrev=False,
     )
     add = made.add_argument
     add("runs", nargs="+", metavar="RUN", help="names of runs, at least two")
-    add("--runs_dir", default="runs", metavar="DIR", help="directory of all runs (default: runs)")
     text = "of results.json (default: those of the task, certificates, and accuracy under attacks)"
     add("--metrics", nargs="+", default=[], metavar="METRIC", help=text)
     text = "of what is printed (default: markdown)"
     add("--format", choices=get_args(Format), default="markdown", help=text)
-    add("--debug", action="store_true", help="show where an error came from (STEADFAST_DEBUG=1)")
     return made

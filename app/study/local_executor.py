@@ -4,6 +4,7 @@ import os
 import queue
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from app.processes.control_groups import cores
 from app.study.runner import Outcome, Share, Stop, Tell, Work, run_cell
 from app.study.study import Cell
 
@@ -47,7 +48,7 @@ def shares(jobs: int) -> list[Share]:
     """Returns the part of this machine that each of several cells has."""
     import torch
 
-    threads = max(1, cores() // jobs)
+    threads = max(1, int(cores()) // jobs)
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     if wanted.isdigit() and int(wanted):
         # Somebody says that the other cores are not free. Threads that wait for a core are many
@@ -59,8 +60,3 @@ def shares(jobs: int) -> list[Share]:
     given = os.environ.get("CUDA_VISIBLE_DEVICES")
     names = given.split(",") if given else [str(index) for index in range(count)]
     return [Share(threads=threads, devices=names[i % count]) for i in range(jobs)]
-
-
-def cores() -> int:
-    """Returns the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

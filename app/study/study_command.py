@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the command.
-
-    Args:
-        argv: what follows `study` on the command line.
+    """Runs `study`; see `Command.place`.
 
     Returns:
         The exit status: 0 done, 1 a run has failed, 130 or 143 stopped by a signal.

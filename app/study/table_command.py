@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
+from app.cli.run_options import command_parser
 from app.cli.terminal import harmless
 from app.runs import atomic
 from app.study import pages, study_json, tables
@@ -41,10 +42,7 @@ def write_all(study: Study, content: study_json.Content, out: Path) -> list[Path
 
 
 def table_main(argv: Sequence[str]) -> int:
-    """Runs the command.
-
-    Args:
-        argv: what follows `study table` on the command line.
+    """Runs `study table`; see `Command.place`.
 
     Returns:
         0; 1 if a checked page is out of date.
@@ -100,22 +98,19 @@ def _file(name: str, runs: Path) -> Path:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="steadfast study table",
-        description="Print the tables of studies, fill them into pages, or check those of pages.",
-        allow_abbrev=False,
+    parser = command_parser(
+        "study table",
+        "Print the tables of studies, fill them into pages, or check those of pages.",
     )
     add = parser.add_argument
     text = "STUDY.yaml or the name of a study (the study.json of its runs), or a study.json"
     add("studies", nargs="*", metavar="STUDY", help=text)
     text = "of what is printed (default: markdown)"
     add("--format", choices=get_args(tables.Format), default="markdown", help=text)
-    add("--runs_dir", default="runs", metavar="DIR", help="directory of all runs (default: runs)")
     text = "write the study.json to DIR/NAME.json instead of printing tables"
     add("--publish", metavar="DIR", help=text)
     text = "fill the tables between the markers of these pages"
     add("--write", nargs="+", default=[], metavar="PAGE", help=text)
     text = "say where pages (or those of a folder) are out of date; exit status 1 if one is"
     add("--check", nargs="+", default=[], metavar="PAGE", help=text)
-    add("--debug", action="store_true", help="show where an error came from (STEADFAST_DEBUG=1)")
     return parser

@@ -31,13 +31,7 @@ STATEMENT = "statement.json"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the command.
-
-    Args:
-        argv: what follows `certify export` on the command line.
-
-    Returns:
-        0.
+    """Runs `certify export`; see `Command.place`.
 
     Raises:
         ValueError: a model without scores, nothing certified, or a folder that holds other things.

@@ -48,13 +48,7 @@ AT_ONCE = 256
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the command.
-
-    Args:
-        argv: what follows `certify` on the command line.
-
-    Returns:
-        0.
+    """Runs `certify`; see `Command.place`.
 
     Raises:
         ValueError: a model without a certificate for this threat, or settings that make no sense.

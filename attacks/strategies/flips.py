@@ -27,11 +27,7 @@ class FlipBeam:
     flips: int = 2
 
     def __post_init__(self) -> None:
-        """Checks the settings.
-
-        Raises:
-            ValueError: a number is out of its range.
-        """
+        """Raises ValueError for a number out of its range."""
         check_range({"width": self.width, "flips": self.flips}, least=1)
 
     def steps(self, context: Context) -> Steps:

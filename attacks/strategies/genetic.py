@@ -62,11 +62,7 @@ class Genetic:
     changes: int | None = None
 
     def __post_init__(self) -> None:
-        """Checks the settings.
-
-        Raises:
-            ValueError: a number is out of its range.
-        """
+        """Raises ValueError for a number out of its range."""
         check_range({"population": self.population}, least=2)
         check_range({"generations": self.generations, "changes": self.changes}, least=1)
         check_range({"temperature": self.temperature}, above=0)

@@ -40,20 +40,8 @@ class HardLabel:
     generations: int = 20
 
     def __post_init__(self) -> None:
-        """Checks the settings.
-
-        Raises:
-            ValueError: a number is out of its range.
-        """
-        check_range(
-            {
-                "tries": self.tries,
-                "at_once": self.at_once,
-                "population": self.population,
-                "generations": self.generations,
-            },
-            least=1,
-        )
+        """Raises ValueError for a number out of its range."""
+        check_range(vars(self), least=1)
 
     def steps(self, context: Context) -> Steps:
         """See `Search`."""

@@ -28,11 +28,7 @@ class Reduction:
     width: int = 5
 
     def __post_init__(self) -> None:
-        """Checks the settings.
-
-        Raises:
-            ValueError: a number is out of its range.
-        """
+        """Raises ValueError for a number out of its range."""
         check_range({"width": self.width}, least=1)
 
     def steps(self, context: Context) -> Steps:

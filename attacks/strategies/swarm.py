@@ -41,11 +41,7 @@ class Swarm:
     generations: int = 20
 
     def __post_init__(self) -> None:
-        """Checks the settings.
-
-        Raises:
-            ValueError: a number is out of its range.
-        """
+        """Raises ValueError for a number out of its range."""
         check_range({"population": self.population, "generations": self.generations}, least=1)
 
     def steps(self, context: Context) -> Steps:

@@ -56,11 +56,7 @@ class TreeSearch:
     depth: int = 3
 
     def __post_init__(self) -> None:
-        """Checks the settings.
-
-        Raises:
-            ValueError: a number is out of its range.
-        """
+        """Raises ValueError for a number out of its range."""
         check_range(
             {"simulations": self.simulations, "width": self.width, "depth": self.depth}, least=1
         )

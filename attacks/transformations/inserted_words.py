@@ -98,30 +98,13 @@ class MaskedLMInsert(_MaskedPlaces):
         tokenizer: see `MaskedLMSwap`.
         k: words proposed for a place.
         side: of the word; the reference only has the left.
-        minimum_confidence: probability below which a word is not proposed.
-        max_length: see `MaskedLMSwap`.
-        batch_size: see `MaskedLMSwap`.
+        base: see `MaskedLMSwap`.
     """
 
     def __init__(
-        self,
-        model: Any,
-        tokenizer: Any,
-        k: int = 50,
-        *,
-        side: Side = "both",
-        minimum_confidence: float = 0.0,
-        max_length: int | None = None,
-        batch_size: int | None = None,
+        self, model: Any, tokenizer: Any, k: int = 50, *, side: Side = "both", **base: Any
     ) -> None:
-        super().__init__(
-            model,
-            tokenizer,
-            k,
-            minimum_confidence=minimum_confidence,
-            max_length=max_length,
-            batch_size=batch_size,
-        )
+        super().__init__(model, tokenizer, k, **base)
         self.side = side
 
     def _places(self, job: Job, passages: Passages) -> list[_Place]:
@@ -148,8 +131,7 @@ class MaskedLMMerge(_MaskedPlaces):
         tagger: merges only parts of speech of `MERGED`; any two words if None.
         k: words proposed for a place.
         minimum_confidence: probability below which a word is not proposed.
-        max_length: see `MaskedLMSwap`.
-        batch_size: see `MaskedLMSwap`.
+        base: see `MaskedLMSwap`.
     """
 
     def __init__(
@@ -160,17 +142,9 @@ class MaskedLMMerge(_MaskedPlaces):
         k: int = 50,
         *,
         minimum_confidence: float = 5e-3,
-        max_length: int | None = None,
-        batch_size: int | None = None,
+        **base: Any,
     ) -> None:
-        super().__init__(
-            model,
-            tokenizer,
-            k,
-            minimum_confidence=minimum_confidence,
-            max_length=max_length,
-            batch_size=batch_size,
-        )
+        super().__init__(model, tokenizer, k, minimum_confidence=minimum_confidence, **base)
         self.tagger = tagger
 
     def _places(self, job: Job, passages: Passages) -> list[_Place]:

@@ -62,22 +62,25 @@ class Splits(Corpus):
     @abstractmethod
     def train_texts(self) -> Iterator[Text]: ...
 
-    def look(self, split: Split) -> str | None:
-        """Return the reason why a split cannot be read from the disk; only its first row is read.
+    def look(self) -> dict[Split, str | None]:
+        """Return the reason why each split cannot be read from the disk; only first rows are read.
 
         Returns:
-            None where nothing does; "absent", "no rows", or what is wrong with the first row.
-
-        Raises:
-            DataError: the file is broken as a whole.
+            None where nothing does; "absent", "no rows", or what is wrong with file or first row.
         """
-        for part in self._parts(self._source(split)):
-            path = self._file(part)
-            if path is None:
-                return "absent"
-            row = next(self._rows(path), None)
-            if row is None or row.problem is not None:
-                return "no rows" if row is None else row.problem
+        return {split: self._problem(split) for split in self.hub_splits}
+
+    def _problem(self, split: Split) -> str | None:
+        try:
+            for part in self._parts(self._source(split)):
+                path = self._file(part)
+                if path is None:
+                    return "absent"
+                row = next(self._rows(path), None)
+                if row is None or row.problem is not None:
+                    return "no rows" if row is None else row.problem
+        except (DataError, OSError) as error:
+            return str(error)
         return None
 
     def _file(self, part: str) -> Path | None:

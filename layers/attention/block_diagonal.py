@@ -1,5 +1,7 @@
 """DiagAttention: scaled dot-product attention inside blocks of w tokens (Qin et al., 2022)."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -15,19 +17,19 @@ class BlockDiagonalAttention(SelfAttention):
     3.19. Time and memory are linear in N.
     """
 
-    def __init__(self, width: int, heads: int, *, window: int = 15, dropout: float = 0.0) -> None:
+    def __init__(self, width: int, heads: int, *, window: int = 15, **base: Any) -> None:
         """Makes the projections.
 
         Args:
             width: see `HeadedAttention`.
             heads: see `HeadedAttention`.
             window: w, tokens of a block.
-            dropout: on attention weights while training.
+            base: see `HeadedAttention`.
 
         Raises:
             ValueError: a window without tokens.
         """
-        super().__init__(width, heads, dropout=dropout)
+        super().__init__(width, heads, **base)
         if window < 1:
             msg = f"got window={window}, expected at least 1 token"
             raise ValueError(msg)

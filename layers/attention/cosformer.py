@@ -1,6 +1,7 @@
 """CosFormer: linear attention with weights ReLU(q) . ReLU(k) cos(pi (i - j) / 2 n); and ReVCos."""
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,25 +26,19 @@ class CosFormerAttention(HeadedAttention):
     """
 
     def __init__(
-        self,
-        width: int,
-        heads: int,
-        *,
-        dropout: float = 0.0,
-        relu: bool = True,
-        relu_value: bool = False,
+        self, width: int, heads: int, *, relu: bool = True, relu_value: bool = False, **base: Any
     ) -> None:
         """Makes the projections.
 
         Args:
             width: see `HeadedAttention`.
             heads: see `HeadedAttention`.
-            dropout: without effect, there are no attention weights to drop.
             relu: False leaves queries and keys as they are (thesis, section 5.3.5): weights may be
                 negative then, and their sum is kept away from 0 with its sign.
             relu_value: True makes the values non-negative, too: ReVCos (thesis, equation 6.3).
+            base: see `HeadedAttention`.
         """
-        super().__init__(width, heads, dropout=dropout)
+        super().__init__(width, heads, **base)
         self.relu, self.relu_value = relu, relu_value
 
     @override

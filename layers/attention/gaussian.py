@@ -1,6 +1,7 @@
 """SOFT: attention by a Gaussian kernel without softmax, exact or by landmarks."""
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,7 +22,7 @@ class GaussianAttention(HeadedAttention):
     """
 
     def __init__(
-        self, width: int, heads: int, *, landmarks: int | None = None, dropout: float = 0.0
+        self, width: int, heads: int, *, landmarks: int | None = None, **base: Any
     ) -> None:
         """Makes the projections.
 
@@ -32,12 +33,12 @@ class GaussianAttention(HeadedAttention):
                 of as many runs of tokens; S is P^T M^-1 P, with the kernel P of landmarks and
                 tokens, and M of the landmarks. A text of no more tokens has each as a landmark,
                 which is exact but for a small ridge. None: S itself, with memory for N x N.
-            dropout: without effect, there are no attention weights to drop.
+            base: see `HeadedAttention`.
 
         Raises:
             ValueError: no landmarks.
         """
-        super().__init__(width, heads, dropout=dropout)
+        super().__init__(width, heads, **base)
         if landmarks is not None and landmarks < 1:
             msg = f"got landmarks={landmarks}, expected at least 1, or none for the exact kernel"
             raise ValueError(msg)

@@ -4,6 +4,8 @@ Source: "The Lipschitz Constant of Self-Attention", section 3.2. docs/methods/l2
 which of these layers are Lipschitz, and with which constant.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -106,18 +108,16 @@ def _visible(query: Tensor, key: Tensor, mask: Tensor | None, *, causal: bool) -
 class L2Attention(HeadedAttention):
     """L2 attention with own queries and keys, which is not Lipschitz (Lemma F.1)."""
 
-    def __init__(
-        self, width: int, heads: int, *, dropout: float = 0.0, causal: bool = False
-    ) -> None:
+    def __init__(self, width: int, heads: int, *, causal: bool = False, **base: Any) -> None:
         """Makes the projections.
 
         Args:
             width: see `HeadedAttention`.
             heads: see `HeadedAttention`.
-            dropout: on attention weights while training.
             causal: tokens attend to themselves and to those before only.
+            base: see `HeadedAttention`.
         """
-        super().__init__(width, heads, dropout=dropout)
+        super().__init__(width, heads, **base)
         self.causal = causal
 
     @override
@@ -137,18 +137,9 @@ class TiedL2Attention(L2Attention):
     queries and keys would cancel, so `qkv` has the weights of queries and values without one.
     """
 
-    def __init__(
-        self, width: int, heads: int, *, dropout: float = 0.0, causal: bool = False
-    ) -> None:
-        """Makes the projections; see `L2Attention`.
-
-        Args:
-            width: see `HeadedAttention`.
-            heads: see `HeadedAttention`.
-            dropout: on attention weights while training.
-            causal: tokens attend to themselves and to those before only.
-        """
-        super().__init__(width, heads, dropout=dropout, causal=causal)
+    def __init__(self, width: int, heads: int, **base: Any) -> None:
+        """Makes the projections; the arguments are those of `L2Attention`."""
+        super().__init__(width, heads, **base)
         self.qkv = nn.Linear(width, 2 * width, bias=False)
 
     def weights(self) -> L2Weights:
@@ -182,14 +173,7 @@ class ContractiveL2Attention(TiedL2Attention):
     """
 
     def __init__(
-        self,
-        width: int,
-        heads: int,
-        *,
-        length: int,
-        norm: Norm = "inf",
-        dropout: float = 0.0,
-        causal: bool = False,
+        self, width: int, heads: int, *, length: int, norm: Norm = "inf", **base: Any
     ) -> None:
         """Makes the projections.
 
@@ -199,13 +183,12 @@ class ContractiveL2Attention(TiedL2Attention):
             length: the longest text in tokens. One for all texts: a shorter one would make the
                 output of a causal layer depend on how much is still to come.
             norm: `inf`, the paper's choice, as its bound grows less with the length; or `2`.
-            dropout: on attention weights while training.
-            causal: tokens attend to themselves and to those before only.
+            base: see `L2Attention`.
 
         Raises:
             ValueError: no tokens, or another norm.
         """
-        super().__init__(width, heads, dropout=dropout, causal=causal)
+        super().__init__(width, heads, **base)
         if length < 1 or norm not in NORMS:
             msg = f"got length={length} and norm={norm!r}, expected 1 token or more and 2 or inf"
             raise ValueError(msg)

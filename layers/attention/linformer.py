@@ -1,5 +1,7 @@
 """Linformer: attention over k mixtures of the tokens (Wang et al., 2020)."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -16,7 +18,7 @@ class LinformerAttention(HeadedAttention):
     """
 
     def __init__(
-        self, width: int, heads: int, *, length: int, mixtures: int = 64, dropout: float = 0.0
+        self, width: int, heads: int, *, length: int, mixtures: int = 64, **base: Any
     ) -> None:
         """Makes the projections.
 
@@ -25,12 +27,12 @@ class LinformerAttention(HeadedAttention):
             heads: see `HeadedAttention`.
             length: n, the longest text in tokens.
             mixtures: k, at most n.
-            dropout: on attention weights while training.
+            base: see `HeadedAttention`.
 
         Raises:
             ValueError: more mixtures than tokens, or none.
         """
-        super().__init__(width, heads, dropout=dropout)
+        super().__init__(width, heads, **base)
         if not 1 <= mixtures <= length:
             msg = f"got mixtures={mixtures}, expected 1 ... {length}, the longest text in tokens"
             raise ValueError(msg)

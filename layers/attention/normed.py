@@ -1,6 +1,6 @@
 """NormAttention: linear attention with a norm in place of the denominator (Qin et al., 2022)."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor, nn
 from torch.nn import functional
@@ -18,18 +18,16 @@ class NormAttention(HeadedAttention):
     and memory are linear in N.
     """
 
-    def __init__(
-        self, width: int, heads: int, *, norm: Norm = "layer", dropout: float = 0.0
-    ) -> None:
+    def __init__(self, width: int, heads: int, *, norm: Norm = "layer", **base: Any) -> None:
         """Makes the projections and the norm.
 
         Args:
             width: see `HeadedAttention`.
             heads: see `HeadedAttention`.
             norm: `layer` for LayerNorm, `rms` for x / rms(x) without weights.
-            dropout: without effect, there are no attention weights to drop.
+            base: see `HeadedAttention`.
         """
-        super().__init__(width, heads, dropout=dropout)
+        super().__init__(width, heads, **base)
         self.norm = nn.LayerNorm(width) if norm == "layer" else None
 
     @override

@@ -67,25 +67,11 @@ class OneLipschitzL2Attention(nn.Module):
         return torch.minimum(mixing, lengths.clamp_max(self.heads).sqrt())
 
     def alpha_2(self, lengths: Tensor, radius: Tensor) -> Tensor:
-        """`[B]` the output scale: the chosen bound for ideal weights.
-
-        Args:
-            lengths: `[B]` number of real tokens, floating point.
-            radius: `[B]` bound on the norm of every input token.
-        """
+        """`[B]` the output scale, see `OneLipschitzSelfAttention`."""
         return ball_gain(self.alpha_1, lengths, radius=radius, bound=self.bound)
 
     def forward(self, x: Tensor, mask: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
-        """Attend over the real tokens.
-
-        Args:
-            x: `[B, N, d]`, every real token of norm at most `radius`.
-            mask: `[B, N]` bool, True at real tokens.
-            radius: `[B]` bound on the norm of every input token.
-
-        Returns:
-            The output `[B, N, d]` (zero at padding) and `[B]` a bound on its tokens' norms.
-        """
+        """Attend over the real tokens, see `OneLipschitzSelfAttention`."""
         query = self.query(x).reshape(*x.shape[:-1], self.heads, -1).transpose(1, 2)
         squares = query.square().sum(dim=-1).unsqueeze(-2)
         # Without |q_i|^2, which the softmax ignores.

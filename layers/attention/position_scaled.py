@@ -1,6 +1,7 @@
 """PAAS: each pair of places has a trained scale in place of 1 / sqrt(e) (Mao et al., 2022)."""
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,16 +20,16 @@ class PositionScaledAttention(HeadedAttention):
     initial values.
     """
 
-    def __init__(self, width: int, heads: int, *, length: int, dropout: float = 0.0) -> None:
+    def __init__(self, width: int, heads: int, *, length: int, **base: Any) -> None:
         """Makes the projections.
 
         Args:
             width: see `HeadedAttention`.
             heads: see `HeadedAttention`.
             length: n, the longest text in tokens.
-            dropout: on attention weights while training.
+            base: see `HeadedAttention`.
         """
-        super().__init__(width, heads, dropout=dropout)
+        super().__init__(width, heads, **base)
         self.scale = nn.Parameter(torch.ones(length, length))
 
     @override

@@ -1,6 +1,6 @@
 """SimA: attention without softmax, by normalising each feature over the tokens."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor
 from torch.nn import functional
@@ -17,17 +17,17 @@ class SimAttention(HeadedAttention):
     """
 
     def __init__(
-        self, width: int, heads: int, *, dropout: float = 0.0, norm: Literal["l1", "l2"] = "l1"
+        self, width: int, heads: int, *, norm: Literal["l1", "l2"] = "l1", **base: Any
     ) -> None:
         """Makes the projections.
 
         Args:
             width: see `HeadedAttention`.
             heads: see `HeadedAttention`.
-            dropout: without effect, there are no attention weights to drop.
             norm: over the tokens; the paper has l1.
+            base: see `HeadedAttention`.
         """
-        super().__init__(width, heads, dropout=dropout)
+        super().__init__(width, heads, **base)
         self.power = 1.0 if norm == "l1" else 2.0
 
     @override

@@ -1,5 +1,7 @@
 """Additive attention with tanh (Bahdanau et al., 2015), between the tokens of one text."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -21,15 +23,9 @@ class TanhAdditiveAttention(HeadedAttention):
     time, and again in the backward pass: memory is N x N for each head, not N x N x e.
     """
 
-    def __init__(self, width: int, heads: int, *, dropout: float = 0.0) -> None:
-        """Makes the projections and the score vectors.
-
-        Args:
-            width: see `HeadedAttention`.
-            heads: see `HeadedAttention`.
-            dropout: on attention weights while training.
-        """
-        super().__init__(width, heads, dropout=dropout)
+    def __init__(self, width: int, heads: int, **base: Any) -> None:
+        """Makes the projections and the score vectors; the arguments are of `HeadedAttention`."""
+        super().__init__(width, heads, **base)
         size = width // heads
         self.score = nn.Parameter(torch.randn(heads, size) / size**0.5)
 
