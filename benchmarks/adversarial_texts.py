@@ -1,9 +1,6 @@
 """Cost of attacks on a batch in lock step, one text after the other, and by TextAttack."""
 
 import json
-import os
-import subprocess
-import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
@@ -155,19 +152,7 @@ class TextAttack:
             "stop_words": sorted(TEXTFOOLER),
             "query_budget": budget,
         }
-        self._process = subprocess.Popen(
-            [str(python), str(CHILD)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            env={
-                **os.environ,
-                "NLTK_DATA": str(data_dir.resolve() / "nltk"),
-                "TA_CACHE_DIR": str(Path(tempfile.gettempdir()) / "textattack-cache"),
-                "HF_HUB_OFFLINE": "1",
-            },
-        )
+        self._process = parity.textattack_process(python, CHILD, data_dir)
 
     def __enter__(self) -> Self:
         return self

@@ -13,8 +13,11 @@ process alone, also on a busy machine. Both were taken there on an idle one.
 
 import json
 import math
+import os
 import re
+import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -175,6 +178,29 @@ def compare(
         seconds=min(one.wall for one in spent),
         processor=min(one.processor for one in spent),
         reference_seconds=reference_seconds,
+    )
+
+
+def textattack_process(python: Path, script: Path, data_dir: Path) -> subprocess.Popen[str]:
+    """Returns a process with TextAttack, which reads and writes lines of JSON.
+
+    Args:
+        python: an interpreter that has it.
+        script: what it runs.
+        data_dir: with nltk's data.
+    """
+    return subprocess.Popen(
+        [str(python), str(script)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        env={
+            **os.environ,
+            "NLTK_DATA": str(data_dir.resolve() / "nltk"),
+            "TA_CACHE_DIR": str(Path(tempfile.gettempdir()) / "textattack-cache"),
+            "HF_HUB_OFFLINE": "1",
+        },
     )
 
 

@@ -11,8 +11,6 @@ by verdict; the others, whose random numbers differ, by the intervals of their f
 
 import gzip
 import json
-import os
-import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
@@ -36,7 +34,7 @@ from attacks.summary import Estimate, mean, wilson
 from attacks.transformations import Composite, DeleteCharacter, InsertCharacter, SwapCharacters
 from attacks.victims.kinds import CallableVictim
 from benchmarks.command import command, save, table
-from benchmarks.parity import GLOVE, FixedVictim, answer, samples
+from benchmarks.parity import GLOVE, FixedVictim, answer, samples, textattack_process
 
 CHILD = Path(__file__).with_name("textattack_recipes.py")
 EXACT = ("pruthi", "kuleshov")
@@ -100,19 +98,7 @@ def theirs(
     Raises:
         RuntimeError: the other interpreter ended without an answer.
     """
-    process = subprocess.Popen(
-        [str(python), str(CHILD)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-        env={
-            **os.environ,
-            "NLTK_DATA": str(data_dir.resolve() / "nltk"),
-            "TA_CACHE_DIR": str(Path(tempfile.gettempdir()) / "textattack-cache"),
-            "HF_HUB_OFFLINE": "1",
-        },
-    )
+    process = textattack_process(python, CHILD, data_dir)
     if process.stdin is None or process.stdout is None:
         msg = "got a process without pipes, expected both"
         raise RuntimeError(msg)

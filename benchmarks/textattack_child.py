@@ -73,12 +73,12 @@ def stand_ins() -> None:
             sys.modules.setdefault(name, MagicMock())
 
 
-def main() -> None:
-    """Answers until the input ends."""
-    # Whatever is printed by others must not come between our lines.
-    answers: TextIO = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    stand_ins()
+def asking(answers: TextIO) -> Any:
+    """Returns a victim on the other side of the pipe.
+
+    Args:
+        answers: a stream of lines to that side.
+    """
     base: Any = importlib.import_module("textattack.models.wrappers").ModelWrapper
 
     class Asking(base):  # type: ignore[misc] # a class that only the other interpreter knows
@@ -92,7 +92,16 @@ def main() -> None:
             probabilities: list[list[float]] = json.loads(sys.stdin.readline())
             return probabilities
 
-    made = attack(json.loads(sys.stdin.readline()), Asking())
+    return Asking()
+
+
+def main() -> None:
+    """Answers until the input ends."""
+    # Whatever is printed by others must not come between our lines.
+    answers: TextIO = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    stand_ins()
+    made = attack(json.loads(sys.stdin.readline()), asking(answers))
     print(json.dumps({"ready": True}), file=answers, flush=True)
     while line := sys.stdin.readline():
         request, results = json.loads(line), []

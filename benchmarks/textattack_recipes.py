@@ -100,23 +100,10 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     child.stand_ins()
-    base: Any = importlib.import_module("textattack.models.wrappers").ModelWrapper
-
-    class Asking(base):  # type: ignore[misc] # a class that only the other interpreter knows
-        """A victim on the other side of the pipe."""
-
-        model = None
-
-        def __call__(self, texts: list[str]) -> list[list[float]]:
-            """Returns probabilities of each class."""
-            print(json.dumps({"texts": list(texts)}), file=answers, flush=True)
-            probabilities: list[list[float]] = json.loads(sys.stdin.readline())
-            return probabilities
-
     settings = json.loads(sys.stdin.readline())
     random.seed(settings["seed"])
     np.random.seed(settings["seed"])  # noqa: NPY002 - the generator of TextAttack
-    made = recipe(settings, Asking())
+    made = recipe(settings, child.asking(answers))
     made.goal_function.query_budget = settings["query_budget"] or float("inf")
     request, results = json.loads(sys.stdin.readline()), []
     for text, label in zip(request["texts"], request["labels"], strict=True):

@@ -21,7 +21,7 @@ from app.cli.terminal import harmless
 from app.processes.devices import torch_device
 from app.runs import atomic, run_directory
 from attacks.outcome import AttackRecord, from_line
-from attacks.resources.catalogue import ResourceError, Resources
+from attacks.resources.catalogue import ResourceError, Resources, resources_named
 from attacks.summary import Estimate, wilson
 from attacks.validity.checks import LEAST, Checks, Measured, ValidityLimits
 from attacks.validity.fluency import Entailment, ModelFluency
@@ -100,6 +100,7 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+@resources_named("--resources")
 def make_checks(args: argparse.Namespace) -> Checks:
     """Returns the checks that the resources allow; a line says what is left out."""
     device = torch_device(args.device)

@@ -13,6 +13,7 @@ from app.predict.asked_texts import chunks, given, of_file
 from attacks.augmenting import TOGETHER, Augmenter
 from attacks.fingerprint import describe, flat
 from attacks.recipe_settings import Language, RecipeSettings
+from attacks.resources.catalogue import resources_named
 from text import Text
 
 
@@ -95,6 +96,7 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+@resources_named("--resources")
 def _augmenter(args: argparse.Namespace, *, pairs: bool) -> Augmenter:
     from attacks.recipes import build
 

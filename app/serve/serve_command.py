@@ -27,7 +27,7 @@ from app.training import interrupt
 from attacks.composition import Attack
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
-from attacks.resources.catalogue import Resources
+from attacks.resources.catalogue import Resources, resources_named
 from lit_modules.checkpoints.reading import load
 
 log = logging.getLogger(__name__)
@@ -216,6 +216,7 @@ def _models(
     return texts
 
 
+@resources_named("--resources")
 def _attacks(args: argparse.Namespace) -> dict[str, Attack]:
     """Builds all attacks before anybody asks, so that what is missing is said now."""
     names = [name.strip() for name in args.recipes.split(",") if name.strip()]

@@ -6,7 +6,8 @@ with the program.
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -39,6 +40,19 @@ MASKED_LM = "bert-base-uncased"
 
 class ResourceError(FileNotFoundError):
     """A resource of an attack is missing."""
+
+
+@contextmanager
+def resources_named(setting: str) -> Iterator[None]:
+    """Lets errors of missing resources name the setting that a command has for their folder.
+
+    Args:
+        setting: in place of `--attack.resources`.
+    """
+    try:
+        yield
+    except ResourceError as error:
+        raise ResourceError(str(error).replace("--attack.resources", setting)) from error
 
 
 class Resources:

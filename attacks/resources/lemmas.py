@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from attacks.digests import content_digest
-from attacks.resources.catalogue import ResourceError, Resources
+from attacks.resources.catalogue import ResourceError, Resources, resources_named
 from attacks.resources.tagger import Tagger
 from attacks.resources.word_forms import PARTS, WordForms
 from text import WordSettings
@@ -61,12 +61,12 @@ def find_lemmas(settings: WordSettings) -> Lemmas:
     """
     tagged = settings.lemmas == "part_of_speech"
     try:
-        resources = Resources(settings.resources)
-        return _read(resources.wordnet_place(), resources.tagger_place() if tagged else None)
+        with resources_named("--model.words.resources, NLTK_DATA"):
+            resources = Resources(settings.resources)
+            return _read(resources.wordnet_place(), resources.tagger_place() if tagged else None)
     except ResourceError as error:
         needed = "WordNet and the part-of-speech tagger" if tagged else "WordNet"
-        reason = str(error).replace("--attack.resources", "--model.words.resources, NLTK_DATA")
-        msg = f"words.lemmas={settings.lemmas} needs {needed}, also to predict: {reason}"
+        msg = f"words.lemmas={settings.lemmas} needs {needed}, also to predict: {error}"
         raise ResourceError(msg) from error
 
 

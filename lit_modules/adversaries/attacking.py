@@ -10,7 +10,7 @@ from attacks.engine import Engine, Limits
 from attacks.outcome import AttackRecord, Sample
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build, check_recipe
-from attacks.resources.catalogue import ResourceError, Resources
+from attacks.resources.catalogue import ResourceError, Resources, resources_named
 from attacks.victims.kinds import ModuleVictim
 from lit_modules.adversaries.adversary import Adversary, TrainingLoop
 from lit_modules.adversaries.budget import Shortage, shortage
@@ -71,11 +71,11 @@ class AttackingAdversary(Adversary):
 
     def _build(self, device: torch.device) -> Attack:
         try:
-            return build(self.attack, Resources.of(self.attack, device=device))
-        except ResourceError as error:
             # The attack that follows training is told where they are by another setting.
-            reason = str(error).replace("--attack.resources", "--model.adversary.attack.resources")
-            msg = f"training against {self.attack.recipe}: {reason}"
+            with resources_named("--model.adversary.attack.resources"):
+                return build(self.attack, Resources.of(self.attack, device=device))
+        except ResourceError as error:
+            msg = f"training against {self.attack.recipe}: {error}"
             raise ValueError(msg) from error
 
     def _warn(self, found: Shortage) -> None:

@@ -2,9 +2,11 @@
 
 import json
 import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attacks.resources.tagger import NAME, Tagger
 from attacks.resources.vectors import WordVectors
@@ -19,6 +21,24 @@ SENSES = {
 }
 EXCEPTIONS = {"verb": "went go\nshot shoot\n", "noun": "", "adj": "better good well\n", "adv": ""}
 HEADER = "  1 This software and database is being provided to you\n"
+
+
+class Alike:
+    """An encoder to which all texts are nearly the same."""
+
+    name = "alike"
+
+    def cosines(self, first: Sequence[str], second: Sequence[str]) -> NDArray[np.float64]:
+        assert len(first) == len(second)
+        return np.full(len(first), 0.999)
+
+
+def write_resources(folder: Path, neighbours: Mapping[str, Sequence[str]]) -> Path:
+    """A folder with a WordNet, a tagger and lists of neighbours."""
+    write_wordnet(folder / "corpora")
+    write_tagger(folder / "taggers")
+    (folder / "counterfitted_neighbors.json").write_text(json.dumps(neighbours))
+    return folder
 
 
 def write_wordnet(folder: Path) -> Path:

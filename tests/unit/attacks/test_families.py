@@ -1,6 +1,5 @@
 """The recipes by family: they do what their paper says, and the same in any company."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import HAS, NEEDS, RECIPES, build
 from attacks.resources.catalogue import Resources
 from attacks.strategies import Genetic, StagedGreedy
-from tests.unit.attacks.lexicon import write_tagger, write_wordnet
+from tests.unit.attacks.lexicon import Alike, write_resources
 from tests.unit.attacks.test_strategies import GradientVictim
 from tests.unit.attacks.transformations.test_expected_words import preferring, wordpiece
 from text import Text
@@ -48,27 +47,13 @@ TEXTS: list[Text] = [
 ]
 
 
-class Alike:
-    """An encoder to which all texts are nearly the same."""
-
-    name = "alike"
-
-    def cosines(self, first: Sequence[str], second: Sequence[str]) -> NDArray[np.float64]:
-        assert len(first) == len(second)
-        return np.full(len(first), 0.999)
-
-
 @pytest.fixture
 def resources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Resources:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    made = tmp_path / "resources"
-    write_wordnet(made / "corpora")
-    write_tagger(made / "taggers")
-    (made / "counterfitted_neighbors.json").write_text(json.dumps(LISTS))
     monkeypatch.setattr(Resources, "sentence_encoder", lambda self: Alike())
     model = preferring("bad", "plot", "dull", "film", "##ing")
     monkeypatch.setattr(Resources, "masked_lm", lambda self: (model, wordpiece()))
-    return Resources(made)
+    return Resources(write_resources(tmp_path / "resources", LISTS))
 
 
 def small(name: str, resources: Resources, **settings: Any) -> Any:

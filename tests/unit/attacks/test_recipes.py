@@ -1,13 +1,10 @@
 """The recipes: what they are made of, and that they do the same in any company."""
 
-import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from attacks.composition import Attack
 from attacks.constraints import EditDistance, PartOfSpeech, WordSimilarity
@@ -21,7 +18,7 @@ from attacks.recipes import RECIPES, build
 from attacks.resources.catalogue import Resources
 from attacks.search import Greedy, RandomSearch
 from attacks.transformations import Composite, EmbeddingSwap, WordNetSwap
-from tests.unit.attacks.lexicon import vector_lines, write_tagger, write_wordnet
+from tests.unit.attacks.lexicon import Alike, vector_lines, write_resources
 from tests.unit.attacks.toys import BagVictim
 from text import Text
 
@@ -35,24 +32,10 @@ LISTS = {
 }
 
 
-class Alike:
-    """An encoder to which all texts are nearly the same."""
-
-    name = "alike"
-
-    def cosines(self, first: Sequence[str], second: Sequence[str]) -> NDArray[np.float64]:
-        assert len(first) == len(second)
-        return np.full(len(first), 0.999)
-
-
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    made = tmp_path / "resources"
-    write_wordnet(made / "corpora")
-    write_tagger(made / "taggers")
-    (made / "counterfitted_neighbors.json").write_text(json.dumps(LISTS))
-    return made
+    return write_resources(tmp_path / "resources", LISTS)
 
 
 @pytest.fixture

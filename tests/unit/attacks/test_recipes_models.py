@@ -23,7 +23,7 @@ from attacks.resources.thresholds import FACTOR, PUBLISHED, minimum
 from attacks.search import Greedy
 from attacks.transformations import EmbeddingSwap
 from attacks.transformations.expected_words import MaskedLMSwap
-from tests.unit.attacks.lexicon import vector_lines, write_tagger
+from tests.unit.attacks.lexicon import Alike, vector_lines, write_tagger
 from tests.unit.attacks.toys import BagVictim, samples
 from tests.unit.attacks.transformations.test_expected_words import (
     preferring,
@@ -36,14 +36,8 @@ MODELS = ("bae", "a2t", "a2t-mlm")
 NAME = MINILM.rpartition("/")[2]
 
 
-class Alike:
-    """An encoder to which all texts are nearly the same."""
-
+class NamedAlike(Alike):
     name = NAME
-
-    def cosines(self, first: Sequence[str], second: Sequence[str]) -> NDArray[np.float64]:
-        assert len(first) == len(second)
-        return np.full(len(first), 0.999)
 
 
 @pytest.fixture
@@ -58,7 +52,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def resources(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Resources:
-    monkeypatch.setattr(Resources, "sentence_encoder", lambda self: Alike())
+    monkeypatch.setattr(Resources, "sentence_encoder", lambda self: NamedAlike())
     model = preferring("plot", "bad", "dull", "film", "##ing")
     monkeypatch.setattr(Resources, "masked_lm", lambda self: (model, wordpiece()))
     return Resources(folder)

@@ -9,6 +9,7 @@ import pytest
 from app.augment import augment_command
 from app.augment.augment_command import main
 from attacks.augmenting import Augmenter
+from attacks.resources.catalogue import ResourceError
 
 TEXTS = [f"number {i} was a wonderful evening in the city" for i in range(150)]
 
@@ -88,3 +89,15 @@ def test_texts_come_from_one_place(table: Path) -> None:
     for argv in ([], ["--text", "a", "--file", str(table)]):
         with pytest.raises(ValueError, match="one place"):
             main(argv)
+
+
+def test_a_missing_resource_names_the_setting_of_this_command(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("NLTK_DATA", raising=False)
+    (tmp_path / "empty").mkdir()
+    settings = ("--recipe", "textfooler", "--resources", str(tmp_path / "empty"))
+    with pytest.raises(ResourceError, match=r"\(--resources\)") as caught:
+        command(table, tmp_path / "copies.jsonl", *settings)
+    assert "--attack" not in str(caught.value)
