@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from app.study.local_executor import cores
+from app.processes.control_groups import cores
 from app.study.runner import Outcome, Share, Stop, Work, run_cell
 from app.study.study import Cell, StudyError
 
@@ -177,7 +177,7 @@ def _begun(address: str | None) -> Any:
         "runtime_env": {"env_vars": variables},
     }
     if address is None:
-        options |= {"num_cpus": cores(), "include_dashboard": False}
+        options |= {"num_cpus": max(1, int(cores())), "include_dashboard": False}
     try:
         _check_answers(address)
         with _own_handlers():
