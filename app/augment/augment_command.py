@@ -9,7 +9,7 @@ from typing import Any, get_args
 from app.augment.augment_files import Augmented
 from app.cli.run_options import command_parser
 from app.cli.terminal import harmless
-from app.predict.asked_texts import chunks, given, of_file
+from app.predict.asked_texts import add_texts, chunks, texts_of
 from attacks.augmenting import TOGETHER, Augmenter
 from attacks.fingerprint import describe, flat
 from attacks.recipe_settings import Language, RecipeSettings
@@ -29,11 +29,7 @@ def main(argv: Sequence[str]) -> int:
         msg = "got both or none of --text and --file, expected texts from one place"
         raise ValueError(msg)
     pairs = bool(args.text_pair) or args.pairs
-    texts: list[Text]
-    if args.file is None:
-        texts = given(args.text, args.text_pair, pairs=pairs)
-    else:
-        texts = list(of_file(args.file, (args.text_column, args.text_pair_column), pairs=pairs))
+    texts = list(texts_of(args, pairs=pairs))
     made = _augmenter(args, pairs=pairs)
     if args.output is None:
         for number, copies in enumerate(made.run(texts)):
@@ -70,15 +66,7 @@ def parser() -> argparse.ArgumentParser:
         runs=False,
     )
     add = made.add_argument
-    add("--text", action="append", default=[], help="a text; may be given several times")
-    add("--text_pair", action="append", default=[], help="the second text of a pair")
-    add(
-        "--file",
-        type=Path,
-        help="a table (.tsv, .csv, .jsonl, .parquet) or a file with a text on each line",
-    )
-    add("--text_column", default="text", help="column of a table with the text (default: text)")
-    add("--text_pair_column", default="text_pair", help="column with the second text")
+    add_texts(made)
     add("--pairs", action="store_true", help="read pairs of a file")
     add("--output", type=Path, metavar="FILE", help="file of JSON lines; standard output if none")
     add("--recipe", default="pwws", help="name of an attack, see docs/attacks.md (default: pwws)")

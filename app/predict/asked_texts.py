@@ -1,5 +1,6 @@
 """The texts that the command line asks about: given words, a file, or standard input."""
 
+import argparse
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -11,6 +12,25 @@ from datamodules.sources.readers import ENDINGS, decode, read_rows
 from text import Text
 
 STDIN = "-"
+
+
+def add_texts(parser: argparse.ArgumentParser) -> None:
+    """Adds `--text` and `--file`, and what goes with them."""
+    add = parser.add_argument
+    add("--text", action="append", default=[], help="a text; may be given several times")
+    add("--text_pair", action="append", default=[], help="the second text, where pairs are read")
+    text = "a table (.tsv, .csv, .jsonl, .parquet) or a file with a text on each line; a tab "
+    add("--file", type=Path, help=f"{text}between the two of a pair")
+    add("--text_column", default="text", help="column of a table with the text (default: text)")
+    text = "column of a table with the second text (default: text_pair)"
+    add("--text_pair_column", default="text_pair", help=text)
+
+
+def texts_of(args: argparse.Namespace, *, pairs: bool) -> Iterator[Text]:
+    """Returns the texts that the options of `add_texts` name; see `given` and `of_file`."""
+    if args.file is None:
+        return iter(given(args.text, args.text_pair, pairs=pairs))
+    return of_file(args.file, (args.text_column, args.text_pair_column), pairs=pairs)
 
 
 def given(texts: Sequence[str], seconds: Sequence[str], *, pairs: bool) -> list[Text]:

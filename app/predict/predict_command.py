@@ -11,7 +11,7 @@ from typing import IO
 from app.cli.run_options import run_parser
 from app.cli.terminal import harmless
 from app.predict.answers import BATCH, Answer, Answering
-from app.predict.asked_texts import STDIN, chunks, given, of_file, of_stream, typed
+from app.predict.asked_texts import STDIN, add_texts, chunks, of_stream, texts_of, typed
 from app.processes.devices import torch_device
 from app.runs.atomic import replacing
 from app.runs.resume import evaluated
@@ -56,21 +56,8 @@ def parser() -> argparse.ArgumentParser:
         f"and {STDIN} it answers the test split: `predict --help` shows those settings.",
     )
     add = made.add_argument
-    add("--text", action="append", default=[], help="a text; may be given several times")
-    add("--text_pair", action="append", default=[], help="the second text, for a model of pairs")
-    add(
-        "--file",
-        type=Path,
-        help="a table (.tsv, .csv, .jsonl, .parquet) or a file with a text on each line; a tab "
-        "between the two of a pair",
-    )
+    add_texts(made)
     add("stdin", nargs="?", choices=[STDIN], help=f"{STDIN}: the same from standard input")
-    add("--text_column", default="text", help="column of a table with the text (default: text)")
-    add(
-        "--text_pair_column",
-        default="text_pair",
-        help="column of a table with the second text (default: text_pair)",
-    )
     add("--output", metavar="FILE", help="write JSON lines into a file, whole or not at all")
     add("--json", action="store_true", help="print JSON lines on a terminal, too")
     add(
@@ -83,11 +70,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _asked(args: argparse.Namespace, *, pairs: bool) -> Iterator[Text]:
-    if args.file is not None:
-        return of_file(args.file, (args.text_column, args.text_pair_column), pairs=pairs)
     if args.stdin is not None:
         return of_stream(sys.stdin.buffer, pairs=pairs)
-    return iter(given(args.text, args.text_pair, pairs=pairs))
+    return texts_of(args, pairs=pairs)
 
 
 def _write(answers: Iterator[Answer], stream: IO[bytes]) -> int:
