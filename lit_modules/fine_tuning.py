@@ -5,17 +5,19 @@ Understanding", 2019, sections 3.2 and 4.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, get_args
 
 from torch import Tensor
 
+from certify.encoding import EncodedCertifier, Encoding
+from certify.threats import TextCertifier, Threat, ThreatName
 from layers.backbones import POOLINGS, Backbone, BackboneClassifier, Pooling, Reading
 from layers.pretrained_encoders import pooler_of
 from lit_modules.shared.encoder_source import Encoder, EncoderSource
 from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.task_module import TaskModule
-from text import Batch, TaskName, Text, Tokenizer, check_choice, check_range
+from text import Batch, EncodedWords, TaskName, Text, Tokenizer, check_choice, check_range
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +29,7 @@ class FineTuning(TaskModule, method=True):
 
     network: BackboneClassifier
     tasks = get_args(TaskName)
+    threats: Sequence[ThreatName] = ("synonyms",)
     default_epochs = 10
 
     def __init__(
@@ -37,6 +40,7 @@ class FineTuning(TaskModule, method=True):
         pretrained_pooler: bool = True,
         dropout: float = 0.1,
         backbone_dropout: float | None = None,
+        encoding: str | None = None,
         optimisation: Optimisation = Optimisation(warmup=0.06, decay="linear"),
         **base: Any,
     ) -> None:
@@ -51,6 +55,9 @@ class FineTuning(TaskModule, method=True):
             dropout: dropout in the head, while training.
             backbone_dropout: dropout in the encoder, while training; null: as its configuration
                 says.
+            encoding: JSON of `resources encode-words`: an encoding of words in front of the
+                tokenizer, by which synonyms mostly share a form; `certify --threat synonyms` lists
+                what a text can become behind it. Texts come in lower case then.
             optimisation: optimiser and learning rate.
             base: settings of `TaskModule`.
         """
@@ -61,12 +68,16 @@ class FineTuning(TaskModule, method=True):
         self.pooling: Pooling = pooling
         self.pretrained_pooler = pretrained_pooler
         self.dropout, self.backbone_dropout = dropout, backbone_dropout
+        self.encoding = encoding
 
     def unused(self) -> dict[str, str]:
         return super().unused() | self.source.unused
 
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
-        return self.source.build_tokenizer(texts, max_length=self.max_length)
+        found = self.source.build_tokenizer(texts, max_length=self.max_length)
+        if self.encoding is None:
+            return found
+        return EncodedWords(found, Encoding.read(self.encoding).representatives)
 
     def configure_model(self) -> None:
         if hasattr(self, "network"):
@@ -108,3 +119,18 @@ class FineTuning(TaskModule, method=True):
 
     def activations(self, batch: Batch) -> list[Tensor]:
         return self.network.backbone.hidden_states(self.embed(batch), batch.mask)
+
+    def text_certifier(self, threat: Threat) -> TextCertifier:
+        tokenizer, _ = self.require_text()
+        if threat.name not in self.threats:
+            return super().text_certifier(threat)
+        if not isinstance(tokenizer, EncodedWords):
+            reason = f"encoding=null, which has no certificate for {threat.name}, a file has one"
+            raise ValueError(self.no_certifier(threat, reason))
+        if threat.words != tokenizer.splitter.settings:
+            msg = (
+                f"got a threat about {threat.words} for an encoding of "
+                f"{tokenizer.splitter.settings}, expected the same words"
+            )
+            raise ValueError(msg)
+        return EncodedCertifier(self.predict_texts, Encoding(tokenizer.representatives), threat)

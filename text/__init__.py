@@ -16,6 +16,7 @@ from text.batch import (
 )
 from text.character_tokenizer import CharacterTokenizer
 from text.checks import check_choice, check_range
+from text.encoded_words import EncodedWords
 from text.given import Texts, cuts_unsaid, given_texts, say_cut
 from text.hub_access import hub_reachable
 from text.hugging_face import save_tokenizer
@@ -34,6 +35,7 @@ __all__ = [
     "Batch",
     "CharacterTokenizer",
     "Choices",
+    "EncodedWords",
     "Encoding",
     "Lemmatizer",
     "PretrainedTokenizer",

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from text.character_tokenizer import CharacterTokenizer
+from text.encoded_words import EncodedWords
 from text.pretrained_tokenizer import PretrainedTokenizer
 from text.tokenizer import Tokenizer
 from text.word_settings import Lemmatizer, WordSettings
@@ -33,8 +34,12 @@ def tokenizer_from_state(
             return PretrainedTokenizer.from_state(state)
         if kind == "character":
             return CharacterTokenizer.from_state(state)
+        if kind == "encoded":
+            inner = tokenizer_from_state(state["inner"], find)
+            return EncodedWords(inner, state["representatives"])
     except KeyError as error:
         msg = f"got a {kind} tokenizer state without {error}, expected one written by state()"
         raise ValueError(msg) from error
-    msg = f"got a tokenizer state of kind {kind!r}, expected 'word', 'pretrained' or 'character'"
+    kinds = "'word', 'pretrained', 'character' or 'encoded'"
+    msg = f"got a tokenizer state of kind {kind!r}, expected {kinds}"
     raise ValueError(msg)
