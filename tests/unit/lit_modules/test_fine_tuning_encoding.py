@@ -33,7 +33,7 @@ def sharp(path: str | None) -> FineTuning:
                 parameter.mul_(3)
         module.eval()
         head = [one for one in module.network.modules() if isinstance(one, torch.nn.Linear)][-1]
-        head.bias -= module.predict_texts(TEXTS).mean(dim=0)
+        head.bias.sub_(module.predict_texts(TEXTS).mean(dim=0))
     return module
 
 
