@@ -35,7 +35,7 @@ class WordRobustness:
         together: weight of the mean squared difference between the scores of a word and of its
             candidates, which draws them together (as EIBC does for embeddings).
         candidates: candidates of a word at most.
-        search: how the worst text of a net over windows is found: paths, by the shortest path, as
+        search: search for the worst text of a net over windows: paths, by the shortest path, as
             in the certificate; intervals, by bounds on its hidden units, which cost less for long
             windows and ask for more than is needed.
     """
