@@ -15,10 +15,11 @@ def bert_attack(resources: Resources, settings: RecipeSettings) -> Attack:
     from attacks.transformations.subwords import SubwordSwap
 
     compat = settings.compat
+    k = given(settings.candidates, 48 if compat == "none" else 8)
     return Attack(
         name="bert-attack",
         # K = 48 in paper and code; the reference takes 8, which is faster.
-        transformation=SubwordSwap(*resources.masked_lm(), given(settings.candidates, 48)),
+        transformation=SubwordSwap(*resources.masked_lm(), k, compat=compat),
         # The paper puts [MASK] in the place of a word to rank it; the reference and this [UNK].
         search=Greedy(ranking="unk"),
         pre_constraints=pre_constraints(resources, settings),
@@ -39,25 +40,27 @@ def clare(resources: Resources, settings: RecipeSettings) -> Attack:
     language model of the resources (`masked_lm`).
     """
     from attacks.transformations.expected_words import MaskedLMSwap
-    from attacks.transformations.inserted_words import MaskedLMInsert, MaskedLMMerge
+    from attacks.transformations.inserted_words import MaskedLMInsert, MaskedLMMerge, Side
 
     model, tokenizer = resources.masked_lm()
-    k = given(settings.candidates, 50)
+    k, compat = given(settings.candidates, 50), settings.compat
+    tagger = resources.tagger()
+    side: Side = "left" if compat == "textattack" else "right"
     return Attack(
         name="clare",
         transformation=Composite(
             [
-                MaskedLMSwap(model, tokenizer, k, minimum_confidence=5e-4, compat=settings.compat),
+                MaskedLMSwap(model, tokenizer, k, minimum_confidence=5e-4, compat=compat),
                 # Behind a word in the paper, before it in the reference.
-                MaskedLMInsert(model, tokenizer, k, side="right"),
-                MaskedLMMerge(model, tokenizer, resources.tagger(), k, minimum_confidence=5e-3),
+                MaskedLMInsert(model, tokenizer, k, side=side, compat=compat),
+                MaskedLMMerge(model, tokenizer, tagger, k, minimum_confidence=5e-3, compat=compat),
             ]
         ),
         # The action of the highest score in the whole text, one after the other.
         search=Beam(width=1),
         pre_constraints=pre_constraints(resources, settings),
         constraints=sentence_similarity(resources, settings, "clare"),
-        compat=settings.compat,
+        compat=compat,
     )
 
 

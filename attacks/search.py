@@ -276,7 +276,10 @@ class Beam:
                 by_text[i]
                 for i in descending(values[by_text], None if context.reference else context.tie)
             ]
-            beam = [(pool[i].base.accept(pool[i]), answers.judged[i]) for i in order[: self.width]]
+            beam = [
+                (pool[i].base.accept(pool[i], whole=context.reference), answers.judged[i])
+                for i in order[: self.width]
+            ]
         return top
 
 

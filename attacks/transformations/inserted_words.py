@@ -7,10 +7,11 @@ et al., "Contextualized Perturbation for Textual Adversarial Attack" (CLARE), 20
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from string import ascii_letters
 from typing import Any, Literal, NamedTuple
 
 from attacks.composition import Job
-from attacks.document import Candidate
+from attacks.document import Candidate, Document
 from attacks.resources.language_model import Query
 from attacks.resources.passages import Passage, Passages
 from attacks.resources.tagger import Tagger
@@ -57,10 +58,16 @@ class _MaskedPlaces(MaskedLMSwap):
                 place.make(word)
                 for place in row
                 for word in words[place.query]
-                if word.lower() not in place.old
+                if self._new(word, place.old)
             ]
             for row in places
         ]
+
+    def _new(self, word: str, old: tuple[str, ...]) -> bool:
+        """Returns True for a word that may be put in a place."""
+        if self.reference:
+            return word not in old and not set(ascii_letters).isdisjoint(word)
+        return word.lower() not in old
 
     def _places(self, job: Job, passages: Passages) -> list[_Place]:
         """Returns the places of a job."""
@@ -81,6 +88,8 @@ class _MaskedPlaces(MaskedLMSwap):
         """
         place, reach = passage.place(index), self.model.max_length
         begin, stop = 0, len(passage.text)
+        if self.reference:  # shows what lies between the first and the last word
+            begin, stop = passage.spans[0][0], passage.spans[-1][1]
         if place > reach:
             begin = passage.spans[place - reach][0]
         if place + reach < len(passage.spans):
@@ -98,7 +107,8 @@ class MaskedLMInsert(_MaskedPlaces):
         tokenizer: see `MaskedLMSwap`.
         k: words proposed for a place.
         side: of the word; the reference only has the left.
-        base: see `MaskedLMSwap`.
+        base: see `MaskedLMSwap`. With `compat`, word pieces count as words, and something is also
+            inserted beside stop words.
     """
 
     def __init__(
@@ -107,19 +117,50 @@ class MaskedLMInsert(_MaskedPlaces):
         super().__init__(model, tokenizer, k, **base)
         self.side = side
 
+    def _beside(self, job: Job) -> Sequence[int]:
+        """Returns the words that something is inserted beside.
+
+        The reference asks about stop words where words are replaced only. It shows the model the
+        text from its first word on, and a mask there loses its bracket: nothing is proposed.
+        """
+        if not self.reference:
+            return job.indices
+        changed = job.current.modified
+        return [i for i in range(1, len(job.current)) if i not in changed]
+
     def _places(self, job: Job, passages: Passages) -> list[_Place]:
         document, found = job.current, []
-        for index in job.indices:
+        for index in self._beside(job):
             column, start, end = document.spans[index]
             passage = passages.of(document, column)
             space = "" if document.cut is not None else " "
             if self.side != "right":
                 query = self._asked(passage, (start, start), index, behind=space)
+                if self.reference:
+                    old = document.words[index]
+                    found.append(_Place(query, (old,), partial(_two, document, index, old)))
+                    continue
                 found.append(_Place(query, (), partial(document.insert, index)))
             if self.side != "left":
                 query = self._asked(passage, (end, end), index, before=space)
                 found.append(_Place(query, (), partial(document.insert, index, behind=True)))
         return found
+
+
+def _two(document: Document, index: int, old: str, word: str) -> Candidate:
+    """Replaces a word by another one and itself: in the reference both count as changed."""
+    (candidate,) = document.replace_by(index, [f"{word} {old}"])
+    return candidate
+
+
+def _kept(document: Document, index: int, word: str) -> Candidate:
+    """Merges two words as the reference does: marks between them stay."""
+    column, start, end = document.spans[index]
+    _, begin, stop = document.spans[index + 1]
+    text = document.columns[column]
+    made = text[:start] + word + text[end:begin].removesuffix(" ") + text[stop:]
+    columns = (*document.columns[:column], made, *document.columns[column + 1 :])
+    return Candidate(document, index, word, columns, taken=2)
 
 
 class MaskedLMMerge(_MaskedPlaces):
@@ -131,7 +172,8 @@ class MaskedLMMerge(_MaskedPlaces):
         tagger: merges only parts of speech of `MERGED`; any two words if None.
         k: words proposed for a place.
         minimum_confidence: probability below which a word is not proposed.
-        base: see `MaskedLMSwap`.
+        base: see `MaskedLMSwap`. With `compat`, word pieces count as words, and any two words may
+            be merged, stop words and changed ones included, but for the first and the last word.
     """
 
     def __init__(
@@ -149,9 +191,11 @@ class MaskedLMMerge(_MaskedPlaces):
 
     def _places(self, job: Job, passages: Passages) -> list[_Place]:
         document, found = job.current, []
-        allowed = set(job.indices)
+        # In the reference any two words but the first and the last: see `MaskedLMInsert`.
+        places = range(1, len(document) - 2) if self.reference else job.indices
+        allowed = set(range(len(document)) if self.reference else job.indices)
         tags = None if self.tagger is None or not allowed else self.tagger.tag(document.words)
-        for index in job.indices:
+        for index in places:
             if index + 1 not in allowed:
                 continue
             column, start, _ = document.spans[index]
@@ -160,6 +204,8 @@ class MaskedLMMerge(_MaskedPlaces):
             if column != other or not fits:
                 continue
             query = self._asked(passages.of(document, column), (start, end), index)
-            old = (document.words[index].lower(), document.words[index + 1].lower())
-            found.append(_Place(query, old, partial(document.merge, index)))
+            first, second = document.words[index : index + 2]
+            old = (first,) if self.reference else (first.lower(), second.lower())
+            merge = partial(_kept, document, index) if self.reference else None
+            found.append(_Place(query, old, merge or partial(document.merge, index)))
         return found

@@ -6,13 +6,15 @@ Source: Li et al., "BERT-ATTACK: Adversarial Attack Against BERT Using BERT", 20
 import heapq
 import json
 from collections.abc import Sequence
+from itertools import islice, product
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from attacks.composition import Job
-from attacks.document import Candidate, word_spans
+from attacks.document import Candidate, count_words, word_spans
+from attacks.goals import Compat
 from attacks.transformations.case import in_case_of
 from attacks.victims.batches import Batches
 from layers.positions import longest_text
@@ -24,7 +26,8 @@ class SubwordSwap:
     The pieces of a word that has several are replaced together: of all combinations of their
     likeliest pieces, those of the largest sum of log-probabilities that make one word. The paper
     and its code rank all K^n combinations by perplexity, which is the same order; the reference
-    (TextAttack 0.3.11) sorts a copy and keeps the first ones that it has made.
+    (TextAttack 0.3.11) sorts a copy and keeps the first ones that it has made, which differ in
+    their last piece only.
 
     Args:
         model: model of `transformers` with a masked-language-model head; used in evaluation mode.
@@ -32,6 +35,7 @@ class SubwordSwap:
         k: words proposed for a word.
         pieces: words of more pieces are left alone.
         batch_size: texts per forward pass at first; halved when memory runs out.
+        compat: `textattack`: case as it comes, and of several pieces the first combinations.
 
     Raises:
         ValueError: a number below 1.
@@ -39,7 +43,14 @@ class SubwordSwap:
     """
 
     def __init__(
-        self, model: Any, tokenizer: Any, k: int = 48, *, pieces: int = 4, batch_size: int = 32
+        self,
+        model: Any,
+        tokenizer: Any,
+        k: int = 48,
+        *,
+        pieces: int = 4,
+        batch_size: int = 32,
+        compat: Compat = "none",
     ) -> None:
         if k < 1 or pieces < 1:
             msg = f"got {k=}, {pieces=}, expected at least 1"
@@ -49,6 +60,7 @@ class SubwordSwap:
             raise TypeError(msg)
         self.model, self.k, self.pieces = model.eval(), k, pieces
         self._tokenizer = tokenizer
+        self.reference = compat == "textattack"
         limits = [tokenizer.model_max_length, longest_text(model), 512]
         self.max_length = min(limit for limit in limits if limit)
         self._batches = Batches(batch_size)
@@ -58,12 +70,13 @@ class SubwordSwap:
 
     def about(self) -> dict[str, Any]:
         """See `attacks.fingerprint`."""
-        return {
+        found = {
             "k": self.k,
             "pieces": self.pieces,
             "model": self.model,
             "max_length": self.max_length,
         }
+        return {**found, "compat": "textattack"} if self.reference else found
 
     def propose(self, jobs: Sequence[Job]) -> list[list[Candidate]]:
         """See `Transformation`."""
@@ -79,9 +92,12 @@ class SubwordSwap:
                 tokens = expected[document.columns[column]]
                 places = [i for i, (a, b) in enumerate(tokens[0]) if a < end and b > start]
                 old = document.words[index]
-                words = dict.fromkeys(
-                    in_case_of(word, old) for word in self._words(places, *tokens[1:])
-                )
+                if self.reference:
+                    words = dict.fromkeys(self._first(places, tokens[1]))
+                else:
+                    words = dict.fromkeys(
+                        in_case_of(word, old) for word in self._words(places, *tokens[1:])
+                    )
                 candidates += document.replace_by(index, [word for word in words if word != old])
             proposed.append(candidates)
         return proposed
@@ -106,6 +122,16 @@ class SubwordSwap:
             if len(found) == self.k:
                 break
         return found
+
+    def _first(self, places: Sequence[int], ids: Tensor) -> list[str]:
+        """Returns the words that the reference proposes, in its order."""
+        names = self._tokenizer.convert_ids_to_tokens
+        options = [names(ids[place, : self.k].tolist()) for place in places]
+        if len(options) == 1:
+            found = (one for one in options[0] if not self._mark or self._mark not in one)
+        else:
+            found = ("".join(one).replace(self._mark or "", "") for one in product(*options))
+        return list(islice((word for word in found if count_words(word) == 1), self.k))
 
     def _joined(self, tokens: Sequence[str]) -> str:
         """Returns the word that tokens make; nothing where they make none."""

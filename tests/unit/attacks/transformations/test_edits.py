@@ -244,6 +244,25 @@ def test_pieces_are_replaced_together() -> None:
     assert texts(swap, long, 150)
 
 
+def test_words_as_the_reference_takes_them() -> None:
+    model, pieces = preferring("film", "##ing", "dull", "##ful"), wordpiece()
+    swap = SubwordSwap(model, pieces, 4, compat="textattack")
+    assert texts(swap, "the Good", 1) == ["the film", "the dull"]  # no case, no parts of words
+    both = texts(swap, "goodful film", 0)
+    # The first of all combinations differ in their last piece only.
+    assert both == ["filmfilm film", "filming film", "filmdull film", "filmful film"]
+    insert = MaskedLMInsert(model, pieces, 3, side="left", compat="textattack")
+    # Neither before the first word nor the word itself; beside any other.
+    assert texts(insert, "the film good", 0) == [
+        *("the ing film good", "the dull film good"),
+        *(f"the film {one} good" for one in ("film", "ing", "dull")),
+    ]
+    merge = MaskedLMMerge(model, pieces, None, 1, compat="textattack")
+    # Wherever, but at the ends; marks stay.
+    assert texts(merge, "the good, film bad", 0) == ["the film, bad"]
+    assert texts(merge, "good film", 0) == []
+
+
 def test_combinations_come_in_the_order_of_their_sums() -> None:
     options = [[(0.0, "a"), (-3.0, "b")], [(-1.0, "x"), (-1.5, "y"), (-9.0, "z")]]
     found = combinations(options, limit=4)
