@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from app.attack import validity_files
 from app.attack.attack_evaluator import figures, tell
 from app.attack.attack_files import AttackFiles
 from app.attack.attack_html import write_page
@@ -13,6 +14,7 @@ from app.attack.attack_mean import Mean, former, mean_accuracy
 from app.attack.attack_report import report
 from app.attack.attack_settings import file_names
 from app.attack.attack_shard import ShardFiles
+from app.attack.victim_files import file_whole
 from app.cli.run_options import run_parser
 from app.cli.terminal import harmless
 from app.runs import atomic, results, run_directory
@@ -41,6 +43,7 @@ class Whole(NamedTuple):
         found: what the first shard says; see `ShardEvaluator`.
         records: of all samples, by their ids.
         seconds: of all shards.
+        parts: records of each shard.
     """
 
     files: AttackFiles
@@ -48,6 +51,17 @@ class Whole(NamedTuple):
     found: dict[str, Any]
     records: list[Record]
     seconds: float
+    parts: list[Path]
+
+    def outcome(self) -> Outcome:
+        """Returns records and figures."""
+        records = [from_line(record) for record in self.records]
+        summary = summarise(records, score=self.found["score"])
+        return Outcome(name=self.files.name, records=records, summary=summary)
+
+    def validity(self, outcome: Outcome) -> list[str]:
+        """Files what the shards know of valid texts, if they do; returns lines to print."""
+        return validity_files.merge(self.files.outcome, outcome.records, self.parts)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -58,6 +72,8 @@ def main(argv: Sequence[str]) -> int:
         OSError: no such run, or a file that cannot be written.
     """
     args = _parser().parse_args(argv)
+    if args.out is not None:
+        return _of_victim(args)
     name = args.run
     if args.ckpt_path is None:
         name = run_directory.named("attack merge", name)
@@ -67,15 +83,13 @@ def main(argv: Sequence[str]) -> int:
         raise ValueError(msg)
     weights = weights_of(checkpoint) if checkpoint.is_file() else None
     files = run if weights is None else shelf(run, weights)
-    wanted = file_names(",".join(args.recipe), args.tag) if args.recipe else None
-    wholes = [_whole(files, one) for one in _names(files, wanted)]
-    wholes.sort(key=lambda one: (one.found["place"], one.files.name))
+    wholes = _wholes(files, args)
     digest = run.source() if weights is None else weights.checkpoint
     for whole in wholes:
         _check_place(files, whole, digest)
     logger = RunLogger(run)
     outcomes: dict[str, Outcome] = {}
-    mean = Mean(names=())
+    mean, valid = Mean(names=()), list[str]()
     for whole in wholes:
         outcome, mean = _file(
             files,
@@ -86,21 +100,62 @@ def main(argv: Sequence[str]) -> int:
             logger=logger,
         )
         outcomes[outcome.name] = outcome
+        valid += whole.validity(outcome)
     logger.finalize("success")
     first = wholes[0].found
-    spent = ", ".join(f"{one.files.name} {one.seconds:.1f} s" for one in wholes)
-    title = f"{run.name}: {first['identity']['method']} on {first['facts']['corpus']} ({spent})"
+    title = f"{run.name}: {first['identity']['method']} on {first['facts']['corpus']}"
     print(
         report(
             outcomes,
             first["classes"],
             show=args.show,
-            title=title,
-            notes=[line for line in [mean.line()] if line],
+            title=f"{title} ({_spent(wholes)})",
+            notes=[*filter(None, [mean.line()]), *valid],
         )
     )
     print(harmless(f"\n{files.path}"))
     return 0
+
+
+def _of_victim(args: argparse.Namespace) -> int:
+    """Unites the shards of an attack on a victim from elsewhere.
+
+    Raises:
+        ValueError: a run is named, too, or shards are missing or differ; nothing is written then.
+    """
+    if args.run is not None or args.ckpt_path is not None:
+        msg = f"got --out {args.out} and a run, expected one of the two: --out is of `--victim`"
+        raise ValueError(msg)
+    folder = RunDirectory(Path(args.out))
+    wholes = _wholes(folder, args)
+    outcomes, valid = dict[str, Outcome](), list[str]()
+    for whole in wholes:
+        outcome = outcomes[whole.files.name] = whole.outcome()
+        file_whole(
+            folder,
+            outcome,
+            whole.found,
+            about=whole.about,
+            seconds=whole.seconds,
+            html=args.html == "true",
+        )
+        valid += whole.validity(outcome)
+    first = wholes[0].found
+    title = f"{first['identity']['method']} on {first['identity']['corpus']} ({_spent(wholes)})"
+    print(report(outcomes, first["classes"], show=args.show, title=title, notes=valid))
+    print(harmless(f"\n{folder.path}"))
+    return 0
+
+
+def _wholes(folder: RunDirectory, args: argparse.Namespace) -> list[Whole]:
+    """Reads all attacks to merge, in the order of their command."""
+    wanted = file_names(",".join(args.recipe), args.tag) if args.recipe else None
+    wholes = [_whole(folder, one) for one in _names(folder, wanted)]
+    return sorted(wholes, key=lambda one: (one.found["place"], one.files.name))
+
+
+def _spent(wholes: Sequence[Whole]) -> str:
+    return ", ".join(f"{one.files.name} {one.seconds:.1f} s" for one in wholes)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -112,6 +167,11 @@ def _parser() -> argparse.ArgumentParser:
         device=False,
     )
     add = parser.add_argument
+    add(
+        "--out",
+        metavar="FOLDER",
+        help="folder of an attack with --victim, in place of a run (attacked/VICTIM)",
+    )
     add(
         *("--attack.recipe", "--attack"),
         nargs="+",
@@ -205,7 +265,8 @@ def _whole(run: RunDirectory, name: str) -> Whole:
     for record in files.records():
         by_sample.setdefault(int(record["sample_id"]), record)
     seconds = sum(one.seconds() for one in shards)
-    return Whole(files, about, first, [by_sample[one] for one in sorted(by_sample)], seconds)
+    records = [by_sample[one] for one in sorted(by_sample)]
+    return Whole(files, about, first, records, seconds, [one.outcome for one in shards])
 
 
 def _check_there(name: str, shards: Sequence[ShardFiles]) -> None:
@@ -299,9 +360,8 @@ def _file(
 ) -> tuple[Outcome, Mean]:
     """Files a whole attack as `attack` does."""
     files, found = whole.files, whole.found
-    records = [from_line(record) for record in whole.records]
-    summary = summarise(records, score=found["score"])
-    outcome = Outcome(name=files.name, records=records, summary=summary)
+    outcome = whole.outcome()
+    records, summary = outcome.records, outcome.summary
     atomic.write_lines(files.outcome, whole.records)
     files.finish(whole.about, whole.seconds, summary)
     tell(outcome, found["classes"], [logger])

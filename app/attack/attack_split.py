@@ -103,15 +103,15 @@ def attack(
             seconds=evaluator.seconds,
             about=evaluator.about,
         )
+    valid: list[str] = []
+    if checks is not None and trainer.is_global_zero:
+        files = [one.files.outcome for one in evaluators if one.files is not None]
+        valid = [line for path in files for line in filed(path, checks, ValidityLimits())]
     if settings.shard is not None:
         return Attacks({}, _parts(evaluators))
     outcomes = {one.planned.name: one.outcome for one in evaluators if one.outcome is not None}
     spent = ", ".join(f"{one.planned.name} {one.seconds:.1f} s" for one in evaluators)
     where = f"{datamodule.corpus}, {settings.split} split, {settings.goal}"
-    files = [one.files.outcome for one in evaluators if one.files is not None]
-    valid: list[str] = []
-    if checks is not None and trainer.is_global_zero:
-        valid = [line for path in files for line in filed(path, checks, ValidityLimits())]
     table = report(
         outcomes,
         model.require_text()[1],

@@ -8,6 +8,7 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
+from app.attack import validity_files
 from app.attack.attack_settings import AttackSettings
 from app.attack.validity_pairs import (
     MeaningPairs,
@@ -19,10 +20,9 @@ from app.attack.validity_pairs import (
 from app.cli.run_options import command_parser
 from app.cli.terminal import harmless
 from app.processes.devices import torch_device
-from app.runs import atomic, run_directory
+from app.runs import run_directory
 from attacks.outcome import AttackRecord, from_line
 from attacks.resources.catalogue import ResourceError, Resources, resources_named
-from attacks.summary import Estimate, wilson
 from attacks.validity.checks import LEAST, Checks, Measured, ValidityLimits
 from attacks.validity.fluency import Entailment, ModelFluency
 from text import check_range
@@ -154,10 +154,8 @@ def filed(path: Path, checks: Checks, limits: ValidityLimits) -> list[str]:
         limits: of a valid text.
     """
     report, lines = judged(path, checks, limits)
-    place = path.parent / "validity"
-    atomic.write_lines(place / path.name, lines)
-    atomic.write_text(place / f"{path.stem}.json", json.dumps(report, indent=2) + "\n")
-    return told(path, report)
+    validity_files.write(path, report, lines)
+    return validity_files.told(path, report)
 
 
 def record_files(args: argparse.Namespace, command: str) -> list[Path]:
@@ -203,30 +201,11 @@ def judged(
         limits: of a valid text.
     """
     records = records_of(path)
-    attacked = [one for one in records if one.outcome != "skipped"]
-    succeeded = [one for one in attacked if one.outcome == "succeeded"]
+    succeeded = [one for one in records if one.outcome == "succeeded"]
     pairs = [(one.text, one.adversarial) for one in succeeded if one.adversarial is not None]
     measured = checks.measure(pairs) if pairs else []
     failed = [one.failures(limits) for one in measured]
-    valid = sum(not some for some in failed)
-    right = sum(one.prediction == one.label for one in records)
-    report: dict[str, Any] = {
-        "limits": asdict(limits),
-        "checks": checks.made(),
-        "samples": len(records),
-        "attacked": len(attacked),
-        "succeeded": len(succeeded),
-        "valid": valid,
-        "invalid_by": {name: sum(name in some for some in failed) for name in checks.made()},
-    }
-    if attacked:
-        report["success_rate"] = asdict(wilson(len(succeeded), len(attacked)))
-        report["valid_success_rate"] = asdict(wilson(valid, len(attacked)))
-    if succeeded:
-        report["valid_share"] = asdict(wilson(valid, len(succeeded)))
-    if records:
-        report["accuracy"] = asdict(wilson(right - len(succeeded), len(records)))
-        report["valid_accuracy"] = asdict(wilson(right - valid, len(records)))
+    report = validity_files.report_of(records, failed, checks=checks.made(), limits=asdict(limits))
     lines = [
         {
             "sample_id": record.sample_id,
@@ -237,27 +216,6 @@ def judged(
         for record, one, some in zip(succeeded, measured, failed, strict=True)
     ]
     return report, lines
-
-
-def told(path: Path, report: dict[str, Any]) -> list[str]:
-    """Returns the lines that are printed of an attack."""
-    lines = [f"\n{path.stem}: {report['succeeded']} adversarial texts, {report['valid']} valid"]
-    if not report["succeeded"]:
-        return lines
-    titles = {
-        "success_rate": "success rate",
-        "valid_success_rate": "success rate, valid texts only",
-        "accuracy": "accuracy under attack",
-        "valid_accuracy": "accuracy, valid texts only",
-        "valid_share": "valid share",
-    }
-    lines += [f"  {title:<31} {_share(Estimate(**report[key]))}" for key, title in titles.items()]
-    by = ", ".join(f"{name} {count}" for name, count in report["invalid_by"].items())
-    return [*lines, f"  invalid by (several possible)   {by}"]
-
-
-def _share(one: Estimate) -> str:
-    return f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]"
 
 
 def calibrated(checks: Checks, folder: Path, count: int) -> str:

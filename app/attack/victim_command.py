@@ -1,27 +1,28 @@
 """`python -m app attack --victim ...`: attacks a model from elsewhere on a data set."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jsonargparse import ArgumentParser
 
 from app.attack.attack_evaluator import CHOICE
 from app.attack.attack_files import AttackFiles
-from app.attack.attack_html import write_page
-from app.attack.attack_report import class_name, report
+from app.attack.attack_report import report
 from app.attack.attack_settings import AttackSettings, Planned, applied, plan
+from app.attack.attack_shard import ShardFiles
 from app.attack.named_victims import NamedVictim
 from app.attack.table_samples import LabelledTable, as_classes, read_table
 from app.attack.validity_command import filed, usual_checks
+from app.attack.victim_files import ending, file_whole
 from app.attack.victim_options import OneLineParser, add_victim, folder_of, listed, victim_of
 from app.cli.arguments import with_recipe
 from app.cli.terminal import harmless
 from app.processes.devices import torch_device
 from app.runs import atomic
 from app.runs.run_directory import RunDirectory
+from app.runs.shard import Shard
 from attacks.interface import Outcome, attack, changed
 from attacks.outcome import Sample
 from attacks.validity.checks import ValidityLimits
@@ -30,7 +31,6 @@ from datamodules.batching.sampler import permutation
 
 _REFUSED = {
     "split": "the data set names it: --dataset hf:ID:SPLIT",
-    "shard": "leave it out",
     "threat": "certificates in words are about a run on its corpus",
 }
 
@@ -47,30 +47,42 @@ def main(argv: Sequence[str]) -> int:
     args = parser().parse_args(with_recipe(["attack", *argv])[1:])
     settings = AttackSettings(**args.attack.as_dict())
     table = read_table(args.dataset, columns=listed(args.columns), label=args.label)
-    out = folder_of(args)
-    named = victim_of(args, out, settings.batch_size)
+    out = RunDirectory(folder_of(args))
+    shard = None if settings.shard is None else Shard.of(settings.shard)
+    answers = "answers" if shard is None else f"answers.{shard.suffix()}"
+    named = victim_of(args, out.path, settings.batch_size, answers=answers)
     samples = chosen(as_classes(table, named.classes, listed(args.label_names)), settings)
     device = torch_device(args.device)
     checks = usual_checks(settings, device) if settings.validity else None
     planned = plan(settings, device=device)
     for one in planned:
         check_search(one.attack, named.victim)
-    outcomes: dict[str, Outcome] = {}
-    spent = []
-    for one in planned:
-        outcomes[one.name], seconds = _attack(
-            one, named=named, table=table, samples=samples, settings=settings, out=out
+    work = VictimAttack(named, table, samples, settings, out, shard)
+    done = [work.run(one, place) for place, one in enumerate(planned)]
+    valid: list[str] = []
+    if checks is not None:
+        for each in done:
+            valid += filed(each.files.outcome, checks, ValidityLimits())
+    if shard is not None:
+        lines = [
+            f"{one.name}: shard {shard}, {each}" for one, each in zip(planned, done, strict=True)
+        ]
+        merge = f"with all shards in one folder: python -m steadfast attack merge --out {out.path}"
+        print(harmless("\n".join(["", *lines, merge])))
+        return 0
+    spent = ", ".join(
+        f"{one.name} {each.seconds:.1f} s" for one, each in zip(planned, done, strict=True)
+    )
+    print(
+        report(
+            {each.outcome.name: each.outcome for each in done},
+            named.classes,
+            show=settings.show,
+            title=f"{args.victim} on {table.name} ({spent})",
+            notes=applied(settings, planned) + valid,
         )
-        spent.append(f"{one.name} {seconds:.1f} s")
-    title = f"{args.victim} on {table.name} ({', '.join(spent)})"
-    notes = applied(settings, planned)
-    for name in outcomes:
-        if checks is None:
-            break
-        files = AttackFiles(RunDirectory(out), name)
-        notes += filed(files.outcome, checks, ValidityLimits())
-    print(report(outcomes, named.classes, show=settings.show, title=title, notes=notes))
-    print(harmless(f"\n{out}"))
+    )
+    print(harmless(f"\n{out.path}"))
     return 0
 
 
@@ -114,81 +126,110 @@ def chosen(samples: Sequence[Sample], settings: AttackSettings) -> list[Sample]:
     return [samples[i] for i in order[:count]]
 
 
-def _attack(
-    planned: Planned,
-    *,
-    named: NamedVictim,
-    table: LabelledTable,
-    samples: Sequence[Sample],
-    settings: AttackSettings,
-    out: Path,
-) -> tuple[Outcome, float]:
-    """Attacks all samples by one attack, and files the outcome."""
-    files = AttackFiles(RunDirectory(out), planned.name)
-    target = None if planned.goal_given else settings.target(named.classes)
-    composed = changed(planned.attack, target=target)
-    about = {
-        **settings.about(),
-        **planned.about,
-        "victim": named.facts["victim"],
-        "classes": named.classes,
-        "dataset": table.name,
-        "columns": list(table.columns),
-    }
-    about.pop("split")
-    if (problem := files.problem(about)) is not None:
-        raise ValueError(problem.replace("--attack.tag NAME", "--attack.tag NAME or --out FOLDER"))
-    files.begin(about)
-    before, started = files.seconds(), time.monotonic()
-    try:
-        outcome = attack(
-            named.victim,
-            samples,
-            recipe=composed,
-            query_budget=settings.query_budget,
-            budget_per_word=settings.budget_per_word,
-            in_flight=settings.in_flight,
-            seed=settings.seed,
-            columns=table.columns,
-            path=files.side.with_suffix(".journal.jsonl"),
+class Done(NamedTuple):
+    """An attack that has ended.
+
+    Attributes:
+        outcome: of the samples of this command.
+        files: of the attack.
+        seconds: of all starts.
+        chosen: samples of all shards.
+    """
+
+    outcome: Outcome
+    files: AttackFiles
+    seconds: float
+    chosen: int
+
+    def __str__(self) -> str:
+        records = len(self.outcome.records)
+        return f"{records} of {self.chosen} samples in {self.files.outcome} ({self.seconds:.1f} s)"
+
+
+class VictimAttack(NamedTuple):
+    """An attack on a victim from elsewhere, or one part of it.
+
+    Attributes:
+        named: the victim.
+        table: the data set.
+        samples: of all shards.
+        settings: of the command.
+        folder: of all files.
+        shard: the part; None for the whole.
+    """
+
+    named: NamedVictim
+    table: LabelledTable
+    samples: Sequence[Sample]
+    settings: AttackSettings
+    folder: RunDirectory
+    shard: Shard | None
+
+    def run(self, planned: Planned, place: int) -> Done:
+        """Attacks the samples, and files the outcome.
+
+        Args:
+            planned: the attack.
+            place: of the attack in its command.
+
+        Raises:
+            ValueError: there are files of other settings.
+        """
+        settings, shard = self.settings, self.shard
+        target = None if planned.goal_given else settings.target(self.named.classes)
+        composed = changed(planned.attack, target=target)
+        about = self._about(planned)
+        whole = AttackFiles(self.folder, planned.name)
+        files = whole if shard is None else ShardFiles(self.folder, planned.name, shard)
+        if (problem := files.problem(about) or whole.problem(about)) is not None:
+            instead = "--attack.tag NAME or --out FOLDER"
+            raise ValueError(problem.replace("--attack.tag NAME", instead))
+        files.begin(about)
+        before, started = files.seconds(), time.monotonic()
+        try:
+            outcome = attack(
+                self.named.victim,
+                self.samples if shard is None else shard.take(self.samples),
+                recipe=composed,
+                query_budget=settings.query_budget,
+                budget_per_word=settings.budget_per_word,
+                in_flight=settings.in_flight,
+                seed=settings.seed,
+                columns=self.table.columns,
+                path=files.side.with_suffix(".journal.jsonl"),
+                score=composed.goal.score,
+                compat=composed.compat,
+            )
+        except BaseException:
+            files.pause(about, before + time.monotonic() - started)
+            raise
+        outcome = replace(outcome, name=planned.name)
+        seconds = before + time.monotonic() - started
+        end = ending(
+            self.named,
+            settings,
+            about,
+            folder=self.folder,
+            target=target,
             score=composed.goal.score,
-            compat=composed.compat,
         )
-    except BaseException:
-        files.pause(about, before + time.monotonic() - started)
-        raise
-    outcome = replace(outcome, name=planned.name)
-    seconds = before + time.monotonic() - started
-    _file(
-        files,
-        outcome,
-        about=about,
-        seconds=seconds,
-        named=named,
-        settings=settings,
-        target=target,
-    )
-    return outcome, seconds
+        if isinstance(files, ShardFiles):
+            atomic.write_lines(files.outcome, [one.line() for one in outcome.records])
+            part = {"shard": str(shard), "place": place, "chosen": len(self.samples)}
+            files.end(about, seconds, {**part, **end})
+        else:
+            file_whole(self.folder, outcome, end, about=about, seconds=seconds, html=settings.html)
+        return Done(outcome, files, seconds, len(self.samples))
 
-
-def _file(
-    files: AttackFiles,
-    outcome: Outcome,
-    *,
-    about: Mapping[str, Any],
-    seconds: float,
-    named: NamedVictim,
-    settings: AttackSettings,
-    target: int | None,
-) -> None:
-    atomic.write_lines(files.outcome, [one.line() for one in outcome.records])
-    files.finish(about, seconds, outcome.summary)
-    if settings.html:
-        facts = {
-            **named.facts,
-            "data set": str(about["dataset"]),
-            "samples": f"{len(outcome.records)}, {settings.choice}",
-            "goal": "untargeted" if target is None else class_name(target, named.classes),
-            "seed of the attack": str(settings.seed),
+    def _about(self, planned: Planned) -> dict[str, Any]:
+        """Returns all settings that the records depend on."""
+        about = {
+            **self.settings.about(),
+            **planned.about,
+            "victim": self.named.facts["victim"],
+            "classes": self.named.classes,
+            "dataset": self.table.name,
+            "columns": list(self.table.columns),
         }
-        write_page(files.html, outcome, named.classes, facts)
+        about.pop("split")
+        return about

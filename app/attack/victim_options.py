@@ -63,20 +63,23 @@ def folder_of(args: Any) -> Path:
     return Path(f"attacked/{text}-{digest([args.victim])[:6]}")
 
 
-def victim_of(args: Any, out: Path, batch_size: int | None = None) -> NamedVictim:
+def victim_of(
+    args: Any, out: Path, batch_size: int | None = None, *, answers: str = "answers"
+) -> NamedVictim:
     """Makes the victim that the options name.
 
     Args:
         args: the options.
         out: folder of its files.
         batch_size: texts per forward pass; that of the options if None.
+        answers: name of the file with the answers of a service, which one process writes.
     """
     return named_victim(
         args.victim,
         classes=listed(args.classes),
         outputs=args.outputs,
         http=HttpSettings(**args.http.as_dict()),
-        cache=out / "answers.jsonl",
+        cache=out / f"{answers}.jsonl",
         runs_dir=Path(args.runs_dir),
         device=torch_device(args.device),
         batch_size=args.batch_size if batch_size is None else batch_size,

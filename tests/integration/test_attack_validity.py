@@ -2,10 +2,12 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.integration.conftest import Steadfast, lines
+from tests.integration.conftest import QUIET, Steadfast, lines
+from tests.integration.test_attack_shards import timeless
 from tests.unit.attacks import lexicon
 
 SCORES = """
@@ -65,6 +67,79 @@ def test_with_the_attack_itself(attacked: Path, steadfast: Steadfast) -> None:
     assert found.status == 0, found.err
     assert "success rate, valid texts only" in found.out
     assert (attacked.parent / "validity" / "pwws.json").is_file()
+
+
+def of_victim(*more: str, out: str) -> list[str]:
+    return [
+        *("attack", "--victim=python:valid_scores:scores", "--classes=neg,pos", "--attack=pwws"),
+        *("--dataset=texts.tsv", "--attack.resources=res", f"--out={out}"),
+        *("--attack.validity=true", *more),
+    ]
+
+
+def test_shards_of_a_victim_and_their_validity(attacked: Path, steadfast: Steadfast) -> None:
+    del attacked
+    assert steadfast(of_victim(out="whole")).status == 0
+    whole, parts = Path("whole/attacks"), Path("parts/attacks")
+    for index in (2, 1, 3):
+        found = steadfast(of_victim(f"--attack.shard={index}/3", out="parts"))
+        assert found.status == 0, found.err
+        assert f"pwws: shard {index}/3, " in found.out
+        assert "success rate" not in found.out  # a figure of a part is none
+    assert not Path("parts/results.json").exists()
+    merged = steadfast("attack", "merge", "--out=parts")
+    assert merged.status == 0, merged.err
+    assert "success rate, valid texts only" in merged.out
+    for name in ("pwws.jsonl", "pwws.json", "validity/pwws.jsonl", "validity/pwws.json"):
+        assert timeless(lines_of(parts / name)) == timeless(lines_of(whole / name)), name
+    here, there = (
+        json.loads(Path(f"{out}/results.json").read_text()) for out in ("whole", "parts")
+    )
+    assert here["metrics"] == there["metrics"]
+    assert 0 < there["metrics"]["attack/pwws/success_rate"] <= 1
+    # Without the validity of one part, that of the whole is left out.
+    (parts / "validity" / "pwws.shard-2-of-3.json").unlink()
+    (parts / "validity" / "pwws.json").unlink()
+    again = steadfast("attack", "merge", "--out=parts")
+    assert "validity is left out: pwws.shard-2-of-3 was not measured" in again.out
+    assert not (parts / "validity" / "pwws.json").exists()
+    both = steadfast("attack", "merge", "--out=parts", "--run=any")
+    assert both.status == 1
+    assert "expected one of the two" in both.err
+
+
+def test_validity_of_a_run(trained: Path, steadfast: Steadfast) -> None:
+    del trained
+    lexicon.write_wordnet(Path("res/corpora"))
+    words = ["attack", "--run=done", "--attack=deepwordbug", "--attack.validity=true"]
+    words += ["--attack.resources=res", "--attack.num_samples=6", *QUIET]
+    found = steadfast(words)
+    assert found.status == 0, found.err
+    folder = Path("runs/done/attacks/validity")
+    names = ("deepwordbug.jsonl", "deepwordbug.json")
+    expected = [lines_of(folder / name) for name in names]
+    report, records = expected[1], lines(folder.parent / names[0])
+    won = [one for one in records if one["outcome"] == "succeeded"]
+    said = f"deepwordbug: {len(won)} adversarial texts, {report['valid']} valid"
+    assert report["samples"] == 6
+    assert report["succeeded"] == len(won) == len(expected[0])
+    assert said in found.out
+    for name in names:
+        (folder / name).unlink()
+        (folder.parent / name).unlink()
+    for index in (1, 2):
+        assert steadfast([*words, f"--attack.shard={index}/2"]).status == 0
+        assert not (folder / "deepwordbug.json").exists()
+    merged = steadfast("attack", "merge", "--run=done")
+    assert merged.status == 0, merged.err
+    assert said in merged.out
+    assert [lines_of(folder / name) for name in names] == expected
+
+
+def lines_of(path: Path) -> Any:
+    """The content of a file of JSON or of JSON lines."""
+    text = path.read_text()
+    return json.loads(text) if path.suffix == ".json" else [*map(json.loads, text.splitlines())]
 
 
 def test_calibration(attacked: Path, steadfast: Steadfast) -> None:
