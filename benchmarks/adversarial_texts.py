@@ -1,10 +1,9 @@
 """Cost of attacks on a batch in lock step, one text after the other, and by TextAttack."""
 
-import json
 import time
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,6 +24,7 @@ from attacks.victims.kinds import ModuleVictim
 from benchmarks import parity
 from benchmarks.adversarial_epochs import Task
 from benchmarks.command import table
+from benchmarks.textattack_process import TextAttackProcess
 from benchmarks.timing import timed
 from lit_modules.shared.task_module import TaskModule
 from text import Text
@@ -146,54 +146,31 @@ class TextAttack:
         self, python: Path, module: TaskModule, *, vectors: Path, data_dir: Path, budget: int | None
     ) -> None:
         self.victim = Timed(module, batch_size=REFERENCE_BATCH)
-        self.processor, self._ready = 0.0, False
-        self._settings = {
+        self.processor = 0.0
+        first = {
             "vectors": str(vectors.resolve()),
             "stop_words": sorted(TEXTFOOLER),
             "query_budget": budget,
         }
-        self._process = parity.textattack_process(python, CHILD, data_dir)
+        self._process = TextAttackProcess(python, CHILD, first, data_dir=data_dir)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._process.kill()
-        self._process.communicate()
+        self._process.__exit__(*error)
 
     def __call__(self, samples: Sequence[Sample]) -> list[dict[str, Any]]:
         """Attacks texts; the answers come in the order of the samples' ids."""
-        if not self._ready:
-            self._say(self._settings)
-            self._hear()
-            self._ready = True
         ordered = sorted(samples, key=lambda one: one.sample_id)
-        self._say(
-            {"texts": [one.text for one in ordered], "labels": [one.label for one in ordered]}
-        )
-        while "texts" in (line := self._hear()):
-            logits = self.victim.logits(line["texts"])
-            self._say(softmax(logits, axis=1).tolist())
-        self.processor += line["processor"]
-        results: list[dict[str, Any]] = line["results"]
+        heard = self._process.attack(ordered, self._probabilities)
+        self.processor += heard["processor"]
+        results: list[dict[str, Any]] = heard["results"]
         return results
 
-    def _say(self, content: object) -> None:
-        if self._process.stdin is not None:
-            with suppress(BrokenPipeError):  # that nobody answers says more
-                self._process.stdin.write(json.dumps(content) + "\n")
-                self._process.stdin.flush()
-
-    def _hear(self) -> dict[str, Any]:
-        line = "" if self._process.stdout is None else self._process.stdout.readline()
-        if not line:
-            msg = (
-                "got no answer from the process with TextAttack, whose error stands above; "
-                "expected an interpreter that can import textattack 0.3.11"
-            )
-            raise RuntimeError(msg)
-        heard: dict[str, Any] = json.loads(line)
-        return heard
+    def _probabilities(self, texts: Sequence[Text]) -> list[list[float]]:
+        found: list[list[float]] = softmax(self.victim.logits(texts), axis=1).tolist()
+        return found
 
 
 def compared(ways: Sequence[Way], batches: Sequence[Sequence[Sample]]) -> dict[str, Compared]:

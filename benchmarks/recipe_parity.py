@@ -1,22 +1,26 @@
 """Recipes beside those of TextAttack 0.3.11 itself, on the fixed victim of `peer/README.md`.
 
     python -m benchmarks.recipe_parity --data_dir DIR --python PEER/bin/python [--rows 100]
-        [--recipes pruthi,kuleshov,iga,alzantot,pso,input-reduction] [--query_budget N] [--out F]
+        [--recipes pruthi,kuleshov,bert-attack] [--query_budget N] [--masked_lm FOLDER] [--out F]
 
 `PEER/bin/python` has TextAttack (docs/attacks/parity.md). Both attack the same rows of SST-2 with
-`compat="textattack"`, GloVe vectors of 50 numbers, and without language models, which TextAttack
-downloads. Deterministic recipes (pruthi without keys, kuleshov at word level) are compared verdict
-by verdict; the others, whose random numbers differ, by the intervals of their figures.
+`compat="textattack"`, GloVe vectors of 50 numbers, and without the models that TextAttack
+downloads. BERT-Attack and CLARE take words from a small masked language model of random weights,
+which this command makes of the same rows, or from that of `--masked_lm`; CLARE proposes 10 words
+for a place. CheckList has contractions only, in rows whose contractions are joined ("is n't"
+becomes "isn't"). Deterministic recipes (`EXACT`) are compared verdict by verdict; the others, whose
+random numbers, word lists or searches differ, by the intervals of their figures.
 """
 
 import gzip
-import json
 import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from attacks.composition import Attack
 from attacks.constraints import WordDistance
@@ -27,18 +31,36 @@ from attacks.engine import Engine, Limits
 from attacks.goals import Unchanged, make_goal
 from attacks.outcome import Sample
 from attacks.recipe_settings import RecipeSettings
-from attacks.recipes import build
+from attacks.recipes import HAS, build
 from attacks.resources.catalogue import Resources
 from attacks.resources.stop_words import ENGLISH
 from attacks.summary import Estimate, mean, wilson
-from attacks.transformations import Composite, DeleteCharacter, InsertCharacter, SwapCharacters
+from attacks.transformations import (
+    Composite,
+    Contract,
+    DeleteCharacter,
+    Expand,
+    InsertCharacter,
+    SwapCharacters,
+)
 from attacks.victims.kinds import CallableVictim
 from benchmarks.command import command, save, table
-from benchmarks.parity import GLOVE, FixedVictim, answer, samples, textattack_process
+from benchmarks.parity import GLOVE, FixedVictim, answer, samples
+from benchmarks.textattack_process import RECIPES, TextAttackProcess
+from layers.architectures import build_masked_lm
+from layers.pretrained_encoders import save_model
+from text import save_tokenizer, train_word_piece
 
-CHILD = Path(__file__).with_name("textattack_recipes.py")
-EXACT = ("pruthi", "kuleshov")
+ALL = (
+    *("pruthi", "kuleshov", "bert-attack", "checklist", "clare", "iga", "alzantot"),
+    *("faster-alzantot", "pso", "input-reduction", "morpheus", "bad-characters"),
+)
+EXACT = ("pruthi", "kuleshov", "bert-attack", "checklist", "clare")
 """Recipes that are compared verdict by verdict."""
+MODELS = ("bert-attack", "clare")
+"""Recipes with a masked language model."""
+CANDIDATES = 10
+"""Words that CLARE proposes for a place."""
 FAR = 25.0
 """Squared distance of GloVe vectors, which are not of length 1: 0.5 would leave no neighbours."""
 
@@ -48,9 +70,13 @@ def composed(name: str, resources: Resources) -> Attack:
 
     Args:
         name: of the recipe.
-        resources: vectors and WordNet.
+        resources: vectors, WordNet, and the masked language model.
     """
-    settings: dict[str, Any] = {"fluency": 0.0} if name in ("alzantot", "kuleshov") else {}
+    settings: dict[str, Any] = {"fluency": 0.0} if "fluency" in HAS.get(name, ()) else {}
+    if name in MODELS:
+        settings["similarity"] = 0.0
+    if name == "clare":
+        settings["candidates"] = CANDIDATES
     given = RecipeSettings(recipe=name, compat="textattack", **settings)
     attack = build(given, resources)
     constraints = [
@@ -68,6 +94,8 @@ def composed(name: str, resources: Resources) -> Attack:
             InsertCharacter(letters="e", **inner),
         ]
         attack = replace(attack, transformation=Composite(swaps))
+    if name == "checklist":
+        attack = replace(attack, transformation=Composite([Expand(), Contract()]))
     goal = make_goal(compat="textattack")
     return attack if isinstance(attack.goal, Unchanged) else attack.aiming(goal)
 
@@ -75,7 +103,7 @@ def composed(name: str, resources: Resources) -> Attack:
 def _vectors(name: str, data_dir: Path) -> Path:
     """Returns the file of vectors; without marks for Alzantot, with which TextAttack fails."""
     path = data_dir / GLOVE
-    if name != "alzantot":
+    if "alzantot" not in name:
         return path
     made = Path(tempfile.gettempdir()) / "glove-50d-words.txt"
     with gzip.open(path, "rt", encoding="utf-8") as stream:
@@ -84,69 +112,96 @@ def _vectors(name: str, data_dir: Path) -> Path:
     return made
 
 
-def theirs(
-    name: str,
-    python: Path,
-    victim: FixedVictim,
-    chosen: Sequence[Sample],
-    *,
-    data_dir: Path,
-    budget: int | None,
-) -> list[dict[str, Any]]:
-    """Returns the answers of TextAttack, row by row.
+def small_model(folder: Path, texts: Sequence[str]) -> Path:
+    """Writes a masked language model of random weights that both sides can read.
 
-    Raises:
-        RuntimeError: the other interpreter ended without an answer.
+    Args:
+        folder: for its files.
+        texts: its word pieces are learnt from them.
+
+    Returns:
+        The folder.
     """
-    process = textattack_process(python, CHILD, data_dir)
-    if process.stdin is None or process.stdout is None:
-        msg = "got a process without pipes, expected both"
-        raise RuntimeError(msg)
-    first = {
-        "recipe": name,
-        "vectors": str(_vectors(name, data_dir).resolve()),
-        "stop_words": sorted(ENGLISH),
-        "seed": 0,
-        "distance": FAR,
-        "query_budget": budget,
-    }
-    second = {"texts": [one.text for one in chosen], "labels": [one.label for one in chosen]}
-    process.stdin.write(json.dumps(first) + "\n" + json.dumps(second) + "\n")
-    process.stdin.flush()
-    for line in process.stdout:
-        heard = json.loads(line)
-        if "results" in heard:
-            process.communicate()
-            results: list[dict[str, Any]] = heard["results"]
-            return results
-        process.stdin.write(json.dumps(victim(heard["texts"])) + "\n")
-        process.stdin.flush()
-    msg = (
-        "got no answer from the process with TextAttack, whose error stands above; expected an "
-        "interpreter that can import textattack 0.3.11"
+    tokenizer = train_word_piece(texts, 1000, max_length=512)
+    torch.manual_seed(0)
+    shape = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    model: Any = build_masked_lm(
+        {
+            "model_type": "bert",
+            "vocab_size": tokenizer.vocab_size,
+            "intermediate_size": 64,
+            # Large weights, so that some words are likely and others are not.
+            "initializer_range": 0.3,
+            **shape,
+        }
     )
-    raise RuntimeError(msg)
+    with torch.no_grad():
+        model.get_output_embeddings().bias[sorted(tokenizer.special_ids)] = -1e4
+    save_model(model, folder)
+    save_tokenizer(tokenizer, folder)
+    return folder
 
 
-def ours(
-    name: str,
-    victim: FixedVictim,
-    chosen: Sequence[Sample],
-    *,
-    data_dir: Path,
-    budget: int | None,
-) -> list[dict[str, Any]]:
-    """Returns our answers, row by row."""
-    attack = composed(name, Resources(data_dir, vectors=_vectors(name, data_dir)))
-    engine = Engine(
-        attack,
-        CallableVictim(victim, outputs="probabilities"),
-        limits=Limits(query_budget=budget),
-    )
-    records = sorted(engine.run(chosen), key=lambda one: one.sample_id)
-    return [
-        {**answer(one), "words": len(words_of(str(one.adversarial or one.text)))} for one in records
-    ]
+def joined(sample: Sample) -> Sample:
+    """Returns a row of SST-2 with its contractions as people write them."""
+    text = str(sample.text)
+    return replace(sample, text=text.replace(" n't", "n't").replace(" '", "'"))
+
+
+class Sides:
+    """Attacks the same rows from both sides.
+
+    Args:
+        victim: the victim.
+        data_dir: corpora and resources.
+        budget: queries of a row; None for no limit.
+        model: folder of the masked language model.
+    """
+
+    def __init__(
+        self, victim: FixedVictim, *, data_dir: Path, budget: int | None, model: Path
+    ) -> None:
+        self.victim, self.data_dir, self.budget, self.model = victim, data_dir, budget, model
+
+    def theirs(
+        self, name: str, python: Path, chosen: Sequence[Sample]
+    ) -> tuple[list[dict[str, Any]], float]:
+        """Returns the answers of TextAttack, row by row, and its seconds without imports.
+
+        Raises:
+            RuntimeError: the other interpreter ended without an answer.
+        """
+        settings = {
+            "recipe": name,
+            "exact": True,
+            "vectors": str(_vectors(name, self.data_dir).resolve()),
+            "stop_words": sorted(ENGLISH),
+            "seed": 0,
+            "distance": FAR,
+            "query_budget": self.budget,
+            "masked_lm": str(self.model.resolve()) if name in MODELS else None,
+            "candidates": CANDIDATES,
+        }
+        with TextAttackProcess(python, RECIPES, settings, data_dir=self.data_dir) as process:
+            process.wait()
+            started = time.monotonic()
+            results: list[dict[str, Any]] = process.attack(chosen, self.victim)["results"]
+            return results, time.monotonic() - started
+
+    def ours(self, name: str, chosen: Sequence[Sample]) -> tuple[list[dict[str, Any]], float]:
+        """Returns our answers, row by row, and the seconds."""
+        resources = Resources(
+            self.data_dir, vectors=_vectors(name, self.data_dir), masked_lm=self.model
+        )
+        attack, started = composed(name, resources), time.monotonic()
+        victim = CallableVictim(self.victim, outputs="probabilities")
+        engine = Engine(attack, victim, limits=Limits(query_budget=self.budget))
+        records = sorted(engine.run(chosen), key=lambda one: one.sample_id)
+        seconds = time.monotonic() - started
+        return [
+            {**answer(one), "words": len(words_of(str(one.adversarial or one.text)))}
+            for one in records
+        ], seconds
 
 
 def figures(
@@ -176,34 +231,34 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--python", type=Path, required=True, help="interpreter with TextAttack")
     parser.add_argument("--rows", type=int, default=100, help="of the test split, from the first")
     parser.add_argument("--query_budget", type=int, help="for each text; none if not given")
-    parser.add_argument("--recipes", default="pruthi,kuleshov,iga,alzantot,pso,input-reduction")
+    parser.add_argument("--recipes", default=",".join(ALL))
+    parser.add_argument("--masked_lm", type=Path, help="folder; a small one of random weights")
     args = parser.parse_args(argv)
     peer = args.peer or args.data_dir.parent / "peer"
     victim = FixedVictim(peer / "victim.json")
-    chosen = samples(args.data_dir / "sst2_sentences" / "test.tsv", range(args.rows))
+    every = samples(args.data_dir / "sst2_sentences" / "test.tsv", range(args.rows))
     found = []
     head = ["recipe", "side", "success", "queries", "words left", "seconds", "same verdicts"]
     rows: list[list[object]] = []
-    for name in args.recipes.split(","):
-        started = time.monotonic()
-        limits: dict[str, Any] = {"data_dir": args.data_dir, "budget": args.query_budget}
-        mine = ours(name, victim, chosen, **limits)
-        between = time.monotonic()
-        other = theirs(name, args.python, victim, chosen, **limits)
-        ended = time.monotonic()
-        keys = ("outcome", "queries", "text")
-        same = sum(all(a[key] == b[key] for key in keys) for a, b in zip(mine, other, strict=True))
-        shown = f"{same}/{len(chosen)}" if name in EXACT else "-"
-        for side, results, seconds in (
-            ("ours", mine, between - started),
-            ("TextAttack", other, ended - between),
-        ):
-            row = figures(results, chosen)
-            cells = ["-" if one is None else _cell(one) for one in row.values()]
-            rows.append([name, side, *cells, f"{seconds:.1f}", shown])
-        found.append({"recipe": name, "ours": mine, "theirs": other})
-        print(table(head, rows[-2:]), flush=True)
-    save(args.out, found)
+    with tempfile.TemporaryDirectory() as folder:
+        model = args.masked_lm or small_model(Path(folder), [str(one.text) for one in every])
+        sides = Sides(victim, data_dir=args.data_dir, budget=args.query_budget, model=model)
+        for name in args.recipes.split(","):
+            chosen = [joined(one) for one in every] if name == "checklist" else every
+            mine, own = sides.ours(name, chosen)
+            other, peers = sides.theirs(name, args.python, chosen)
+            keys = ("outcome", "queries", "text")
+            same = sum(
+                all(a[key] == b[key] for key in keys) for a, b in zip(mine, other, strict=True)
+            )
+            shown = f"{same}/{len(chosen)}" if name in EXACT else "-"
+            for side, results, seconds in (("ours", mine, own), ("TextAttack", other, peers)):
+                row = figures(results, chosen)
+                cells = ["-" if one is None else _cell(one) for one in row.values()]
+                rows.append([name, side, *cells, f"{seconds:.1f}", shown])
+            found.append({"recipe": name, "ours": mine, "theirs": other})
+            print(table(head, rows[-2:]), flush=True)
+            save(args.out, found)
 
 
 if __name__ == "__main__":

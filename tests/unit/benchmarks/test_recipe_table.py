@@ -1,0 +1,130 @@
+"""The table of recipes: what it counts, keeps and asks of the other program."""
+
+import json
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attacks.outcome import Sample
+from attacks.recipes import RECIPES
+from attacks.resources.language_model import load_masked_lm
+from attacks.resources.wordnet import WordNet
+from attacks.transformations.expected_words import MaskedLMSwap
+from attacks.validity.checks import Checks
+from benchmarks import textattack_recipes
+from benchmarks.recipe_parity import ALL, joined, small_model
+from benchmarks.recipe_table import LACKS, ORDER, Rows, cells, missing, row_of
+from benchmarks.textattack_process import TextAttackProcess
+from tests.unit.attacks.lexicon import write_wordnet
+
+CHILD = """
+import json, sys
+settings = json.loads(sys.stdin.readline())
+print(json.dumps({"ready": True}), flush=True)
+for line in sys.stdin:
+    results = []
+    for text in json.loads(line)["texts"]:
+        print(json.dumps({"texts": [text]}), flush=True)
+        said = json.loads(sys.stdin.readline())
+        results.append({"text": settings["prefix"] + text, "said": said})
+    print(json.dumps({"results": results, "processor": 2.0}), flush=True)
+"""
+
+
+def samples(*texts: str) -> list[Sample]:
+    return [Sample(sample_id=i, text=text, label=0) for i, text in enumerate(texts)]
+
+
+def answer(outcome: str, text: str | None = None, queries: int = 4) -> dict[str, Any]:
+    return {"outcome": outcome, "queries": queries, "text": text}
+
+
+def test_figures_of_a_row(tmp_path: Path) -> None:
+    answers = [
+        answer("succeeded", "a fine film of 1990"),
+        answer("succeeded", "a good film of 1991", 8),
+        answer("failed"),
+        answer("skipped", queries=1),
+    ]
+    checks = Checks(WordNet(write_wordnet(tmp_path)))
+    row = row_of(answers, samples(*["a good film of 1990"] * 4), checks)
+    assert row["attacked"] == 3
+    assert row["success"]["value"] == pytest.approx(2 / 3)
+    assert row["words_changed"]["value"] == pytest.approx(1 / 5)
+    assert row["queries"]["value"] == pytest.approx(16 / 3)
+    assert row["valid"]["value"] == 0.5  # another year
+    shown = cells("pwws", "ours", {**row, "seconds": 2.4, "outside": 0.25})
+    assert shown[:2] == ["pwws", "ours"]
+    assert shown[2].startswith("0.667 [")
+    assert shown[5:7] == ["2", "0.2"]
+    nothing = row_of([answer("skipped")], samples("a film"), checks)
+    assert nothing["success"] is None
+    json.dumps(nothing)
+
+
+def test_rows_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    rows = Rows(path, {"samples": 3})
+    rows.add("iga", "ours", {"lacks": "first"})
+    rows.add("pwws", "TextAttack", {"lacks": "no such recipe"})
+    again = Rows(path, {"samples": 3})
+    assert again.has("iga", "ours")
+    assert not again.has("iga", "TextAttack")
+    lines = again.table().splitlines()
+    assert lines[2].startswith(
+        "| pwws | TextAttack | no such recipe |"
+    )  # what says most comes first
+    with pytest.raises(ValueError, match="samples 3 -> 4"):
+        Rows(path, {"samples": 4})
+
+
+def test_every_recipe_has_a_row_or_a_reason() -> None:
+    given = Namespace(masked_lm=None)
+    assert set(ORDER) <= set(RECIPES)
+    assert {*textattack_recipes.RECIPES, *LACKS} >= {*ORDER, *ALL}
+    assert not set(textattack_recipes.RECIPES) & set(LACKS)
+    assert missing("bae", "ours", given) == "needs a masked language model"
+    assert missing("hard-label", "ours", given) is None
+    assert missing("hard-label", "TextAttack", given) == "no such recipe"
+    assert missing("kuleshov", "TextAttack", given) is None  # without its language model
+
+
+def test_the_other_program_asks_our_victim(tmp_path: Path) -> None:
+    child = tmp_path / "child.py"
+    child.write_text(CHILD)
+    asked: list[str] = []
+
+    def victim(texts: Any) -> list[list[float]]:
+        asked.extend(texts)
+        return [[1.0, 0.0] for _ in texts]
+
+    python = Path(sys.executable)
+    with TextAttackProcess(python, child, {"prefix": "x "}, data_dir=tmp_path) as process:
+        first, second = (process.attack(samples("a", "b"), victim) for _ in range(2))
+        assert first == second
+        assert [one["text"] for one in first["results"]] == ["x a", "x b"]
+        assert first["results"][0]["said"] == [[1.0, 0.0]]
+        assert first["processor"] == 2.0
+    assert asked == ["a", "b"] * 2
+    child.write_text("raise SystemExit('no textattack here')")
+    with (
+        pytest.raises(RuntimeError, match="expected an interpreter that can import textattack"),
+        TextAttackProcess(python, child, {}, data_dir=tmp_path) as process,
+    ):
+        process.wait()
+
+
+def test_a_masked_language_model_of_random_weights(tmp_path: Path) -> None:
+    folder = small_model(tmp_path, ["a good film", "the bad plot is dull"] * 3)
+    swap = MaskedLMSwap(*load_masked_lm(folder), 4, compat="textattack")
+    words = swap.model.fill([("a [MASK] film", 2)])["a [MASK] film", 2]
+    assert len(words) == 4
+    assert not {"PAD", "[PAD]", "[UNK]", "UNK", "MASK"} & set(words)
+
+
+def test_contractions_are_joined() -> None:
+    (row,) = samples("it is n't what you 'd think")
+    assert joined(row).text == "it isn't what you'd think"
