@@ -18,6 +18,7 @@ import os
 import random
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -140,6 +141,14 @@ def _typos(parts: Any, names: str, **settings: bool) -> list[Any]:
     return found
 
 
+def _homoglyphs(kind: Any) -> Any:
+    """Returns the swap of look-alikes, whose list for other attacks is not in the package."""
+    made = kind.__new__(kind)
+    with suppress(FileNotFoundError):
+        made.__init__()
+    return made
+
+
 def textfooler(parts: Any) -> Any:
     """Returns TextFooler."""
     columns = parts.before.InputColumnModification(["premise", "hypothesis"], {"premise"})
@@ -155,7 +164,7 @@ def textbugger(parts: Any) -> Any:
     swaps = [
         space,
         *_typos(parts, "delete swap", **inner),
-        parts.changes.WordSwapHomoglyphSwap(),
+        _homoglyphs(parts.changes.WordSwapHomoglyphSwap),
         _swap(parts, 5),
     ]
     whole = parts.changes.CompositeTransformation(swaps)
@@ -292,9 +301,9 @@ def morpheus(parts: Any) -> Any:
 
 
 def bad_characters(parts: Any) -> Any:
-    """Returns Bad Characters with its usual kind of change, look-alikes, for any wrong class."""
+    """Returns Bad Characters with invisible characters, for any wrong class."""
     search = parts.search.DifferentialEvolution(popsize=32, maxiter=10, max_perturbs=1)
-    return parts.goal, [], parts.changes.WordSwapHomoglyphSwap(), search
+    return parts.goal, [], parts.changes.WordSwapInvisibleCharacters(), search
 
 
 RECIPES = {

@@ -153,12 +153,17 @@ def _two(document: Document, index: int, old: str, word: str) -> Candidate:
     return candidate
 
 
+def _between(document: Document, index: int) -> str:
+    """Returns what stays between two words, without the space that goes with the second."""
+    column, _, end = document.spans[index]
+    return document.columns[column][end : document.spans[index + 1][1]].removesuffix(" ")
+
+
 def _kept(document: Document, index: int, word: str) -> Candidate:
     """Merges two words as the reference does: marks between them stay."""
-    column, start, end = document.spans[index]
-    _, begin, stop = document.spans[index + 1]
-    text = document.columns[column]
-    made = text[:start] + word + text[end:begin].removesuffix(" ") + text[stop:]
+    column, start, _ = document.spans[index]
+    text, stop = document.columns[column], document.spans[index + 1][2]
+    made = text[:start] + word + _between(document, index) + text[stop:]
     columns = (*document.columns[:column], made, *document.columns[column + 1 :])
     return Candidate(document, index, word, columns, taken=2)
 
@@ -203,7 +208,9 @@ class MaskedLMMerge(_MaskedPlaces):
             fits = tags is None or tags[index + 1] in MERGED.get(tags[index], ())
             if column != other or not fits:
                 continue
-            query = self._asked(passages.of(document, column), (start, end), index)
+            between = _between(document, index) if self.reference else ""
+            span = (start, end)
+            query = self._asked(passages.of(document, column), span, index, behind=between)
             first, second = document.words[index : index + 2]
             old = (first,) if self.reference else (first.lower(), second.lower())
             merge = partial(_kept, document, index) if self.reference else None

@@ -93,11 +93,10 @@ class SubwordSwap:
                 places = [i for i, (a, b) in enumerate(tokens[0]) if a < end and b > start]
                 old = document.words[index]
                 if self.reference:
-                    words = dict.fromkeys(self._first(places, tokens[1]))
+                    words = self._first(places, tokens[1])
                 else:
-                    words = dict.fromkeys(
-                        in_case_of(word, old) for word in self._words(places, *tokens[1:])
-                    )
+                    found = self._words(places, *tokens[1:])
+                    words = list(dict.fromkeys(in_case_of(word, old) for word in found))
                 candidates += document.replace_by(index, [word for word in words if word != old])
             proposed.append(candidates)
         return proposed
@@ -124,7 +123,7 @@ class SubwordSwap:
         return found
 
     def _first(self, places: Sequence[int], ids: Tensor) -> list[str]:
-        """Returns the words that the reference proposes, in its order."""
+        """Returns the words that the reference proposes, in its order, equal ones again."""
         names = self._tokenizer.convert_ids_to_tokens
         options = [names(ids[place, : self.k].tolist()) for place in places]
         if len(options) == 1:
