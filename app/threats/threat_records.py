@@ -9,6 +9,7 @@ from app.figures.charts import Series, error_bars, pixels
 from app.runs import atomic
 from app.runs.run_directory import RunDirectory
 from certify.threats import TextCertificate, Threat
+from certify.threats.parsing import parse_k
 
 Record = dict[str, Any]
 POINTS = 20
@@ -212,8 +213,16 @@ def _attacks(run: RunDirectory, threat: Threat) -> Iterable[tuple[str, str, dict
             continue
         lines = side.with_suffix(".jsonl").read_text(encoding="utf-8").splitlines()
         rows = [json.loads(line) for line in lines]
-        found = {row["sample_id"]: row["outcome"] for row in rows if "sample_id" in row}
+        held = threat.at(parse_k(inside["k"]))
+        found = {row["sample_id"]: _outcome(row, held) for row in rows if "sample_id" in row}
         yield side.stem, inside["k"], found
+
+
+def _outcome(row: Record, threat: Threat) -> str:
+    """The outcome of an attack; outside of the set it has failed: a crossing may lead there."""
+    outcome, changed = str(row["outcome"]), row["adversarial"]
+    inside = outcome != "succeeded" or threat.contains(row["text"], changed)
+    return outcome if inside else "failed"
 
 
 def table(values: Mapping[str, float], layers: Sequence[Layer], kinds: Mapping[str, int]) -> str:

@@ -1,0 +1,40 @@
+"""Certificates below attacks: which records of attacks count."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from app.runs.run_directory import RunDirectory
+from app.threats.threat_records import sandwich
+from certify.threats import Synonyms
+
+THREAT = Synonyms.of({"good": ["fine"], "film": ["movie"]})
+
+
+def attacked(folder: Path, name: str, changed: dict[int, str], k: str) -> None:
+    about = {"threat": {"name": "synonyms", "k": k, "digest": THREAT.digest}}
+    (folder / f"{name}.json").write_text(json.dumps({"about": about}))
+    rows = [
+        {"sample_id": i, "text": "a good film", "outcome": "succeeded", "adversarial": text}
+        for i, text in changed.items()
+    ]
+    (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def certified(sample: int, *holds: str) -> dict[str, Any]:
+    known = {"sample_id": sample, "prediction": 1, "label": 1}
+    return {**known, "holds": {k: k in holds for k in ("1", "all")}}
+
+
+def test_a_text_outside_of_the_set_is_no_success(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    (tmp_path / "attacks").mkdir()
+    # A crossing of two texts with one change each has two.
+    attacked(tmp_path / "attacks", "pso", {0: "a fine movie", 1: "a fine film"}, "1")
+    attacked(tmp_path / "attacks", "iga", {0: "a fine movie", 1: "a film"}, "all")
+    records = [certified(0, "1"), certified(1)]
+    one, every = sandwich(run, records, [1, None], THREAT)
+    assert (one.attacks, one.certified, one.attacked, one.broken) == (("pso",), 0.5, 0.5, ())
+    assert (every.attacks, every.attacked, every.broken) == (("iga",), 0.5, ())
+    (broken,) = sandwich(run, [certified(0, "1"), certified(1, "1")], [1], THREAT)
+    assert broken.broken == (1,)
