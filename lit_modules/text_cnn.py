@@ -132,8 +132,8 @@ class TextCNN(WordLevel, method=True):
             losses = (1 - kappa) * losses + kappa * given.loss(-leads, labels)
         if given.together > 0:
             # Wide hulls cost, but for what a word is nearer to others than to its candidates.
-            size = ((upper - lower) / 2).square().mean(dim=-1).sqrt()
-            apart = (own - own.roll(1, dims=0)).square().mean(dim=-1).sqrt()
+            size = _root(((upper - lower) / 2).square().mean(dim=-1))
+            apart = _root((own - own.roll(1, dims=0)).square().mean(dim=-1))
             gap = functional.softplus(size - apart)
             count = batch.mask.sum(dim=1)
             losses = losses + given.together * (gap * batch.mask).sum(dim=1) / count
@@ -160,3 +160,8 @@ class TextCNN(WordLevel, method=True):
         return HullCertifier(
             HullModel(network.to(torch.float64).eval(), vectors, tokenizer), threat
         )
+
+
+def _root(squares: Tensor) -> Tensor:
+    """The square root, whose gradient at 0 is 0: a word without candidates has no width."""
+    return squares.clamp_min(1e-12).sqrt()

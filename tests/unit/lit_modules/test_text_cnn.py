@@ -54,6 +54,17 @@ def test_words_are_drawn_together(tmp_path: Path) -> None:
     assert bool((losses[0] > losses[1]).all())
 
 
+def test_words_without_candidates_have_finite_gradients(tmp_path: Path) -> None:
+    module = build(tmp_path, together=1.0)
+    module.on_fit_start()
+    batch = batch_of(module, SINGLE)
+    assert batch.labels is not None
+    module._robust(batch, batch.labels, torch.zeros(len(SINGLE))).mean().backward()
+    found = [one.grad for one in module.parameters() if one.grad is not None]
+    assert found
+    assert all(bool(one.isfinite().all()) for one in found)
+
+
 def test_fits_and_certifies(tmp_path: Path) -> None:
     module = build(tmp_path, together=0.1)
     trainer().fit(module, loader(module, SINGLE, 3), loader(module, SINGLE, 3))
