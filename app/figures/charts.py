@@ -171,10 +171,10 @@ def error_bars(
         else:
             _whole_ticks(axes, series)
         for name in logarithmic:
-            _logarithmic(axes, name)
+            logarithmic_axis(axes, name)
         if len(series) > 1 or series[0].name:
             # Steep lines leave no corner free.
-            figure.legend(loc="outside upper center", ncols=2) if logarithmic else axes.legend()
+            legend_above(figure, [one.name for one in series]) if logarithmic else axes.legend()
     return figure
 
 
@@ -443,8 +443,24 @@ def _step(series: Sequence[Series]) -> float:
     return gap * min(0.12, 0.5 / len(series))
 
 
-def _logarithmic(axes: "Axes", name: str) -> None:
-    """Give the axis `x` or `y` a logarithmic scale, with plain numbers: no formulas are read."""
+def legend_above(figure: "Figure", names: Sequence[str]) -> None:
+    """Put the legend above the axes, in two columns if the names are short.
+
+    Args:
+        figure: with labelled lines.
+        names: of the lines.
+    """
+    short = max(map(len, names), default=0) <= _LEVEL - 10
+    figure.legend(loc="outside upper center", ncols=2 if short else 1)
+
+
+def logarithmic_axis(axes: "Axes", name: str) -> None:
+    """Give an axis a logarithmic scale with plain numbers, as formulas are not read.
+
+    Args:
+        axes: with everything that is drawn.
+        name: `x` or `y`.
+    """
     from matplotlib.ticker import FuncFormatter, LogLocator
 
     axis = axes.xaxis if name == "x" else axes.yaxis

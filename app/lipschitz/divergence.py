@@ -9,7 +9,7 @@ import torch
 
 from app.figures.charts import Series, error_bars, save
 from app.lipschitz.ascent import Ascent, climb, random_inputs
-from app.lipschitz.points import Point, measured, write_csv, write_json
+from app.lipschitz.points import Point, column, measured, write_csv, write_json
 from app.lipschitz.subjects import Subject, build, check_kind
 from app.lipschitz.trained import described
 from layers.norms import Norm
@@ -104,11 +104,12 @@ def run(given: Divergence, folder: Path, device: torch.device) -> list[str]:
     )
     for ending in ("png", "svg"):
         save(figure, folder / f"divergence.{ending}", "app lipschitz divergence")
-    head = f"{'kind':<24}{'first step':>12}{'largest':>12}{'proven':>12}"
+    width = column([one["kind"] for one in points])
+    head = f"{'kind':<{width}}{'first step':>12}{'largest':>12}{'proven':>12}"
     return [
         head,
         *(
-            f"{one['kind']:<24}{one['path'][0]:>12.4g}{max(one['path']):>12.4g}"
+            f"{one['kind']:<{width}}{one['path'][0]:>12.4g}{max(one['path']):>12.4g}"
             + (f"{one['proven']['sound']:>12.4g}" if one["proven"] else f"{'none':>12}")
             for one in points
         ),

@@ -13,6 +13,15 @@ from attacks.json_lines import append, open_lines, read_lines
 Point = dict[str, Any]
 
 
+def column(kinds: Sequence[str]) -> int:
+    """The width of the first column of a table, in characters.
+
+    Args:
+        kinds: the names in that column.
+    """
+    return max(24, *(len(kind) + 2 for kind in kinds))
+
+
 def measured(
     path: Path,
     about: Mapping[str, Any],

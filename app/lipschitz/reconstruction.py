@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from app.figures.charts import Series, error_bars, save
-from app.lipschitz.points import Point, measured, write_csv, write_json
+from app.lipschitz.points import Point, column, measured, write_csv, write_json
 from app.lipschitz.subjects import Subject, build, check_kind
 from app.lipschitz.trained import described
 from layers.invertible import Inversion, InvertibleResidual
@@ -137,11 +137,12 @@ def run(given: Reconstruction, folder: Path, device: torch.device) -> list[str]:
     )
     for ending in ("png", "svg"):
         save(figure, folder / f"invertibility.{ending}", "app lipschitz invertibility")
-    head = f"{'kind':<24}{'c':>6}" + "".join(f"{count:>10}" for count in given.iterations)
+    width = column([one["kind"] for one in points])
+    head = f"{'kind':<{width}}{'c':>6}" + "".join(f"{count:>10}" for count in given.iterations)
     return [
         f"{head}   evaluations",
         *(
-            f"{one['kind']:<24}{one['c']:>6g}"
+            f"{one['kind']:<{width}}{one['c']:>6g}"
             + "".join(f"{error:>10.1e}" for error in one["errors"])
             for one in points
         ),

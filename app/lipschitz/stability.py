@@ -9,8 +9,18 @@ from typing import Any
 
 import torch
 
-from app.figures.charts import COLOURS, DASHES, Series, drawing, error_bars, save, shown
-from app.lipschitz.points import Point, measured, write_csv, write_json
+from app.figures.charts import (
+    COLOURS,
+    DASHES,
+    Series,
+    drawing,
+    error_bars,
+    legend_above,
+    logarithmic_axis,
+    save,
+    shown,
+)
+from app.lipschitz.points import Point, column, measured, write_csv, write_json
 from app.lipschitz.subjects import Subject, build, check_kind
 from app.lipschitz.trained import described
 from app.runs.curves import read_curve
@@ -123,10 +133,12 @@ def run(given: Stability, folder: Path, device: torch.device) -> list[str]:
         _draw_outputs(given, points, folder / f"stability.{ending}")
         if curves:
             _draw_curves(curves, folder / f"stability_curves.{ending}")
-    head = f"{'kind':<24}{'input sd':>12}{'output sd':>12}{'input max':>12}{'output max':>12}"
+    width = column([one["kind"] for one in points])
+    head = f"{'kind':<{width}}{'input sd':>12}{'output sd':>12}{'input max':>12}{'output max':>12}"
     names = ("input_sd", "output_sd", "input_largest", "output_largest")
     lines = [head] + [
-        f"{one['kind']:<24}" + "".join(f"{one[name]:>12.4g}" for name in names) for one in points
+        f"{one['kind']:<{width}}" + "".join(f"{one[name]:>12.4g}" for name in names)
+        for one in points
     ]
     if curves:
         lines += ["", f"{'training loss of':<40}{'first':>10}{'least':>10}{'last':>10}"]
@@ -158,9 +170,10 @@ def _draw_outputs(given: Stability, points: Sequence[Point], path: Path) -> None
                 linestyle=DASHES[i % len(DASHES)],
                 label=shown(f"outputs, {one['kind']}"),
             )
-        axes.set(xlabel="number", ylabel="density", yscale="log")
+        axes.set(xlabel="number", ylabel="density")
+        logarithmic_axis(axes, "y")
         axes.set_title(f"N = {given.tokens}, D = {given.width}, H = {given.heads}")
-        axes.legend()
+        legend_above(figure, [f"outputs, {one['kind']}" for one in points])
 
 
 def _draw_curves(curves: Sequence[dict[str, Any]], path: Path) -> None:
