@@ -15,6 +15,16 @@ LARGEST = 2.0**9
 """Largest score of a certified model: sums over 2^20 words of n-grams of up to 4 are exact."""
 
 
+def _check_sizes(size: int, tables: int, window: int | None) -> None:
+    if window is not None and (tables or window < 2):
+        msg = f"got a net over windows of {window} and {tables} tables, expected >= 2 and 0"
+        raise ValueError(msg)
+    longest = window or tables + 1
+    if size**longest >= 2**63:
+        msg = f"got {size} words for n-grams of {longest}, expected fewer words"
+        raise ValueError(msg)
+
+
 class NgramScores(nn.Module):
     """Finds the scores `[C]` of each word, and of each n-gram of 2 to `width` words.
 
@@ -54,15 +64,7 @@ class NgramScores(nn.Module):
         spelling: int = 0,
     ) -> None:
         super().__init__()
-        longest = len(counts) + 1 if net is None else window
-        if size**longest >= 2**63:
-            msg = f"got {size} words for n-grams of {longest}, expected fewer words"
-            raise ValueError(msg)
-        if net is not None and (counts or window < 2):
-            msg = (
-                f"got a net over windows of {window} and {len(counts)} tables, expected >= 2 and 0"
-            )
-            raise ValueError(msg)
+        _check_sizes(size, len(counts), window if net else None)
         self.size, self.classes, self.bounded, self.specials = size, classes, bounded, specials
         self.words = nn.Parameter(torch.zeros(size, classes))
         self.tables = nn.ParameterList(torch.zeros(n, classes) for n in counts)

@@ -38,6 +38,8 @@ class WordScores(WordLevel, method=True):
     """A sum of scores of words and frequent n-grams, trained for certificates in words."""
 
     threats: Sequence[ThreatName] = ("synonyms", "characters", "words")
+    candidates: Tensor | None = None
+    further: "_Further | None" = None
 
     def __init__(
         self,
@@ -58,16 +60,13 @@ class WordScores(WordLevel, method=True):
         """Keeps the settings; layers are built once the vocabulary is known.
 
         Args:
-            window: words of the longest n-gram that has a score, or of a window of the net: 1 to
-                4.
+            window: words of the longest n-gram, or of a window of the net: 1 to 4.
             min_ngram_count: n-grams that are rarer in the training split have no score.
             bounded: bound the score of a word to [-1, 1].
             normalised: divide the sum by the square root of the number of words.
-            vectors: file of word vectors, of which a linear function is added to the scores, and
-                which a net over windows reads in the place of its own.
+            vectors: file of word vectors; a linear function of them is added, or the net's input.
             vector_width: numbers of a vector.
-            spelling: hashed n-grams of 3 to 5 characters, whose scores are added to those of the
-                words that have them, so that words share what is learnt; 0 for none.
+            spelling: number of hashed n-grams of 3 to 5 characters, which words share; 0 for none.
             net: the net over windows.
             unlabelled: file of answers of another model, as `predict --file --output` writes them.
             robustness: the threat that it is trained for.
@@ -75,20 +74,21 @@ class WordScores(WordLevel, method=True):
             base: settings of `WordLevel`.
         """
         super().__init__(optimisation=optimisation, **base)
-        check_range({"window": window}, least=1, most=4)
-        check_range({"min_ngram_count": min_ngram_count, "vector_width": vector_width}, least=1)
-        self.window, self.min_ngram_count, self.bounded = window, min_ngram_count, bounded
-        self.normalised, self.robustness = normalised, robustness
-        self.unlabelled, self.vectors, self.vector_width = unlabelled, vectors, vector_width
-        check_range({"spelling": spelling}, least=0)
-        self.spelling, self.net = spelling, net
-        _check_net(net, window, bounded=bounded, robustness=robustness)
-        self.table = None if vectors is None else WordTable(vectors, vector_width)
-        self.ngrams: list[Tensor] = []
-        self.ngram_counts: list[int] = []
-        self.candidates: Tensor | None = None
-        self.further: _Further | None = None
+        self.window, self.min_ngram_count, self.net = window, min_ngram_count, net
+        self.vectors, self.vector_width, self.spelling = vectors, vector_width, spelling
+        self.bounded, self.normalised, self.robustness = bounded, normalised, robustness
+        self.unlabelled, self.table = unlabelled, self._checked_table()
         self.scores: NgramScores | None = None
+        self.ngrams, self.ngram_counts = list[Tensor](), list[int]()
+
+    def _checked_table(self) -> WordTable | None:
+        """Checks the settings, and returns the word vectors of the file, if there is one."""
+        check_range({"window": self.window}, least=1, most=4)
+        least = {"min_ngram_count": self.min_ngram_count, "vector_width": self.vector_width}
+        check_range(least, least=1)
+        check_range({"spelling": self.spelling}, least=0)
+        _check_net(self.net, self.window, bounded=self.bounded, robustness=self.robustness)
+        return None if self.vectors is None else WordTable(self.vectors, self.vector_width)
 
     def unused(self) -> dict[str, str]:
         found = super().unused() | within("robustness", self.robustness.unused)
