@@ -65,7 +65,7 @@ class Rival:
 
 @dataclass(frozen=True)
 class Layers:
-    """What is known about the texts for one number of changes; the fields are sets of places.
+    """The known facts about the texts for one number of changes; the fields are sets of places.
 
     Attributes:
         right: texts with a right answer.
