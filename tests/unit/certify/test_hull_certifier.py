@@ -25,6 +25,7 @@ def model(pooling: WindowPooling, seed: int, *, scale: float = 0.3) -> HullModel
     return HullModel(network, vectors, tokenizer)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pooling", ["mean", "max"])
 def test_certified_texts_are_robust(pooling: WindowPooling) -> None:
     outcomes = set()

@@ -145,6 +145,7 @@ def saved(module: WordScores, folder: Path) -> WordScores:
     return again
 
 
+@pytest.mark.long
 def test_character_ngrams_and_vectors(tmp_path: Path) -> None:
     """A word that training never has gets the score of those it is spelt like, or lies near."""
     vectors = tmp_path / "vectors.txt"

@@ -85,6 +85,7 @@ def test_no_weakness(capfd: pytest.CaptureFixture[str]) -> None:
     assert err == ""
 
 
+@pytest.mark.long
 def test_a_weakness_fails(capfd: pytest.CaptureFixture[str]) -> None:
     def answer(name: str, version: str) -> dict[str, Any]:
         return (

@@ -58,6 +58,7 @@ def test_views() -> None:
         views([model, replace(short, checkpoint=Path("a.ckpt"))], [], [None])
 
 
+@pytest.mark.long
 def test_a_picture(tmp_path: Path) -> None:
     path = tmp_path / "new" / "a.png"
     figure = draw([made(WORDS)], BOTH, path, text="a film")

@@ -75,6 +75,7 @@ def test_runs_of_one_seed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "McNemar" in printed
 
 
+@pytest.mark.long
 def test_metrics_and_formats(capsys: pytest.CaptureFixture[str]) -> None:
     run("a", 0, 20)
     run("b", 0, 21, gamma=1.0)

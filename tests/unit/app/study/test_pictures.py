@@ -26,6 +26,7 @@ def picture(kind: str, *columns: str, corpus: str | None = "sst2") -> Picture:
     return Picture(name=kind, kind=kind, columns=columns, corpus=corpus)  # type: ignore[arg-type] # a parameter
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "columns"),
     [

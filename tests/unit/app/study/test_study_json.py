@@ -47,6 +47,7 @@ def test_figures_and_comparisons() -> None:
     assert found["seconds"]["tiny-a-sst2-s1"] == {"fit": 2.5}
 
 
+@pytest.mark.long
 def test_the_same_bytes_in_any_order(tmp_path: Path) -> None:
     found = content(study(), SIX)
     assert study_json.text(found) == study_json.text(content(study(), SIX[::-1]))

@@ -160,6 +160,7 @@ def test_holm() -> None:
     assert holm([]) == []
 
 
+@pytest.mark.long
 @given(st.lists(st.floats(1e-6, 1), min_size=1, max_size=8))
 @settings(max_examples=25, deadline=None)
 def test_holm_lies_between_the_p_and_bonferronis(values: list[float]) -> None:

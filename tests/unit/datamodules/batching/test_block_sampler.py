@@ -25,6 +25,7 @@ def test_shuffled_asks_for_any_part_at_a_time() -> None:
     assert shuffled(np.arange(0), 0, 1).tolist() == []
 
 
+@pytest.mark.long
 def test_shuffled_is_the_same_on_every_machine_and_looks_random() -> None:
     # Known answers: a change of this order would change every resumed run.
     assert shuffled(np.arange(10), 10, 0, 1).tolist() == [6, 1, 2, 4, 0, 9, 8, 7, 5, 3]
@@ -71,6 +72,7 @@ def test_shares_and_weights_are_those_of_the_other_sampler(
         assert [ours.weight(i) for i in indices] == [theirs.weight(i) for i in indices]
 
 
+@pytest.mark.long
 @given(n=blocks, size=sizes, world=worlds, skip=st.integers(0, 20))
 def test_a_resumed_epoch_goes_on(n: int, size: int, world: int, skip: int) -> None:
     for rank in range(world):
