@@ -215,20 +215,19 @@ def clare(parts: Any) -> Any:
 
 def alzantot(parts: Any) -> Any:
     """Returns Alzantot's genetic algorithm without its language model."""
-    limit = parts.overlap.MaxWordsPerturbed(max_percent=0.2)
-    constraints = [*parts.once, limit, _distance(parts, original=False)]
-    search = parts.search.AlzantotGeneticAlgorithm(
-        pop_size=60, max_iters=20, post_crossover_check=False
-    )
-    return parts.goal, constraints, _swap(parts, 8), search
+    return _genetic(parts, original=False, iterations=20)
 
 
 def faster_alzantot(parts: Any) -> Any:
     """Returns the faster genetic algorithm without its language model."""
+    return _genetic(parts, original=True, iterations=40)
+
+
+def _genetic(parts: Any, *, original: bool, iterations: int) -> Any:
     limit = parts.overlap.MaxWordsPerturbed(max_percent=0.2)
-    constraints = [*parts.once, limit, _distance(parts, original=True)]
+    constraints = [*parts.once, limit, _distance(parts, original=original)]
     search = parts.search.AlzantotGeneticAlgorithm(
-        pop_size=60, max_iters=40, post_crossover_check=False
+        pop_size=60, max_iters=iterations, post_crossover_check=False
     )
     return parts.goal, constraints, _swap(parts, 8), search
 
