@@ -50,7 +50,9 @@ def doctor(
     kept = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
     kept.pop("HF_HUB_OFFLINE", None)
     paths = os.pathsep.join(filter(None, (str(ROOT), settings.pop("PYTHONPATH", ""))))
-    environment = {**kept, "HF_ENDPOINT": "http://127.0.0.1:9", "PYTHONPATH": paths, **settings}
+    # A table of 80 columns would break the lines that the tests look for.
+    fixed = {"HF_ENDPOINT": "http://127.0.0.1:9", "PYTHONPATH": paths, "COLUMNS": "120"}
+    environment = {**kept, **fixed, **settings}
     return subprocess.run(
         [sys.executable, "-m", "app", "doctor", *args],
         capture_output=True,
