@@ -8,6 +8,7 @@ from torch import Tensor
 
 from certify.threats import Characters, Kind, Synonyms, TextCertificate, Threat, Words
 from certify.threats.text_certificate import largest
+from certify.words.kept_separators import EditedTexts
 from certify.words.spelling import Edits, Trie
 from certify.words.worst_path import Worst, worst_path, worst_words
 from layers.ngram_scores import LARGEST, NgramScores
@@ -336,7 +337,7 @@ class _WorstOfWords:
 
 
 class CharacterCertifier(_Certifier):
-    """Certifies against edits of characters: exact, see `certify.words.spelling`.
+    """Certifies against edits of characters: exact, see `certify.words.kept_separators`.
 
     Where an edit may move a word across the model's `max_length`, nothing is certified, and the
     certificate is called a lower bound.
@@ -355,15 +356,15 @@ class CharacterCertifier(_Certifier):
         known = [
             (word, index) for index, word in enumerate(tokens) if index >= model.scores.specials
         ]
-        self.edits = Edits(Trie.of(known), model.scores.word_table())
+        self.edits = EditedTexts(Edits(Trie.of(known), model.scores.word_table()))
 
     def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
         """See `TextCertifier`; a k of None is refused with a ValueError."""
         limits = [self.threat.at(k).k or 0 for k in ks]
         found: dict[int, TextCertificate] = {}
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-        for start in range(0, len(order), 16):
-            some = order[start : start + 16]
+        for start in range(0, len(order), 64):
+            some = order[start : start + 64]
             answers = self._batch([texts[i] for i in some], limits)
             found |= dict(zip(some, answers, strict=True))
         return [found[i] for i in range(len(texts))]

@@ -1,11 +1,13 @@
-"""The worst text within some edits of characters: a shortest path through texts and words.
+"""The worst text within some edits of characters, of a span of text between separators that stay.
 
-Words are the runs of letters a to z and digits; all other characters stand between them. A word
-that is not known has score 0. Then the score of a text is found by reading it character by
-character: a state is the part of a known word that has been read (a node of the trie of all known
-words), or that no known word begins so. An edit reads another character than the one that is there.
-The least score over all texts within k edits is a shortest path through positions, nodes and
-numbers of edits: exact, whatever is inserted, split or joined.
+Words are the runs of letters a to z and digits; all other characters, the separators, stand between
+them. A word that is not known has score 0. Then the score of a text is found by reading it
+character by character: a state is the part of a known word that has been read (a node of the trie
+of all known words), or that no known word begins so. An edit reads another character than the one
+that is there. The least score over all texts within k edits is a shortest path through positions,
+nodes and numbers of edits: exact, whatever is inserted, split or joined.
+
+Here no separator of a span stays. `certify.words.kept_separators` makes whole texts of spans.
 """
 
 import string
@@ -88,7 +90,7 @@ class _Front(NamedTuple):
 
 
 class Edits:
-    """Finds the worst texts within some edits.
+    """Finds the worst texts within some edits of spans, none of whose separators stays.
 
     Args:
         trie: of all known words.
@@ -100,56 +102,65 @@ class Edits:
         self.scores = scores[trie.word]
         self.nodes = len(trie.word)
 
-    def least(self, texts: Sequence[str], direction: Tensor, k: int) -> Tensor:
+    def least(self, spans: Sequence[str], direction: Tensor, k: int) -> Tensor:
         """Returns the least scores `[B, J, k + 1]` of all texts within 0, 1, ..., k edits.
 
+        They are inf for fewer edits than a span has separators.
+
         Args:
-            texts: B texts.
+            spans: B texts.
             direction: `[B, J, C]`; the J scores of a text are products with that of the classes.
             k: largest number of edits.
         """
-        rows, codes = len(texts), [codes_of(text) for text in texts]
+        rows, codes = len(spans), [codes_of(span) for span in spans]
         ends = torch.tensor([len(row) for row in codes])
         length = max(map(len, codes), default=0)
-        filled = [row + [BETWEEN] * (length - len(row)) for row in codes]
+        filled = [row + [0] * (length - len(row)) for row in codes]
         padded = torch.tensor(filled, dtype=torch.int64).view(rows, length)
+        # The edits that may be spent before a position: the separators behind it take one each.
+        later = (padded == BETWEEN).long().flip(1).cumsum(1).flip(1)
+        spent = k - torch.nn.functional.pad(later, (0, 1))
         best = torch.full((rows, direction.shape[1], k + 1), torch.inf, dtype=torch.float64)
         fronts = self._begin(rows, direction, k)
         for place in range(length + 1):
-            fronts = self._insert(fronts, direction)
-            for row in (ends == place).nonzero().flatten().tolist():
+            fronts = self._insert(fronts, direction, spent[:, place])
+            done = ends == place
+            if bool(done.any()):
                 for edits, front in enumerate(fronts):
-                    here = front.key // self.nodes == row
-                    if here.any():
-                        best[row, :, edits] = self._closed(front, direction)[here].amin(dim=0)
+                    last = self._only(front, done)
+                    row = (last.key // self.nodes).unsqueeze(1).expand_as(last.value)
+                    closed = self._closed(last, direction)
+                    best[:, :, edits].scatter_reduce_(0, row, closed, "amin")
+                fronts = [self._only(front, ends > place) for front in fronts]
             if place < length:
-                going = ends > place
-                fronts = [self._only(front, going) for front in fronts]
-                fronts = self._consume(fronts, padded[:, place], direction)
+                fronts = self._consume(fronts, padded[:, place], direction, spent[:, place + 1])
         return best.cummin(dim=2).values
 
-    def witness(self, text: str, direction: Tensor, k: int) -> str:
+    def witness(self, span: str, direction: Tensor, k: int) -> str:
         """Returns a text within k edits with the least score.
 
         Args:
-            text: the text.
+            span: the text, of at most k separators.
             direction: `[C]`.
             k: number of edits.
         """
-        one, codes = direction.view(1, 1, -1), codes_of(text)
+        one, codes = direction.view(1, 1, -1), codes_of(span)
+        later = [codes[place:].count(BETWEEN) for place in range(len(codes) + 1)]
+        spent = k - torch.tensor(later)
         fronts, history = self._begin(1, one, k), []
         for place in range(len(codes) + 1):
-            before, fronts = fronts, self._insert(fronts, one)
+            before, fronts = fronts, self._insert(fronts, one, spent[place : place + 1])
             history.append((place, before, fronts))
             if place < len(codes):
-                fronts = self._consume(fronts, torch.tensor([codes[place]]), one)
+                code, rest = torch.tensor([codes[place]]), spent[place + 1 : place + 2]
+                fronts = self._consume(fronts, code, one, rest)
         ends = [
             (float(closed.min()), edits, int(closed.argmin()))
             for edits, front in enumerate(fronts)
             if len(closed := self._closed(front, one).flatten())
         ]
         _, edits, at = min(ends)
-        return _spelt(text, history, edits, at)
+        return _spelt(span, history, edits, at)
 
     def _begin(self, rows: int, direction: Tensor, k: int) -> list[_Front]:
         key = torch.arange(rows) * self.nodes + START
@@ -167,18 +178,24 @@ class Edits:
         word = (direction[row] * self.scores[node].unsqueeze(1)).sum(dim=-1)
         return front.value + word
 
-    def _read(self, front: _Front, codes: Tensor, direction: Tensor) -> _Front:
-        """Reads one character `[M]` in each state."""
+    def _read(self, front: _Front, codes: Tensor) -> _Front:
+        """Reads the character of each row, which stays: no separator does."""
         row, node = front.key // self.nodes, front.key % self.nodes
-        ends = codes == BETWEEN
-        value = front.value
-        if bool(ends.any()):
-            value = torch.where(ends.unsqueeze(1), self._closed(front, direction), value)
-        key = row * self.nodes + self.trie.child[node, codes]
-        return _Front(key, value, torch.arange(len(key)), codes)
+        code = codes[row]
+        stays = code != BETWEEN
+        places = stays.nonzero().flatten()
+        if not bool(stays.all()):
+            row, node, code = row[stays], node[stays], code[stays]
+        key = row * self.nodes + self.trie.child[node, code]
+        return _Front(key, front.value[places], places, code)
 
-    def _any(self, front: _Front, direction: Tensor) -> _Front:
-        """Reads every character in each state, and keeps one of those that no known word has."""
+    def _any(self, front: _Front, direction: Tensor, rows: Tensor) -> _Front:
+        """Reads every character in each state of some rows.
+
+        Of the characters that no known word has there it keeps one.
+        """
+        places = torch.arange(len(front.key))
+        front = self._only(front._replace(parent=places), rows)
         row, node = front.key // self.nodes, front.key % self.nodes
         reached = self.trie.child[node]
         keep = reached != LOST
@@ -189,32 +206,34 @@ class Edits:
         at, codes = keep.nonzero(as_tuple=True)
         ends = codes == BETWEEN
         value = torch.where(ends.unsqueeze(1), self._closed(front, direction)[at], front.value[at])
-        return _Front(row[at] * self.nodes + reached[at, codes], value, at, codes)
+        return _Front(row[at] * self.nodes + reached[at, codes], value, front.parent[at], codes)
 
-    def _insert(self, fronts: list[_Front], direction: Tensor) -> list[_Front]:
-        """Adds the states behind insertions."""
+    def _insert(self, fronts: list[_Front], direction: Tensor, spent: Tensor) -> list[_Front]:
+        """Adds the states behind insertions, in rows `[B]` that have an edit to spend."""
         found = [fronts[0]]
-        for after in fronts[1:]:
-            inserted = self._any(found[-1], direction)
+        for edits, after in enumerate(fronts[1:], start=1):
+            inserted = self._any(found[-1], direction, edits <= spent)
             inserted = inserted._replace(code=_INSERTED - inserted.code)
             places = torch.arange(len(after.key))
             kept = after._replace(parent=places, code=torch.full_like(places, _KEPT))
             found.append(_least([kept, inserted]))
         return found
 
-    def _consume(self, fronts: list[_Front], codes: Tensor, direction: Tensor) -> list[_Front]:
+    def _consume(
+        self, fronts: list[_Front], codes: Tensor, direction: Tensor, spent: Tensor
+    ) -> list[_Front]:
         """Goes to the next position: reads the character there, another one, or none."""
         found = []
         for edits, front in enumerate(fronts):
-            parts = [self._read(front, codes[front.key // self.nodes], direction)]
+            parts = [self._read(front, codes)]
             if edits:
                 before = fronts[edits - 1]
-                other = self._any(before, direction)
+                other = self._any(before, direction, edits <= spent)
                 parts.append(other._replace(code=_REPLACED + other.code))
                 places = torch.arange(len(before.key))
-                parts.append(
-                    _Front(before.key, before.value, places, torch.full_like(places, _DELETED))
-                )
+                dropped = torch.full_like(places, _DELETED)
+                deleted = _Front(before.key, before.value, places, dropped)
+                parts.append(self._only(deleted, edits <= spent))
             found.append(_least(parts))
         return found
 
@@ -222,6 +241,8 @@ class Edits:
 def _least(parts: Sequence[_Front]) -> _Front:
     """Keeps the least score of each state."""
     key, value, parent, code = (torch.cat(columns) for columns in zip(*parts, strict=True))
+    if not len(key):
+        return _Front(key, value, parent, code)
     states, inverse = torch.unique(key, return_inverse=True)
     best = value.new_full((len(states), value.shape[1]), torch.inf)
     best.scatter_reduce_(0, inverse.unsqueeze(1).expand_as(value), value, "amin")

@@ -12,7 +12,8 @@ from rapidfuzz.distance import Levenshtein
 from torch import Tensor
 
 from certify.threats import Characters, Synonyms, TextCertificate, Threat, Words
-from certify.words import spelling
+from certify.words import kept_separators, spelling
+from certify.words.kept_separators import EditedTexts
 from certify.words.score_certifiers import (
     CharacterCertifier,
     ScoreModel,
@@ -389,6 +390,38 @@ def test_edits_that_reach_a_bad_word(text: str, holds: bool) -> None:
     assert found.holds == (holds,)
 
 
+def test_words_that_never_merge_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = EditedTexts._of_spans
+
+    def without(self: EditedTexts, asked: Sequence[str], direction: Tensor, k: int) -> Tensor:
+        values = read(self, asked, direction, k)
+        values[:, :, 1:] = torch.inf
+        return values
+
+    test_edits_that_reach_a_bad_word("b.d", holds=False)
+    monkeypatch.setattr(EditedTexts, "_of_spans", without)
+    test_edits_that_reach_a_bad_word("badfine", holds=False)
+    with pytest.raises(AssertionError):
+        test_edits_that_reach_a_bad_word("b.d", holds=False)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_the_least_scores_do_not_depend_on_what_else_is_asked(
+    k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edits = CharacterCertifier(score_model(classes=3), Characters(k=k, words=ASCII)).edits
+    asked = [*texts(6, 4, k), "", ".,", "a. ,b", "good,the  bad"]
+    direction = torch.tensor([[[1.0, -1, 0], [1, 0, -1]], [[-1, 1, 0], [0, 1, -1]]])
+    ways = direction.double()[torch.arange(len(asked)) % 2]
+    together = edits.least(asked, ways, k)
+    for row, text in enumerate(asked):
+        assert torch.equal(edits.least([text], ways[row : row + 1], k)[0], together[row])
+    monkeypatch.setattr(kept_separators, "AT_ONCE", 16)
+    assert torch.equal(edits.least(asked, ways, k), together)
+    # More edits reach no more than what fewer do, and more.
+    assert torch.equal(edits.least(asked, ways, k + 1)[..., :-1], together)
+
+
 def drop_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     read = Synonyms._with
     monkeypatch.setattr(Synonyms, "_with", lambda *given: read(*given)[:2])
@@ -432,8 +465,8 @@ def test_faults_of_windows_are_found(
 def never_split(monkeypatch: pytest.MonkeyPatch) -> None:
     read = spelling.Edits._any
 
-    def without(self: spelling.Edits, front: Any, direction: Tensor) -> Any:
-        found = read(self, front, direction)
+    def without(self: spelling.Edits, front: Any, direction: Tensor, rows: Tensor) -> Any:
+        found = read(self, front, direction, rows)
         kept = found.code != spelling.BETWEEN
         return type(found)(*(part[kept] for part in found))
 
