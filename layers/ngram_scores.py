@@ -1,7 +1,7 @@
 """Scores of words and of frequent n-grams, for classifiers that add them up."""
 
 from collections.abc import Sequence
-from typing import Self
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,30 @@ def _check_sizes(size: int, tables: int, window: int | None) -> None:
     if size**longest >= 2**63:
         msg = f"got {size} words for n-grams of {longest}, expected fewer words"
         raise ValueError(msg)
+
+
+class NgramFinder(NamedTuple):
+    """Finds the few n-grams of a table among many.
+
+    Attributes:
+        keys: `[M]` int64, sorted: those of the table that can be found, each as one number.
+        rows: `[M]`, their rows of the table.
+        marks: `[2^b]` bool: False where no key has these last b bits, which says of most n-grams
+            that they are not in the table, without a search.
+    """
+
+    keys: Tensor
+    rows: Tensor
+    marks: Tensor
+
+    def __call__(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns which of n-grams `[L]`, each as one number, are in the table, and their rows."""
+        marked = self.marks.index_select(0, numbers & (len(self.marks) - 1))
+        places = marked.nonzero().flatten()
+        some = numbers.index_select(0, places)
+        found = torch.searchsorted(self.keys, some).clamp_max(len(self.keys) - 1)
+        known = self.keys[found] == some
+        return places[known], self.rows[found[known]]
 
 
 class NgramScores(nn.Module):
@@ -180,6 +204,18 @@ class NgramScores(nn.Module):
         found = torch.searchsorted(keys, number).clamp_max(len(keys) - 1)
         known = (keys[found] == number) & (ngrams >= self.specials).all(dim=-1)
         return torch.where(known, found, len(keys))
+
+    def finder(self, order: int) -> NgramFinder:
+        """Returns what finds n-grams of an order by their numbers with the base `size`."""
+        keys = rest = self.keys(order)
+        fits = keys >= 0
+        for _ in range(order):
+            fits, rest = fits & (rest % self.size >= self.specials), rest // self.size
+        keys, rows = keys[fits], fits.nonzero().flatten()
+        bits = max(10, (32 * len(keys)).bit_length())
+        marks = torch.zeros(1 << bits, dtype=torch.bool, device=keys.device)
+        marks[keys & (len(marks) - 1)] = True
+        return NgramFinder(keys, rows, marks)
 
     def of_windows(self, windows: Tensor) -> Tensor:
         """`[..., w]` ids of windows to `[..., C]` scores of the net, each window computed once."""

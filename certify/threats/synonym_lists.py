@@ -161,7 +161,14 @@ class Synonyms(Threat):
 
     def of_word(self, word: str) -> tuple[str, ...]:
         """Returns a word and what may stand in its place, for lists of words."""
-        return self._with(word, self.lists.get(word, ()))
+        found = self._of_words.get(word)
+        if found is None:
+            found = self._of_words[word] = self._with(word, self.lists.get(word, ()))
+        return found
+
+    @cached_property
+    def _of_words(self) -> dict[str, tuple[str, ...]]:
+        return {}
 
     def _with(self, word: str, listed: Sequence[str]) -> tuple[str, ...]:
         fits = (other for other in listed if self.split(other) == (other,))

@@ -1,11 +1,15 @@
 """The worst text among all that candidates can make: a shortest path through a lattice."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from layers.ngram_scores import NgramScores
+
+TOGETHER = 1 << 16
+"""Choices of words whose scores are looked up together, if they are of several positions."""
 
 
 class Worst(NamedTuple):
@@ -60,10 +64,9 @@ def worst_path(
     A state is the last w - 1 choices and, with a limit, the number of changes so far; so the time
     is N (k + 1) S^w for a width of w.
     """
-    rows, length, size = candidates.shape
+    rows, _, size = candidates.shape
     width, limit = scores.width, 1 if k is None else k + 1
     words = (scores.word_table()[candidates] * direction[:, None, None]).sum(dim=-1)
-    tables = [scores.ngram_table(order) for order in scores.orders]
     # Index of a state: its last choice counts least. Outside of the text all choices are word 0.
     states = size ** (width - 1)
     padded = torch.cat([candidates.new_zeros(rows, width - 1, size), candidates], dim=1)
@@ -72,16 +75,7 @@ def worst_path(
     choices = torch.arange(size if width == 1 else states, device=words.device)
     changed = choices % size > 0
     back = []
-    for place in range(length):
-        step = words[:, place]
-        windows = _windows(padded[:, place : place + width])
-        local = step if width == 1 else step.unsqueeze(1).expand(rows, states, size)
-        local = local.reshape(rows, -1)
-        for order, table in enumerate(tables, start=2):
-            found = table[scores.rows(windows[..., width - order :])]
-            local = local + (found * direction[:, None]).sum(dim=-1)
-        if scores.net is not None:
-            local = local + (scores.of_windows(windows) * direction[:, None]).sum(dim=-1)
+    for local in _steps(scores, words, padded, direction):
         if width == 1:
             moved = value + local.view(rows, 1, size)
         else:
@@ -95,16 +89,50 @@ def worst_path(
     return _trace(value, back, size, width, counted=k is not None)
 
 
+def _steps(
+    scores: NgramScores, words: Tensor, padded: Tensor, direction: Tensor
+) -> Iterator[Tensor]:
+    """Yields for each position `[R, S^w]` scores of its word with every choice of those before.
+
+    Args:
+        scores: of the words.
+        words: `[R, N, S]` scores of the candidates alone.
+        padded: `[R, w - 1 + N, S]` candidates.
+        direction: `[R, C]`.
+    """
+    rows, length, size = words.shape
+    width = scores.width
+    tables = [(scores.ngram_table(order), scores.finder(order)) for order in scores.orders]
+    together = max(1, TOGETHER // max(1, rows * size**width))
+    for start in range(0, length, together):
+        stop = min(start + together, length)
+        local, numbers = words[:, start:stop], padded[:, width - 1 + start : width - 1 + stop]
+        for order, (table, find) in enumerate(tables, start=2):
+            # The choice of one more word in front counts most.
+            before = padded[:, width - order + start : width - order + stop].unsqueeze(-1)
+            numbers = before * scores.size ** (order - 1) + numbers.unsqueeze(2)
+            local = local.unsqueeze(2).expand_as(numbers).flatten(2)
+            numbers = numbers.flatten(2)
+            at, found = find(numbers.flatten())
+            row = torch.div(at, numbers[0].numel(), rounding_mode="floor")
+            local.view(-1)[at] += (table[found] * direction[row]).sum(dim=-1)
+        if scores.net is not None:
+            windows = _windows(padded[:, start : stop + width - 1].unfold(1, width, 1))
+            whole = (scores.of_windows(windows) * direction[:, None, None]).sum(dim=-1)
+            local = local.unsqueeze(2) + whole.view(rows, stop - start, -1, size)
+        yield from local.flatten(2).unbind(1)
+
+
 def _windows(places: Tensor) -> Tensor:
-    """`[R, w, S]` candidates of w positions to `[R, S^w, w]`: every choice of one of each."""
-    rows, width, size = places.shape
+    """`[R, T, S, w]` candidates of w positions to `[R, T, S^w, w]`: every choice of one of each."""
+    rows, steps, size, width = places.shape
     parts = [
-        places[:, at]
-        .view(rows, *[1] * at, size, *[1] * (width - at - 1))
-        .expand(rows, *[size] * width)
+        places[..., at]
+        .view(rows, steps, *[1] * at, size, *[1] * (width - at - 1))
+        .expand(rows, steps, *[size] * width)
         for at in range(width)
     ]
-    return torch.stack(parts, dim=-1).view(rows, -1, width)
+    return torch.stack(parts, dim=-1).view(rows, steps, -1, width)
 
 
 def _counted(moved: Tensor, changed: Tensor, *, alone: bool) -> Tensor:
