@@ -2,19 +2,27 @@
 
     python -m benchmarks.word_certificates [--lists FILE] [--words 10000] [--texts 256]
 
-Random scores of `--words` words and as many pairs of words, on random texts of `--length` words.
+Random scores of `--words` words and as many pairs of words, and a net over pairs with `--hidden`
+hidden units, on random texts of `--length` words.
 Without `--lists` each word has 8 random candidates. Times are medians over rounds in which all
 take turns, of the processor. A prediction splits the texts, looks the words up and adds their
 scores; so does a certificate, which is for any number of words (`all`) or one character. Random
 scores hold nowhere, so each certificate has a text with another answer, but in the row `if
-certified`.
+certified`. A robust step of the net searches for the worst texts by paths, or bounds their scores
+by intervals.
+
+Beside them stand certificates of other authors: smoothing with 1,000 random texts around the sum of
+scores of words (RanMASK), and bound propagation for one word of a text of `--moved` words, through
+a Transformer with one layer of width 32 (`--bound propagation`, forward passes).
 """
 
 import random
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from statistics import median
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,10 +30,14 @@ from torch.nn import functional
 
 from benchmarks.command import command, heading, save, settings, table
 from benchmarks.timing import Times, rounds, timed
+from certify.bound_propagation import WordBalls, WordBallsCertifier
+from certify.smoothing import SmoothedCertifier, Smoothing
 from certify.threats import Characters, Synonyms
 from certify.words.score_certifiers import CharacterCertifier, ScoreModel, SynonymCertifier
 from layers.ngram_scores import NgramScores, ScoreSum
-from lit_modules.shared.word_robustness import rivals, worst_texts
+from layers.transformer import TransformerClassifier, TransformerLayers
+from layers.window_net import WindowNetSettings
+from lit_modules.shared.word_robustness import Search, least_leads, rivals, worst_texts
 from text import Vocabulary, WordSettings, WordTokenizer, collate
 
 ASCII = WordSettings(split="ascii")
@@ -33,19 +45,28 @@ _FEW = 8
 """Texts of a certificate against characters, which takes milliseconds for each."""
 
 
-def model(words: Sequence[str], width: int, classes: int, *, trained: bool = False) -> ScoreModel:
-    """Returns random scores of words, and of as many n-grams of each order up to a width."""
+def model(
+    words: Sequence[str], width: int, classes: int, *, hidden: int = 0, trained: bool = False
+) -> ScoreModel:
+    """Returns random scores of words, and of as many n-grams of each order up to a width.
+
+    With hidden units a net over windows stands in the place of the n-grams.
+    """
     vocabulary = Vocabulary(dict.fromkeys(words, 1))
     tokenizer = WordTokenizer(vocabulary, max_length=512, words=ASCII)
     size, generator = tokenizer.vocab_size, torch.Generator().manual_seed(0)
+    orders = range(2, 2 if hidden else width + 1)
     grams = [
         torch.unique(torch.randint(3, size, (len(words), order), generator=generator), dim=0)
-        for order in range(2, width + 1)
+        for order in orders
     ]
-    scores = NgramScores(size, classes, counts=[len(rows) for rows in grams])
+    torch.manual_seed(0)
+    net = WindowNetSettings(hidden=hidden) if hidden else None
+    counts = [len(rows) for rows in grams]
+    scores = NgramScores(size, classes, counts=counts, window=width, net=net)
     scores.set_ngrams(grams)
     with torch.no_grad():
-        for parameter in scores.parameters():
+        for parameter in (scores.words, *scores.tables):
             parameter.normal_(generator=generator)
     return ScoreModel(scores if trained else scores.keep(), tokenizer)
 
@@ -59,7 +80,7 @@ def predicted(one: ScoreModel, texts: Sequence[str]) -> Tensor:
 
 
 def training(
-    one: ScoreModel, threat: Synonyms, texts: Sequence[str], *, robust: bool
+    one: ScoreModel, threat: Synonyms, texts: Sequence[str], search: Search | None
 ) -> Callable[[], object]:
     """Returns a step forward and back: on the texts alone, or on them and their worst texts."""
     scores, add = one.scores.train(), ScoreSum()
@@ -72,7 +93,10 @@ def training(
 
     def step() -> object:
         loss = functional.cross_entropy(add(scores(batch.input_ids), batch.mask), labels)
-        if robust:
+        if search == "intervals":
+            leads = add(least_leads(scores, places, labels), batch.mask)
+            loss = loss - leads.mean()
+        elif search == "paths":
             worst = worst_texts(scores, places, labels, None)
             count = scores.classes - 1
             mask = batch.mask.repeat_interleave(count, dim=0)
@@ -97,8 +121,10 @@ def ways(given: Namespace) -> dict[str, tuple[str, int, Callable[[], object]]]:
         words = list(threat.lists)[: given.words]
     texts = [" ".join(rng.choices(words, k=given.length)) for _ in range(given.texts)]
     found: dict[str, tuple[str, int, Callable[[], object]]] = {}
-    for width, name in ((1, "words"), (2, "pairs")):
-        one, other = (model(words, width, given.classes, trained=new) for new in (False, True))
+    for width, hidden, name in ((1, 0, "words"), (2, 0, "pairs"), (2, given.hidden, "net")):
+        one, other = (
+            model(words, width, given.classes, hidden=hidden, trained=new) for new in (False, True)
+        )
         certifier = SynonymCertifier(one, threat)
         plain, size = f"prediction, {name}", given.texts
         found[plain] = ("", size, partial(predicted, one, texts))
@@ -106,12 +132,44 @@ def ways(given: Namespace) -> dict[str, tuple[str, int, Callable[[], object]]]:
         if width == 1:
             held = SynonymCertifier(one, Synonyms.of({word: [word] for word in words}, words=ASCII))
             found["all words, words, if certified"] = (plain, size, partial(held, texts, (None,)))
+            smooth = SmoothedCertifier(partial(predicted, one), threat.at(1), Smoothing())
+            found["1 word, words, smoothed"] = (plain, _FEW, partial(smooth, texts[:_FEW], (1,)))
         step = f"training step, {name}"
-        found[step] = ("", size, training(other, threat, texts, robust=False))
-        found[f"robust step, {name}"] = (step, size, training(other, threat, texts, robust=True))
+        found[step] = ("", size, training(other, threat, texts, None))
+        searches: tuple[Search, ...] = ("paths", "intervals") if hidden else ("paths",)
+        for search in searches:
+            title = f"robust step, {name}" + (f", {search}" if hidden else "")
+            found[title] = (step, size, training(other, threat, texts, search))
     edits = CharacterCertifier(model(words, 1, given.classes), Characters(k=1, words=ASCII))
     found["1 character, words"] = ("", _FEW, partial(edits, texts[:_FEW], (1,)))
+    balls, batch = _propagated(given.moved, given.classes)
+    plain = "prediction, Transformer"
+    found[plain] = ("", 1, partial(balls.network, batch.x, batch.mask))
+    found["1 word moved, Transformer"] = (plain, 1, partial(balls, batch))
     return found
+
+
+class _Embedded(NamedTuple):
+    x: Tensor
+    mask: Tensor
+
+
+@dataclass
+class _Transformer:
+    network: TransformerClassifier
+
+    def embed(self, batch: _Embedded) -> Tensor:
+        return batch.x
+
+
+def _propagated(length: int, classes: int) -> tuple[WordBallsCertifier, _Embedded]:
+    """A Transformer with random weights, as configs/text_classifier/reviews_propagation.yaml."""
+    torch.manual_seed(0)
+    layers = TransformerLayers(mean_norm=True, feedforward=64, activation="relu")
+    network = TransformerClassifier(32, classes, depth=1, heads=4, layers=layers).eval()
+    x = torch.randn(1, length, 32, dtype=torch.float64)
+    batch = _Embedded(x, torch.ones(1, length, dtype=torch.bool))
+    return WordBallsCertifier(_Transformer(network), WordBalls(passes="forward")), batch
 
 
 def main() -> None:
@@ -121,6 +179,8 @@ def main() -> None:
     parser.add_argument("--words", type=int, default=10_000, help="words of the vocabulary")
     parser.add_argument("--texts", type=int, default=256, help="texts of a batch")
     parser.add_argument("--classes", type=int, default=2, help="number of classes")
+    parser.add_argument("--hidden", type=int, default=32, help="hidden units of the net")
+    parser.add_argument("--moved", type=int, default=8, help="words of the Transformer's text")
     given = parser.parse_args()
     torch.set_num_threads(1)
     measured = ways(given)
@@ -132,7 +192,7 @@ def main() -> None:
     each = {
         way: 1e3 * median(one.compared for one in seen[way]) / measured[way][1] for way in measured
     }
-    about = settings(given, "lists", "words", "texts", "length", "classes")
+    about = settings(given, "lists", "words", "texts", "length", "classes", "hidden", "moved")
     rows = []
     for way, (beside, _, _) in measured.items():
         rows.append([way, each[way], each[way] / each[beside] if beside else "", beside])

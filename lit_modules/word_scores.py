@@ -27,7 +27,7 @@ from lit_modules.shared.settings import within
 from lit_modules.shared.task_module import labels_of
 from lit_modules.shared.text_module import CHECKPOINT_KEY
 from lit_modules.shared.word_level import WordLevel
-from lit_modules.shared.word_robustness import WordRobustness, rivals, worst_texts
+from lit_modules.shared.word_robustness import WordRobustness, least_leads, rivals, worst_texts
 from lit_modules.shared.word_table import WordTable
 from text import Batch, Text, Tokenizer, Vocabulary, WordTokenizer, check_range, collate
 
@@ -235,16 +235,8 @@ class WordScores(WordLevel, method=True):
     def _least_leads(self, batch: Batch, places: Tensor, labels: Tensor) -> Tensor:
         """As `_worst_leads`, by intervals around the hidden units of the net."""
         assert self.scores is not None  # configure_model made them
-        assert self.scores.net is not None  # the settings are checked
+        leads: Tensor = -self.network(least_leads(self.scores, places, labels), batch.mask)
         others = rivals(labels, self.scores.classes)
-        eye = torch.eye(self.scores.classes, device=labels.device)
-        direction = eye[labels].unsqueeze(1) - eye[others]
-        table = self.scores.word_table()
-        # `[B, N, S, J]`
-        words = functional.embedding(places, table) @ direction.transpose(1, 2).unsqueeze(1)
-        least = words.amin(dim=2)
-        least = least + self.scores.net.least(self.scores.net_tables(), places, direction)
-        leads: Tensor = -self.network(least, batch.mask)
         return leads.new_zeros(len(labels), self.scores.classes).scatter(1, others, leads)
 
     # The classifier contract

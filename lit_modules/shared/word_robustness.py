@@ -156,6 +156,23 @@ def worst_texts(scores: NgramScores, candidates: Tensor, labels: Tensor, k: int 
     return found.view(len(labels), classes - 1, -1)
 
 
+def least_leads(scores: NgramScores, candidates: Tensor, labels: Tensor) -> Tensor:
+    """`[B, N, C - 1]`: below the leads of the labels at each position, by intervals of a net.
+
+    Args:
+        scores: of the words, with a net over windows.
+        candidates: `[B, N, S]`, see `certify.words.worst_path`.
+        labels: `[B]`.
+    """
+    assert scores.net is not None  # the settings are checked
+    eye = torch.eye(scores.classes, device=labels.device)
+    direction = eye[labels].unsqueeze(1) - eye[rivals(labels, scores.classes)]
+    # `[B, N, S, J]`
+    words = functional.embedding(candidates, scores.word_table())
+    words = words @ direction.transpose(1, 2).unsqueeze(1)
+    return words.amin(dim=2) + scores.net.least(scores.net_tables(), candidates, direction)
+
+
 def near_words(words: Sequence[str]) -> list[set[int]]:
     """Finds for each word the others of which one character differs, is missing or is added."""
     place = {word: index for index, word in enumerate(words)}

@@ -24,8 +24,7 @@ def test_a_robust_step_has_other_gradients() -> None:
     one = benchmark.model(WORDS, 1, 2, trained=True)
     threat = Synonyms.of({"aa": ["bb", "cc"]}, words=benchmark.ASCII)
     plain, robust = (
-        benchmark.training(one, threat, ["aa dd", "aa ee"], robust=robust)()
-        for robust in (False, True)
+        benchmark.training(one, threat, ["aa dd", "aa ee"], search)() for search in (None, "paths")
     )
     assert isinstance(plain, tuple)
     assert isinstance(robust, tuple)
@@ -35,9 +34,16 @@ def test_a_robust_step_has_other_gradients() -> None:
 def test_all_is_printed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sizes = ["--words=20", "--texts=9", "--length=4", "--repeats=1"]
+    sizes = ["--words=20", "--texts=9", "--length=4", "--repeats=1", "--moved=2"]
     monkeypatch.setattr(sys, "argv", ["word_certificates", *sizes])
     benchmark.main()
     printed = capsys.readouterr().out
-    for row in ("all words, words, if certified", "robust step, pairs", "1 character, words"):
+    for row in (
+        "all words, words, if certified",
+        "robust step, pairs",
+        "robust step, net, intervals",
+        "1 character, words",
+        "1 word, words, smoothed",
+        "1 word moved, Transformer",
+    ):
         assert f"| {row} |" in printed
