@@ -4,11 +4,12 @@ import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 
+from certify.last_feedforward import LastFeedForward
 from certify.lipschitz import encoder_bound, measure, rounding_of_sums
 from certify.parts import check_holder, check_network
 from layers.attention.bounds import BOUNDS, Bound
@@ -16,6 +17,9 @@ from layers.attention.one_lipschitz import OneLipschitzSelfAttention
 from layers.encoders import LipschitzClassifier
 from layers.orthogonal import OrthogonalLinear
 
+CertifiedBound = Literal[Bound, "local"]
+"""A formula of Lipschitz constants, or the sound one with the pairs of the text (section 9)."""
+CERTIFIED_BOUNDS: tuple[CertifiedBound, ...] = (*BOUNDS, "local")
 LARGEST = 1e100
 """Entries of embeddings from which on their squares may overflow in float64."""
 
@@ -45,9 +49,9 @@ class Certificates:
             allowance for rounding, over the norm of the difference of their head rows: the
             prediction's distance from the decision boundary in the pooled space.
         lipschitz: `[B]` float64, bound on the Lipschitz constant from tokens to pooled vector;
-            infinite where there is none.
+            infinite where there is none. For `local` that of the ball of this radius.
         radius: `[B]` float64, margin / lipschitz; 0 where there is no certificate, where logits
-            are tied and where anything is not finite. For `sound` bounds: no X' with
+            are tied and where anything is not finite. For `sound` and `local` bounds: no X' with
             ||X' - X||_F < radius has another prediction.
         bound: name of the bound.
     """
@@ -56,13 +60,13 @@ class Certificates:
     margin: Tensor
     lipschitz: Tensor
     radius: Tensor
-    bound: Bound
+    bound: CertifiedBound
 
 
 class Certifier:
     """Certifies batches of one model: everything that does not depend on the input is done once."""
 
-    def __init__(self, module: Certifiable, bound: Bound = "sound") -> None:
+    def __init__(self, module: Certifiable, bound: CertifiedBound = "sound") -> None:
         """Measure the model's weights.
 
         The certificate is about the network with the weights that `module` uses in evaluation
@@ -72,14 +76,15 @@ class Certifier:
         Args:
             module: a classifier. One whose network is no `LipschitzClassifier` gets radius 0.
             bound: which formula; `paper` is for reproduction only and not a guarantee. `kim` is
-                Theorem 3.2 of Kim et al. as its proof gives it, for tied L2 attention only.
+                Theorem 3.2 of Kim et al. as its proof gives it, for tied L2 attention only. `local`
+                is never less than `sound`: it follows the pairs of the last feed-forward map.
 
         Raises:
             ValueError: unknown bound, weights of reduced precision, or a network that the theorem
                 is not about: other classes, hooks, methods of an instance's own.
         """
-        if bound not in BOUNDS:
-            msg = f"got bound={bound!r}, expected one of {', '.join(BOUNDS)}"
+        if bound not in CERTIFIED_BOUNDS:
+            msg = f"got bound={bound!r}, expected one of {', '.join(CERTIFIED_BOUNDS)}"
             raise ValueError(msg)
         for name, parameter in module.network.named_parameters():
             if parameter.dtype not in (torch.float32, torch.float64):
@@ -96,6 +101,7 @@ class Certifier:
             _check_bound(network, bound)
             self.network = in_float64(network)
             self.norms = measure(self.network)
+            self.last = LastFeedForward(self.network)
 
     def _check(self) -> None:
         check_holder(self.module, self.module.network)
@@ -130,20 +136,33 @@ class Certifier:
                 raise ValueError(msg)
             if self.network is None:
                 return self._without(self.module.network(x, mask).to(torch.float64))
-        logits, head = self.classify(x, mask), self.network.head
+        head, inputs = self.network.head, None
+        if self.bound == "local" and self.last.map is not None:
+            with self.last.listening() as seen:
+                logits = self.classify(x, mask)
+            (inputs,) = seen
+        else:
+            logits = self.classify(x, mask)
         prediction = logits.argmax(dim=1)
         lengths = mask.sum(dim=1).to(torch.float64)
-        proven = encoder_bound(self.network, self.norms, lengths, bound=self.bound)
+        formula = "sound" if self.bound == "local" else self.bound
+        proven = encoder_bound(self.network, self.norms, lengths, bound=formula)
         # Of a difference of two logits, here and at the other point of the ball.
         gamma, longest = rounding_of_sums(head.in_features, lengths), head.weight.norm(dim=1).amax()
         allowance = 4 * longest * (proven.rounding + gamma * proven.norm)
         if head.bias is not None:
             allowance = allowance + 4 * gamma * head.bias.abs().amax()
-        margin = signed_margins(
-            _raise_others(logits, prediction, allowance), prediction, head.weight
-        )
+        raised = _raise_others(logits, prediction, allowance)
+        margin = signed_margins(raised, prediction, head.weight)
         lipschitz = proven.lipschitz.nan_to_num(nan=torch.inf)
         radius = margin / lipschitz
+        if inputs is not None:
+            leads = raised.gather(1, prediction.unsqueeze(1)) - raised
+            reach = self.last.distance(inputs, mask, prediction, leads)
+            nearer = (reach - proven.rounding_before) / proven.lipschitz_before
+            longer = (nearer > radius) & (margin > 0)
+            radius = torch.where(longer, nearer, radius)
+            lipschitz = torch.where(longer, margin / nearer, lipschitz)
         sized = x.masked_fill(~mask.unsqueeze(-1), 0.0).abs().amax(dim=(1, 2)) < LARGEST
         certain = (radius > 0) & radius.isfinite() & logits.isfinite().all(dim=1) & sized
         radius = torch.where(certain, radius, torch.zeros_like(radius))
@@ -169,7 +188,7 @@ class Certifier:
         return Certificates(prediction, margin, nowhere, torch.zeros_like(margin), self.bound)
 
 
-def certify(module: Certifiable, batch: Any, bound: Bound = "sound") -> Certificates:
+def certify(module: Certifiable, batch: Any, bound: CertifiedBound = "sound") -> Certificates:
     """The certificates of one batch; for many batches make a `Certifier` once.
 
     Args:
@@ -235,7 +254,7 @@ def _raise_others(logits: Tensor, prediction: Tensor, allowance: Tensor) -> Tens
     return raised
 
 
-def _check_bound(network: LipschitzClassifier, bound: Bound) -> None:
+def _check_bound(network: LipschitzClassifier, bound: CertifiedBound) -> None:
     others = [
         path
         for path, part in network.named_modules()

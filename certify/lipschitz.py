@@ -34,11 +34,15 @@ class EncoderBound(NamedTuple):
         norm: `[B]`, bound on the norm of the pooled vector.
         rounding: `[B]`, how far the pooled vector of the float64 pass may be from that of real
             arithmetic; infinite where nothing is proven.
+        lipschitz_before: `[B]`, as `lipschitz`, to the inputs of the last block's feed-forward map.
+        rounding_before: `[B]`, as `rounding`, of those inputs.
     """
 
     lipschitz: Tensor
     norm: Tensor
     rounding: Tensor
+    lipschitz_before: Tensor
+    rounding_before: Tensor
 
 
 def measure(network: LipschitzClassifier) -> list[BlockNorms]:
@@ -105,6 +109,7 @@ def encoder_bound(
     used = torch.full_like(lengths, encoder.radius)
     rounding = gamma * used * roots
     proven = used * exact + rounding
+    before = lipschitz, rounding
     for block, measured in zip(_blocks(encoder), norms, strict=True):
         attention = block.attention
         alpha_2 = attention.alpha_2(lengths, used)
@@ -116,6 +121,7 @@ def encoder_bound(
         lipschitz, rounding = lipschitz * half, rounding * half + step * proven * roots
         proven = (proven + mixed / alpha_2) / 2
         used = used * (1 + attention.growth(lengths, used) / alpha_2) / 2
+        before = lipschitz, rounding
         if block.feedforward is not None:
             half = (1 + measured.feedforward) / 2
             step = 4 * gamma * math.sqrt(width) * measured.feedforward.clamp_min(1)
@@ -127,7 +133,13 @@ def encoder_bound(
             used, proven = used + shift, proven + shift
         proven = proven + rounding  # of the tokens that the pass computes, too
     rounding = rounding + 2 * gamma * proven * roots
-    return EncoderBound(lipschitz * exact, proven * roots + rounding, rounding)
+    return EncoderBound(
+        lipschitz=lipschitz * exact,
+        norm=proven * roots + rounding,
+        rounding=rounding,
+        lipschitz_before=before[0] * exact,
+        rounding_before=before[1],
+    )
 
 
 def rounding_of_sums(width: int, lengths: Tensor) -> Tensor:

@@ -18,7 +18,11 @@ from lit_modules import CheckpointError, read_checkpoint
 from lit_modules.shared.text_module import CHECKPOINT_KEY
 
 _NONE = (None, "none")
-_PROVEN = (("certificates.jsonl", "certify"), ("certificates_kim.jsonl", "certify_kim"))
+_PROVEN = (
+    ("certificates.jsonl", "certify"),
+    ("certificates_local.jsonl", "certify_local"),
+    ("certificates_kim.jsonl", "certify_kim"),
+)
 """Files of certificates that are theorems, and their stages; the first one counts."""
 
 

@@ -663,7 +663,7 @@ def _certified_figures(evidence: Evidence) -> dict[str, Cell]:
         found["mean certified radius, right or wrong"] = _estimate_cell(mean(radii))
     for name, value in evidence.metrics.items():
         stage, _, radius = name.partition("/accuracy@")
-        if radius and stage in ("certify", "certify_kim"):
+        if radius and stage in ("certify", "certify_local", "certify_kim"):
             found[f"certified accuracy at radius {radius}"] = _share_cell(value, len(records))
     return found
 

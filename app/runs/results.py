@@ -16,6 +16,7 @@ Stage = Literal[
     "certify",
     "certify_paper",
     "certify_kim",
+    "certify_local",
     "certify_propagation",
     "predict",
 ]

@@ -31,6 +31,7 @@ def _certified(metrics: Mapping[str, float | None]) -> dict[str, str]:
     named = {}
     for stage, certified, by in (
         ("certify", "certified ", ""),
+        ("certify_local", "certified ", " by the local bound"),
         ("certify_kim", "certified ", " by Kim et al."),
         ("certify_propagation", "certified ", " of single words, by bound propagation"),
         ("certify_paper", "", " by the paper's formula (no guarantee)"),
@@ -92,7 +93,7 @@ def table(results: Results) -> str:
     if "test" not in seconds or "validate" in seconds:
         named |= {name: name for name in metrics if name.startswith("val/")}
     rows = [(text, _number(metrics[name])) for name, text in named.items() if name in metrics]
-    if reason is not None and not {"certify", "certify_paper", "certify_kim"}.isdisjoint(seconds):
+    if reason is not None and not {"certify", "certify_local", "certify_paper", "certify_kim"}.isdisjoint(seconds):
         rows.append(("certified radius", f"no certificate: {reason}"))
     parts = [name.split("/") for name in metrics if name.startswith("attack/")]
     attacks = dict.fromkeys(part[1] for part in parts if len(part) == 3)

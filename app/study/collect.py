@@ -17,6 +17,7 @@ from attacks.digests import file_digest
 _CERTIFIED = {
     "certify_paper": "printed_paper.jsonl",
     "certify_kim": "certificates_kim.jsonl",
+    "certify_local": "certificates_local.jsonl",
     "certify_propagation": "certificates_propagation.jsonl",
 }
 """The files of certificates by another bound than `sound`, by stage."""

@@ -438,6 +438,7 @@ def _unknown_metric(study: Study, metric: str) -> str | None:
         "certify": {"certify", "train"},
         "certify_paper": {"certify"},
         "certify_kim": {"certify"},
+        "certify_local": {"certify"},
         "certify_propagation": {"certify"},
         "attack": {"attack"},
         "diagnose": {"diagnose"},

@@ -9,26 +9,35 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
+from app.runs.results import Stage
 from app.runs.sample_records import Record, Records
 from app.training.join import require_classification
 from app.training.stand_in import StandIn
 from certify import Certificates, Certifier
 from certify.bound_propagation import WordBalls, WordBallsCertifier, WordRadii
+from certify.certificate import CertifiedBound
 from datamodules import TextDataModule
 from datamodules.batching.examples import fingerprint
-from layers.attention.bounds import Bound
 from lit_modules import TaskModule
 from text import IGNORED, Batch
 
-Certified = Literal[Bound, "propagation"]
+Certified = Literal[CertifiedBound, "propagation"]
 """A Lipschitz bound, or bound propagation."""
+
+_STAGES: dict[Certified, Stage] = {
+    "sound": "certify",
+    "paper": "certify_paper",
+    "kim": "certify_kim",
+    "local": "certify_local",
+    "propagation": "certify_propagation",
+}
 
 
 class CertifyEvaluator(StandIn):
     """Certifies each sample in a test run, in place of the classifier.
 
     Logs, with the prefix `certify_paper/` for the paper's bound, which guarantees nothing, and
-    `certify_kim/` for that of Kim et al.:
+    `certify_kim/` for that of Kim et al., `certify_local/` for the local bound:
     `certify/radius` (mean over all samples), `certify/radius_correct` (the same with 0 where
     the prediction is wrong) and `certify/accuracy@R` (share of the samples that are predicted
     rightly with a radius of more than R, and for R = 0 all those predicted rightly). Of samples
@@ -69,13 +78,9 @@ class CertifyEvaluator(StandIn):
         self._certifier: Certifier | WordBallsCertifier | None = None
 
     @property
-    def stage(self) -> Literal["certify", "certify_paper", "certify_kim", "certify_propagation"]:
+    def stage(self) -> Stage:
         """Name of the outcome; a bound without a proof is never called `certify`."""
-        if self.bound == "sound":
-            return "certify"
-        if self.bound == "propagation":
-            return "certify_propagation"
-        return "certify_kim" if self.bound == "kim" else "certify_paper"
+        return _STAGES[self.bound]
 
     def on_test_start(self) -> None:
         """Measure the weights once, and find what a former sitting has certified."""

@@ -44,6 +44,7 @@ _LIMITS: dict[Stage, str] = {
     "certify": "limit_test_batches",
     "certify_paper": "limit_test_batches",
     "certify_kim": "limit_test_batches",
+    "certify_local": "limit_test_batches",
     "certify_propagation": "limit_test_batches",
     "predict": "limit_predict_batches",
 }
@@ -213,8 +214,10 @@ class RobustTrainer(pl.Trainer):
             bound: formula of the Lipschitz constant: `sound` is proven; `paper` is the papers'
                 formula, for reproduction only: its metrics are named `certify_paper/...`; `kim`,
                 for tied L2 attention, is proven, too: Theorem 3.2 of Kim et al. with its constant
-                corrected; its metrics are named `certify_kim/...`; `propagation`, for an ordinary
-                Transformer, is about one or two words: `certify_propagation/...`.
+                corrected; its metrics are named `certify_kim/...`; `local` is proven, too, and
+                never less than `sound`: it follows the last feed-forward map around each text;
+                `certify_local/...`; `propagation`, for an ordinary Transformer, is about one or
+                two words: `certify_propagation/...`.
             radii: the R of the metrics `certify/accuracy@R`, the share of the texts that are
                 classified rightly with a radius of more than R.
             propagation: settings of bound propagation.

@@ -1,0 +1,106 @@
+"""How much longer local radii are than global ones, and how much longer they might be.
+
+    python -m benchmarks.local_radii --run runs/NAME [--texts 64]
+
+For the first test texts of a run with two classes: the mean radius by the sound constant and by the
+local bound; their ratio, of the means and the least of a text; and how much longer radii might be:
+if the lead were linear (by its gradient at the text), and up to the shortest step by which l2-PGD
+has changed the answer. The cost is time of the processor.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+import torch
+from torch import Tensor
+
+from attacks import PGD
+from benchmarks.command import command, heading, save, settings, table
+from benchmarks.program_runs import of_run
+from benchmarks.timing import rounds, timed
+from certify import Certifier
+from certify.certificate import CertifiedBound
+from text import Batch
+
+
+def slope(certifier: Certifier, x: Tensor, mask: Tensor) -> Tensor:
+    """`[B]`: how fast the lead of the answer can fall at the text."""
+    x = x.detach().requires_grad_()
+    with torch.enable_grad():
+        first, second = certifier.classify(x, mask).topk(2, dim=1).values.unbind(dim=1)
+        (found,) = torch.autograd.grad((first - second).sum(), x)
+    return found.masked_fill(~mask.unsqueeze(-1), 0.0).flatten(1).norm(dim=1)
+
+
+def flipped_at(certifier: Certifier, x: Tensor, mask: Tensor, radius: Tensor) -> Tensor:
+    """`[B]`: the shortest step that changed the answer, between a radius and 8 times it."""
+    labels = certifier.classify(x, mask).argmax(dim=1)
+    low, high = radius, 8 * radius
+    for _ in range(8):
+        middle = (low * high).sqrt()
+        _, flipped = PGD(steps=20)(
+            certifier.classify, x, mask, labels, epsilon=middle, seeds=list(range(len(x)))
+        )
+        low, high = torch.where(flipped, low, middle), torch.where(flipped, middle, high)
+    return high
+
+
+def main() -> None:
+    """Prints a row for the run."""
+    parser = command(__doc__, repeats=5, out=None)
+    parser.add_argument("--run", type=Path, required=True, help="run directory, of two classes")
+    parser.add_argument("--data_dir", help="where the corpora lie, if not where the run had them")
+    parser.add_argument("--texts", type=int, default=64, help="number of test texts")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    module, corpus = of_run(given.run, given.data_dir)
+    del corpus.examples("test")[given.texts :]
+    bounds: tuple[CertifiedBound, ...] = ("sound", "local")
+    both = {bound: Certifier(module, bound) for bound in bounds}
+    sound = both["sound"]
+    if sound.network is None or len(sound.network.head.weight) != 2:
+        parser.error(f"got {given.run}, expected a run with certificates of two classes")
+    found = _measured(both, list(corpus.test_dataloader()), given.repeats)
+    print(f"{heading(settings(given, 'run', 'texts'))}\n")
+    print(table(list(found), [list(found.values())]))
+    save(given.out, found)
+
+
+def _measured(
+    both: dict[CertifiedBound, Certifier], batches: Sequence[Batch], repeats: int
+) -> dict[str, float]:
+    """Returns what is printed, by its title."""
+    sound = both["sound"]
+    assert sound.network is not None  # main looked
+    head = sound.network.head.weight
+    radii: dict[str, list[Tensor]] = {"sound": [], "local": [], "linear": [], "found": []}
+    for batch in batches:
+        whole, local = (both[bound](batch) for bound in both)
+        x = sound.module.embed(batch).detach().to(torch.float64)
+        steepest = slope(sound, x, batch.mask) / (head[0] - head[1]).norm()
+        radii["sound"].append(whole.radius)
+        radii["local"].append(local.radius)
+        radii["linear"].append(whole.margin / steepest)
+        radii["found"].append(flipped_at(sound, x, batch.mask, local.radius))
+    seen = rounds(
+        list(both),
+        lambda way, _: timed(lambda: [both[way](batch) for batch in batches]),
+        range(repeats + 1),
+    )
+    cost = {way: median(one.compared for one in seen[way]) for way in both}
+    mean = {name: float(torch.cat(rows).mean()) for name, rows in radii.items()}
+    least = float((torch.cat(radii["local"]) / torch.cat(radii["sound"])).nan_to_num(1.0).amin())
+    return {
+        "radius, sound": mean["sound"],
+        "radius, local": mean["local"],
+        "local / sound": mean["local"] / mean["sound"],
+        "the least": least,
+        "if linear / sound": mean["linear"] / mean["sound"],
+        "PGD / sound": mean["found"] / mean["sound"],
+        "cost, local / sound": cost["local"] / cost["sound"],
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""Local radii hold under attack, are never shorter than the global ones, and often longer."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attacks import PGD
+from certify import Certifier, certify
+from certify.certificate import in_float64
+from certify.last_feedforward import LastFeedForward
+from layers import OrthogonalLinear
+from tests.unit.certify.models import F64, OPTIONS, Toy, classifier, olsa, tokens, train
+
+LENGTHS = [1, 2, 3, 4, 5, 5, 2, 4]
+NORMED: dict[str, Any] = {"feedforward": True, "mean_norm": True, "head_bias": True}
+
+
+def trained(depth: int, steps: int = 25, **options: Any) -> Toy:
+    toy, batch = classifier(depth, **options), tokens(LENGTHS, seed=depth)
+    train(toy, batch, torch.arange(len(LENGTHS)) % 3, steps=steps)
+    toy.network.eval().requires_grad_(requires_grad=False)
+    return toy
+
+
+@pytest.mark.parametrize(
+    ("depth", "options"),
+    [
+        (1, {"feedforward": True}),
+        (1, {"feedforward": True, "offset_heads": 1, "value_clip": 0.9}),
+        (2, NORMED),
+        (1, {"feedforward": True, "attention": "l2"}),
+    ],
+)
+def test_attacks_inside_the_local_radius_fail(depth: int, options: dict[str, Any]) -> None:
+    toy, batch = trained(depth, **options), tokens(LENGTHS, seed=depth)
+    whole, local = certify(toy, batch), certify(toy, batch, "local")
+    assert local.bound == "local"
+    assert torch.equal(local.prediction, whole.prediction)
+    assert bool((local.radius >= whole.radius).all())
+    assert float((local.radius / whole.radius).median()) > 1.02
+    torch.testing.assert_close(local.margin / local.lipschitz, local.radius)
+    attack = PGD(steps=10, restarts=2)
+    for factor, found in ((0.999, False), (30.0, True)):
+        _, flipped = attack(
+            toy.network,
+            batch.x,
+            batch.mask,
+            local.prediction,
+            epsilon=factor * local.radius,
+            seeds=list(range(len(LENGTHS))),
+        )
+        assert bool(flipped.any()) is found
+
+
+def logits_behind(toy: Toy, inputs: Tensor, mask: Tensor) -> Tensor:
+    """`[B, C]` logits from the inputs of the last feed-forward map on."""
+    block, network = olsa(toy).encoder.blocks[-1], olsa(toy)
+    x = (inputs + block.get_submodule("feedforward")(inputs)) / 2 * mask.unsqueeze(-1)
+    if (norm := getattr(block, "norm", None)) is not None:
+        x, _ = norm(x, mask, mask.sum(dim=1))
+    logits: Tensor = network.head(x.sum(dim=1) / mask.sum(dim=1, keepdim=True).sqrt())
+    return logits
+
+
+@pytest.mark.parametrize("options", [{"feedforward": True}, NORMED])
+@pytest.mark.parametrize("stretched", [1.0, 1.001])
+def test_no_lead_falls_within_the_distance_but_soon_after(
+    options: dict[str, Any], stretched: float
+) -> None:
+    """Descent on the inputs of the last map alone, with and without orthogonal weights."""
+    toy = Toy(in_float64(olsa(classifier(1, classes=2, seed=3, **options))))
+    block = olsa(toy).encoder.blocks[0]
+    layer = block.get_submodule("feedforward").get_submodule("inner")
+    assert isinstance(layer, OrthogonalLinear)
+    layer.fix(stretched * layer.weight())
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(12, 4, 8, generator=generator, dtype=F64)
+    mask = torch.arange(4) <= torch.arange(12).remainder(4).unsqueeze(1)
+    x = x * mask.unsqueeze(-1)
+    logits = logits_behind(toy, x, mask)
+    labels = logits.argmax(dim=1)
+    leads = logits.gather(1, labels.unsqueeze(1)) - logits
+    reach = LastFeedForward(olsa(toy)).distance(x, mask, labels, leads).view(-1, 1, 1)
+    assert bool((reach > 0).all())
+
+    def least(factor: float) -> Tensor:
+        best = torch.full((12,), torch.inf, dtype=F64)
+        for _ in range(4):
+            step = torch.randn(x.shape, generator=generator, dtype=F64) * mask.unsqueeze(-1)
+            for _ in range(40):
+                step = step / _sizes(step) * factor * reach
+                step.requires_grad_()
+                both = logits_behind(toy, x + step, mask)
+                found = (both[:, 0] - both[:, 1]) * (1 - 2 * labels)
+                best = torch.minimum(best, found.detach())
+                (slope,) = torch.autograd.grad(found.sum(), step)
+                step = step.detach() - 0.3 * slope / _sizes(slope) * reach
+        return best
+
+    assert bool((least(0.9999) > 0).all())
+    if stretched == 1:
+        assert float((least(1.1) <= 0).double().mean()) > 0.8
+
+
+def _sizes(values: Tensor) -> Tensor:
+    return values.flatten(1).norm(dim=1).clamp_min(1e-12).view(-1, 1, 1)
+
+
+def test_without_a_last_map_the_bound_is_the_sound_one() -> None:
+    for depth, options in ((0, {}), (1, OPTIONS["offsets"])):
+        toy, batch = trained(depth, steps=0, **options), tokens(LENGTHS)
+        whole, local = certify(toy, batch), certify(toy, batch, "local")
+        assert torch.equal(local.radius, whole.radius)
+
+
+def test_local_radii_do_not_depend_on_the_batch() -> None:
+    toy, batch = trained(1, steps=5, feedforward=True), tokens(LENGTHS, seed=1)
+    certifier = Certifier(toy, "local")
+    together = certifier(batch).radius
+    for row, length in enumerate(LENGTHS):
+        one = batch._replace(
+            x=batch.x[row : row + 1, :length], mask=batch.mask[row : row + 1, :length]
+        )
+        torch.testing.assert_close(certifier(one).radius[0], together[row])
+
+
+def test_a_lead_that_turns_late_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the kinks the distance would be too long: descent finds a lead that falls."""
+    monkeypatch.setattr(Tensor, "clamp_min", _nothing_kept(Tensor.clamp_min))
+    with pytest.raises(AssertionError):
+        test_no_lead_falls_within_the_distance_but_soon_after({"feedforward": True}, 1.0)
+
+
+def _nothing_kept(clamp: Any) -> Any:
+    def zeros(values: Tensor, least: Any) -> Tensor:
+        found: Tensor = clamp(values, least)
+        # The kinks are the only `[B, d / 2]` that are clamped.
+        return torch.zeros_like(found) if found.shape == (12, 4) else found
+
+    return zeros
