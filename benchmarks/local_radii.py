@@ -11,6 +11,7 @@ has changed the answer. The cost is time of the processor.
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,7 +22,6 @@ from benchmarks.program_runs import of_run
 from benchmarks.timing import rounds, timed
 from certify import Certifier
 from certify.certificate import CertifiedBound
-from text import Batch
 
 
 def slope(certifier: Certifier, x: Tensor, mask: Tensor) -> Tensor:
@@ -30,7 +30,8 @@ def slope(certifier: Certifier, x: Tensor, mask: Tensor) -> Tensor:
     with torch.enable_grad():
         first, second = certifier.classify(x, mask).topk(2, dim=1).values.unbind(dim=1)
         (found,) = torch.autograd.grad((first - second).sum(), x)
-    return found.masked_fill(~mask.unsqueeze(-1), 0.0).flatten(1).norm(dim=1)
+    size: Tensor = found.masked_fill(~mask.unsqueeze(-1), 0.0).flatten(1).norm(dim=1)
+    return size
 
 
 def flipped_at(certifier: Certifier, x: Tensor, mask: Tensor, radius: Tensor) -> Tensor:
@@ -68,7 +69,7 @@ def main() -> None:
 
 
 def _measured(
-    both: dict[CertifiedBound, Certifier], batches: Sequence[Batch], repeats: int
+    both: dict[CertifiedBound, Certifier], batches: Sequence[Any], repeats: int
 ) -> dict[str, float]:
     """Returns what is printed, by its title."""
     sound = both["sound"]

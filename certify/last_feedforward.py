@@ -123,7 +123,7 @@ class LastFeedForward:
         roots = lengths.sqrt().unsqueeze(1)
         own, sent = direction @ self.inner.mT / roots, direction @ self.outer / roots
         # Of a pair: its sum, its difference before the map, and its difference behind it.
-        sums = (own + sent).unflatten(1, (-1, 2)).sum(dim=2) / math.sqrt(8)
+        sums = (own + sent).view(len(own), -1, 2).sum(dim=2) / math.sqrt(8)
         before = (own[:, 0::2] - own[:, 1::2]) / math.sqrt(8)
         behind = (sent[:, 0::2] - sent[:, 1::2]) / math.sqrt(8)
         kink = (-2 * behind).clamp_min(0.0)[rows]

@@ -105,7 +105,8 @@ def test_no_lead_falls_within_the_distance_but_soon_after(
 
 
 def _sizes(values: Tensor) -> Tensor:
-    return values.flatten(1).norm(dim=1).clamp_min(1e-12).view(-1, 1, 1)
+    found: Tensor = values.flatten(1).norm(dim=1).clamp_min(1e-12).view(-1, 1, 1)
+    return found
 
 
 def test_without_a_last_map_the_bound_is_the_sound_one() -> None:
