@@ -1,4 +1,4 @@
-"""How much longer local radii are than global ones, and how much longer they might be.
+"""Local radii beside global ones, and what attacks leave room for.
 
     python -m benchmarks.local_radii --run runs/NAME [--texts 64]
 

@@ -1,4 +1,4 @@
-"""How much the last feed-forward map and the head can lower a lead: by the order of its pairs.
+"""The most that the last feed-forward map and the head can lower a lead, by the order of its pairs.
 
 A Lipschitz constant knows nothing of the text. Here the inputs of the last feed-forward map are
 those of the text, and only a pair of features that are nearly equal can change its order nearby.
