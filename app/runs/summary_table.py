@@ -93,7 +93,8 @@ def table(results: Results) -> str:
     if "test" not in seconds or "validate" in seconds:
         named |= {name: name for name in metrics if name.startswith("val/")}
     rows = [(text, _number(metrics[name])) for name, text in named.items() if name in metrics]
-    if reason is not None and not {"certify", "certify_local", "certify_paper", "certify_kim"}.isdisjoint(seconds):
+    lipschitz = {"certify", "certify_local", "certify_paper", "certify_kim"}
+    if reason is not None and not lipschitz.isdisjoint(seconds):
         rows.append(("certified radius", f"no certificate: {reason}"))
     parts = [name.split("/") for name in metrics if name.startswith("attack/")]
     attacks = dict.fromkeys(part[1] for part in parts if len(part) == 3)

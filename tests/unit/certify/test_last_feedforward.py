@@ -24,6 +24,7 @@ def trained(depth: int, steps: int = 25, **options: Any) -> Toy:
     return toy
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("depth", "options"),
     [
