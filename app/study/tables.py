@@ -87,7 +87,8 @@ def noted(content: Content) -> str:
     return "\n".join(
         textwrap.fill(
             line,
-            WIDTH - 2,
+            # A note has up to four signs of three bytes, and some editors count bytes.
+            WIDTH - 8,
             initial_indent="- ",
             subsequent_indent="  ",
             break_long_words=False,
