@@ -101,7 +101,7 @@ class Certifier:
             _check_bound(network, bound)
             self.network = in_float64(network)
             self.norms = measure(self.network)
-            self.last = LastFeedForward(self.network)
+            self.last = LastFeedForward(self.network) if bound == "local" else None
 
     def _check(self) -> None:
         check_holder(self.module, self.module.network)
@@ -137,7 +137,7 @@ class Certifier:
             if self.network is None:
                 return self._without(self.module.network(x, mask).to(torch.float64))
         head, inputs = self.network.head, None
-        if self.bound == "local" and self.last.map is not None:
+        if self.last is not None and self.last.map is not None:
             with self.last.listening() as seen:
                 logits = self.classify(x, mask)
             (inputs,) = seen
@@ -156,7 +156,7 @@ class Certifier:
         margin = signed_margins(raised, prediction, head.weight)
         lipschitz = proven.lipschitz.nan_to_num(nan=torch.inf)
         radius = margin / lipschitz
-        if inputs is not None:
+        if inputs is not None and self.last is not None:
             leads = raised.gather(1, prediction.unsqueeze(1)) - raised
             reach = self.last.distance(inputs, mask, prediction, leads)
             nearer = (reach - proven.rounding_before) / proven.lipschitz_before
