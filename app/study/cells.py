@@ -243,15 +243,16 @@ def _of_run(cell: Cell, place: Place) -> list[str]:
 # Parts of a study
 
 
-def only(every: Sequence[Cell], names: Iterable[str]) -> list[Cell]:
-    """Returns the cells of some rows on some corpora, and those that must have ended before.
+def only(every: Sequence[Cell], names: Iterable[str] = (), seeds: Iterable[int] = ()) -> list[Cell]:
+    """Returns the cells of some rows, corpora and seeds, and those that must have ended before.
 
     Args:
         every: all cells.
         names: of rows and corpora; all rows where none is named, all corpora where none is.
+        seeds: of the runs; all if none is given.
 
     Raises:
-        StudyError: there is no such row or corpus.
+        StudyError: there is no such row, corpus or seed, or no run with all of them.
     """
     wanted = set(names)
     rows, corpora = {cell.row for cell in every}, {cell.corpus for cell in every} - {""}
@@ -259,15 +260,32 @@ def only(every: Sequence[Cell], names: Iterable[str]) -> list[Cell]:
         known = ", ".join([*sorted(rows), *sorted(corpora)])
         msg = f"got --only {', '.join(unknown)}, expected some of {known}"
         raise StudyError(msg)
+    drawn, known_seeds = set(seeds), {cell.seed for cell in every}
+    if lacking := sorted(drawn - known_seeds):
+        msg = f"got --seeds {_listed(lacking)}, expected some of {_listed(sorted(known_seeds))}"
+        raise StudyError(msg)
     rows, corpora = wanted & rows or rows, wanted & corpora or corpora | {""}
+    drawn = drawn or known_seeds
     before = {cell.run: cell.after for cell in every}
-    kept = {cell.run for cell in every if cell.row in rows and cell.corpus in corpora}
+    kept = {
+        cell.run
+        for cell in every
+        if cell.row in rows and cell.corpus in corpora and cell.seed in drawn
+    }
+    if not kept:
+        both = f"--only {', '.join(sorted(wanted))} and --seeds {_listed(sorted(drawn))}"
+        msg = f"got {both}, which no run has both, expected some that one has"
+        raise StudyError(msg)
     for run in list(kept):
         now = before[run]
         while now is not None:
             kept.add(now)
             now = before.get(now)
     return [cell for cell in every if cell.run in kept]
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))
 
 
 def chains(every: Sequence[Cell]) -> list[list[Cell]]:

@@ -71,6 +71,8 @@ def parser() -> argparse.ArgumentParser:
     for one in (run, status):
         text = "only the runs of these rows, on these corpora, and those that they need"
         one.add_argument("--only", nargs="+", default=[], metavar="NAME", help=text)
+        text = "only the runs with these seeds, and those that they need"
+        one.add_argument("--seeds", nargs="+", type=int, default=[], metavar="N", help=text)
     text = "make the tables of what is finished, without running anything"
     collect = _command(commands, "collect", text)
     for one in (run, status, collect):
@@ -151,7 +153,7 @@ def _checked(args: argparse.Namespace) -> "tuple[Study, list[Cell], Work]":
 
 def _status(args: argparse.Namespace) -> int:
     study, cells, work = _checked(args)
-    wanted = only(cells, args.only) if args.only else cells
+    wanted = only(cells, args.only, args.seeds)
     from app.study.runner import state_of
 
     states = {cell.run: state_of(cell, work) for cell in wanted}
@@ -172,7 +174,7 @@ def _run(args: argparse.Namespace) -> int:
         msg = f"got --ray_address {args.ray_address} without --executor ray, expected both"
         raise StudyError(msg)
     study, cells, work = _checked(args)
-    wanted = only(cells, args.only) if args.only else cells
+    wanted = only(cells, args.only, args.seeds)
     shard = Shard.of(args.shard) if args.shard else None
     if shard is not None:
         wanted = parts.take(wanted, shard)

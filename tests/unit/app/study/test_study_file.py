@@ -242,6 +242,15 @@ def test_a_row_after_another_starts_from_its_files(tmp_path: Path) -> None:
         StudyError, match="got --only gone, expected some of first, once, then, x, y"
     ):
         only(chosen + list(found.values()), ["gone"])
+    assert only(list(found.values())) == list(found.values())
+    drawn = only(list(found.values()), ["then", "x"], [1])
+    # The run with seed 7 is needed by the first one.
+    runs = ["small-once-s7", "small-first-x-s1", "small-then-x-s1"]
+    assert [cell.run for cell in drawn] == runs
+    with pytest.raises(StudyError, match="got --seeds 3, 5, expected some of 0, 1, 7"):
+        only(list(found.values()), seeds=[5, 3, 0])
+    with pytest.raises(StudyError, match="got --only y and --seeds 7, which no run has both"):
+        only(list(found.values()), ["y"], [7])
 
 
 def test_chains_are_never_divided(tmp_path: Path) -> None:
