@@ -111,7 +111,7 @@ def parser() -> argparse.ArgumentParser:
         "--recipes",
         default="deepwordbug",
         help="attacks to offer, with commas between them; empty for none (default: deepwordbug, "
-        "the one that needs no resources)",
+        "which needs no resources)",
     )
     add("--resources", metavar="DIR", help="folder with what attacks need (docs/attacks.md)")
     add(
