@@ -92,6 +92,14 @@ class OLSA(EmbeddedClassifier, method=True):
             head_bias=self.head_bias,
         )
 
+    @property
+    def no_relaxation(self) -> str | None:
+        if self.backbone.pretrained is not None:
+            return "backbone.pretrained, whose tokens depend on all words (null has one)"
+        if self.layers.attention != "additive" and self.depth:
+            return f"layers.attention={self.layers.attention} (additive has one)"
+        return super().no_relaxation
+
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
         if isinstance(self.embedding, FrozenBackbone):

@@ -98,6 +98,16 @@ class TextClassifier(EmbeddedClassifier, method=True):
             return f"{theorem}; OLSA with layers.attention=l2 has one"
         return super().no_certificate
 
+    @property
+    def no_relaxation(self) -> str | None:
+        if self.encoder == "lstm":
+            return "encoder=lstm (transformer and mean have one)"
+        if self.encoder == "transformer" and not self.layers.mean_norm:
+            return "layers.mean_norm=false (true has one)"
+        if self.encoder == "transformer" and self.attention.kind != "scaled_dot_product":
+            return f"attention.kind={self.attention.kind} (scaled_dot_product has one)"
+        return super().no_relaxation
+
     def unused(self) -> dict[str, str]:
         layers = tuple(f"layers.{field.name}" for field in fields(TransformerLayers))
         of_transformer = ("heads", "attention", *layers)

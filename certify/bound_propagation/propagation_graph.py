@@ -8,7 +8,6 @@ docs/certificates/baselines.md.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
@@ -16,7 +15,8 @@ from torch import Tensor
 from torch.nn import functional
 from typing_extensions import override
 
-from certify.bound_propagation.relaxations import Kind, band, lines, value
+from certify.bound_propagation.regions import Moves
+from certify.bound_propagation.relaxations import Kind, band, extremes, lines
 
 Passes = Literal["forward", "mixed", "backward"]
 
@@ -25,38 +25,6 @@ ROWS = 128
 WORTH = 0.02
 """Numbers are left as they are where the gap of their relaxation is below this share of the largest
 one: their intervals are not refined."""
-
-
-@dataclass(frozen=True)
-class Region:
-    """All texts whose chosen words move within a p-norm ball each; the others stay.
-
-    Attributes:
-        centre: `[B, N, d]` float64, the text.
-        words: `[B, W]` int64, positions of the words that move, different from each other.
-        epsilon: `[B]`, radius of the balls.
-        p: norm of the balls, 1, 2 or infinity.
-    """
-
-    centre: Tensor
-    words: Tensor
-    epsilon: Tensor
-    p: float
-
-    def reach(self, slopes: Tensor) -> Tensor:
-        """Largest `slopes . delta` over the perturbations, the shape of `slopes` without W and d.
-
-        Args:
-            slopes: `[B, ..., W, d]`.
-        """
-        dual = {1.0: torch.inf, 2.0: 2.0, torch.inf: 1.0}[self.p]
-        reach: Tensor = torch.linalg.vector_norm(slopes, ord=dual, dim=-1).sum(dim=-1)
-        return reach * self.epsilon.view(-1, *[1] * (reach.dim() - 1))
-
-    def of_words(self, weights: Tensor) -> Tensor:
-        """`[B, R, W, d]`: the part of `[B, R, N, d]` that meets the words that move."""
-        places = self.words[:, None, :, None].expand(-1, weights.shape[1], -1, weights.shape[-1])
-        return weights.gather(2, places)
 
 
 class Affine(NamedTuple):
@@ -90,8 +58,7 @@ class Node(ABC):
         self.index = len(graph.nodes)
         graph.nodes.append(self)
         self.affine = self.forward()
-        reach = graph.region.reach(self.affine.slope) + self.affine.error
-        self.lower, self.upper = self.affine.centre - reach, self.affine.centre + reach
+        self.lower, self.upper = graph.interval(self.affine)
 
     @abstractmethod
     def forward(self) -> Affine:
@@ -134,9 +101,9 @@ class Node(ABC):
                 for old, new in zip(self.affine, every, strict=True)
             )
         )
-        reach = self.graph.region.reach(found.slope) + found.error
-        self.lower = torch.maximum(self.lower, found.centre - reach)
-        self.upper = torch.minimum(self.upper, found.centre + reach)
+        lower, upper = self.graph.interval(found)
+        self.lower = torch.maximum(self.lower, lower)
+        self.upper = torch.minimum(self.upper, upper)
         better = found.error < self.affine.error
         wide = better[..., None, None]
         self.affine = Affine(
@@ -156,9 +123,14 @@ class Graph:
             that are relaxed.
     """
 
-    def __init__(self, region: Region, *, passes: Passes) -> None:
+    def __init__(self, region: Moves, *, passes: Passes) -> None:
         self.region, self.passes = region, passes
         self.nodes: list[Node] = []
+
+    def interval(self, affine: Affine) -> tuple[Tensor, Tensor]:
+        """Least and largest values of what is affine, `[B, *S]` each."""
+        least, largest = self.region.ends(affine.slope)
+        return affine.centre + least - affine.error, affine.centre + largest + affine.error
 
     def refines(self, node: Node) -> bool:
         """Returns True if the bounds of a node are refined by backward passes."""
@@ -194,7 +166,7 @@ class Graph:
     def least(self, node: Node, weights: Tensor) -> Tensor:
         """`[B, R]` lower bounds on `weights . value` of a node; weights `[B, R, *S]`."""
         constant, slope = self.line(node, weights)
-        return constant - self.region.reach(slope)
+        return constant + self.region.ends(slope)[0]
 
     def every(self, node: Node, rows: Tensor) -> Affine:
         """Some values of a node, each between the lines of two backward passes.
@@ -215,7 +187,7 @@ class Graph:
             low, low_slope = self.line(node, weights)
             high, high_slope = self.line(node, -weights)
             # Two lines become one with an error: a mean slope, and the widest gap around it.
-            gap = self.region.reach((high_slope + low_slope) / 2)
+            gap = -self.region.ends((high_slope + low_slope) / 2)[0]
             found.append(((low - high) / 2, (low_slope - high_slope) / 2, -(low + high) / 2 + gap))
         return Affine(*(torch.cat(parts, dim=1) for parts in zip(*found, strict=True)))
 
@@ -307,16 +279,28 @@ class Linear(Node):
 
 
 class Sum(Node):
-    """The sum of two values."""
+    """The sum of two values of one shape, times a factor.
+
+    Args:
+        graph: where it enters.
+        one: summand.
+        other: summand.
+        factor: at least 0.
+    """
+
+    def __init__(self, graph: Graph, one: Node, other: Node, *, factor: float = 1.0) -> None:
+        self.factor = factor
+        super().__init__(graph, one, other)
 
     @override
     def forward(self) -> Affine:
         one, other = (node.affine for node in self.inputs)
-        return Affine(*(a + b for a, b in zip(one, other, strict=True)))
+        return Affine(*(self.factor * (a + b) for a, b in zip(one, other, strict=True)))
 
     @override
     def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
-        return [(node, weights) for node in self.inputs], weights.new_zeros(weights.shape[:2])
+        passed = self.factor * weights
+        return [(node, passed) for node in self.inputs], weights.new_zeros(weights.shape[:2])
 
 
 class Weighted(Node):
@@ -357,12 +341,9 @@ class Elementwise(Node):
     def __init__(self, graph: Graph, x: Node, kind: Kind, mask: Tensor | None = None) -> None:
         self.kind, self.mask = kind, mask
         super().__init__(graph, x)
-        # These functions rise, but for GELU below -0.75, where its band is as good.
-        if kind != "gelu":
-            ends = (self._masked(value(kind, end)) for end in x.interval())
-            least, largest = ends
-            self.lower = torch.maximum(self.lower, least)
-            self.upper = torch.minimum(self.upper, largest)
+        least, largest = extremes(kind, *x.interval())
+        self.lower = torch.maximum(self.lower, self._masked(least))
+        self.upper = torch.minimum(self.upper, self._masked(largest))
 
     def _masked(self, x: Tensor) -> Tensor:
         return x if self.mask is None else x.masked_fill(self.mask == 0, 0.0)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-Kind = Literal["relu", "gelu", "exp"]
+Kind = Literal["relu", "gelu", "exp", "abs"]
 
 GELU_POINTS = 64
 """Parts that an interval is cut into to find the extremes of GELU minus a line."""
@@ -39,7 +39,21 @@ def value(kind: Kind, x: Tensor) -> Tensor:
     """Returns f(x)."""
     if kind == "relu":
         return x.relu()
+    if kind == "abs":
+        return x.abs()
     return functional.gelu(x) if kind == "gelu" else x.exp()
+
+
+def extremes(kind: Kind, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
+    """Numbers below and above f on [lower, upper]; for GELU none, as its band is as good."""
+    if kind == "gelu":
+        nowhere = torch.full_like(lower, torch.inf)
+        return -nowhere, nowhere
+    ends = value(kind, lower), value(kind, upper)
+    if kind != "abs":
+        return ends  # it rises
+    inside = (lower < 0) & (upper > 0)
+    return torch.minimum(*ends).masked_fill(inside, 0.0), torch.maximum(*ends)
 
 
 def band(kind: Kind, lower: Tensor, upper: Tensor) -> Band:
@@ -60,6 +74,13 @@ def band(kind: Kind, lower: Tensor, upper: Tensor) -> Band:
         chord = torch.where(wide, ends[0] - slope * lower, ends[1])
         low = torch.where((lower >= 0) & wide, chord, torch.where(wide, 0.0, ends[0]))
         return Band(slope, low, chord)
+    if kind == "abs":
+        # As ReLU. On a short interval slope is 0.
+        chord = torch.where(wide, ends[0] - slope * lower, torch.maximum(*ends))
+        flat = extremes("abs", lower, upper)[0]
+        crossing = (lower < 0) & (upper > 0)
+        low = torch.where(wide, chord.masked_fill(crossing, 0.0), flat)
+        return Band(slope, low, chord)
     if kind == "exp":
         # Convex: the chord is above it, and the tangent of its slope, at log(slope), below it. On
         # a short interval slope is 0, and the function lies between its ends.
@@ -78,8 +99,9 @@ def band(kind: Kind, lower: Tensor, upper: Tensor) -> Band:
 def lines(kind: Kind, lower: Tensor, upper: Tensor) -> Lines:
     """Two lines around f on [lower, upper], as CROWN takes them for a backward pass.
 
-    ReLU: the chord above; below slope 1 or 0, whichever leaves the smaller triangle. exp: the chord
-    above, the tangent at the middle below. GELU: `band`.
+    ReLU: the chord above; below slope 1 or 0, whichever leaves the smaller triangle; the absolute
+    value likewise, with 1 or -1. exp: the chord above, the tangent at the middle below. GELU:
+    `band`.
 
     Args:
         kind: the function.
@@ -92,6 +114,11 @@ def lines(kind: Kind, lower: Tensor, upper: Tensor) -> Lines:
         crossing = (lower < 0) & (upper > 0)
         low_slope = torch.where(crossing, (upper > -lower).to(low.dtype), low_slope)
         low = torch.where(crossing, torch.zeros_like(low), low)
+    elif kind == "abs":
+        crossing = (lower < 0) & (upper > 0)
+        steep = torch.where(upper > -lower, 1.0, -1.0).to(low.dtype)
+        low_slope = torch.where(crossing, steep, low_slope)
+        low = low.masked_fill(crossing, 0.0)
     elif kind == "exp":
         middle = (lower + upper) / 2
         low_slope = middle.exp()

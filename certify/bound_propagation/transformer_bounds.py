@@ -1,7 +1,7 @@
 """The graph of an ordinary Transformer classifier, and the margins that hold in a region."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -16,12 +16,13 @@ from certify.bound_propagation.propagation_graph import (
     Mixed,
     Node,
     Passes,
-    Region,
     Scores,
     Sum,
     Weighted,
 )
+from certify.bound_propagation.regions import Region
 from certify.bound_propagation.relaxations import Kind
+from certify.bound_propagation.word_nodes import OfPairs, OfWords
 from certify.parts import foreign_code
 from layers.attention.scaled_dot_product import SelfAttention
 from layers.single_logit import SingleLogit
@@ -110,7 +111,7 @@ def least_margins(
         `[B]`; NaN where a bound overflows.
     """
     graph = Graph(region, passes=passes)
-    logits = _logits(graph, network, mask)
+    logits = _logits(graph, network, Input(graph), mask)
     classes = logits.affine.centre.shape[1]
     eye = torch.eye(classes, dtype=region.centre.dtype, device=mask.device)
     # A row for each class: the label's logit less that of the class.
@@ -127,25 +128,61 @@ def logit_bounds(
 ) -> tuple[Tensor, Tensor]:
     """Lower and upper bounds `[B, C]` on each logit; see `least_margins`."""
     graph = Graph(region, passes=passes)
-    logits = _logits(graph, network, mask)
+    logits = _logits(graph, network, Input(graph), mask)
     classes = logits.affine.centre.shape[1]
     found = graph.every(logits, torch.arange(classes, device=mask.device))
-    reach = region.reach(found.slope) + found.error
-    return found.centre - reach, found.centre + reach
+    return graph.interval(found)
 
 
-def _logits(graph: Graph, network: TransformerClassifier, mask: Tensor) -> Node:
-    x: Node = Input(graph)
-    for block in network.blocks:
+def replaced_logits(graph: Graph, network: TransformerClassifier, table: Tensor, k: Tensor) -> Node:
+    """Adds a Transformer classifier to an empty graph over `Choices`.
+
+    Args:
+        graph: over `Choices`.
+        network: `check_transformer` has passed it; in float64.
+        table: `[N, S + 1, d]`, embedded words and candidates, see `OfWords`.
+        k: `[B]`, largest number of replaced words.
+
+    Returns:
+        The logits `[B, C]`.
+    """
+    choices = Input(graph)
+    x = OfWords(graph, choices, table)
+    mask = torch.ones(len(k), len(table), dtype=torch.bool, device=table.device)
+
+    def scores(block: TransformerBlock) -> Node:
+        tokens = table if block.post else block.attention_norm(table)
+        attention = block.attention
+        assert isinstance(attention, SelfAttention)  # `check_transformer` made sure
+        query, key, _ = (
+            torch.unflatten(functional.linear(tokens, weight, bias), -1, (attention.heads, -1))
+            for weight, bias in _thirds(attention.qkv)
+        )
+        pairs = _scale(attention) * torch.einsum("iahe,jbhe->hiajb", query, key)
+        return OfPairs(graph, choices, pairs, k)
+
+    return _logits(graph, network, x, mask, scores)
+
+
+def _logits(
+    graph: Graph,
+    network: TransformerClassifier,
+    x: Node,
+    mask: Tensor,
+    first: Callable[[TransformerBlock], Node] | None = None,
+) -> Node:
+    """The logits; `first` makes the scores of the first block where they are known better."""
+    for number, block in enumerate(network.blocks):
         assert isinstance(block, TransformerBlock)  # `check_transformer` made sure
+        scores = first(block) if first is not None and number == 0 else None
         if block.post:
             x = _normed(
-                graph, Sum(graph, x, _attended(graph, x, block, mask)), block.attention_norm
+                graph, Sum(graph, x, _attended(graph, x, block, mask, scores)), block.attention_norm
             )
             x = _normed(graph, Sum(graph, x, _fed(graph, x, block)), block.feedforward_norm)
         else:
             normed = _normed(graph, x, block.attention_norm)
-            x = Sum(graph, x, _attended(graph, normed, block, mask))
+            x = Sum(graph, x, _attended(graph, normed, block, mask, scores))
             x = Sum(graph, x, _fed(graph, _normed(graph, x, block.feedforward_norm), block))
     if isinstance(network.norm, CentringNorm):
         x = _normed(graph, x, network.norm)
@@ -172,19 +209,26 @@ def _normed(graph: Graph, x: Node, norm: nn.Module) -> Node:
     return Linear(graph, x, norm.weight.unsqueeze(1) * centring, norm.bias)
 
 
-def _attended(graph: Graph, x: Node, block: TransformerBlock, mask: Tensor) -> Node:
+def _attended(
+    graph: Graph, x: Node, block: TransformerBlock, mask: Tensor, scores: Node | None
+) -> Node:
     attention = block.attention
     assert isinstance(attention, SelfAttention)  # `check_transformer` made sure
     heads = attention.heads
     query, key, values = (
         Linear(graph, x, weight, bias, heads=heads) for weight, bias in _thirds(attention.qkv)
     )
-    scale = (attention.output.in_features // heads) ** -0.5
     keys = mask[:, None, None, :]
-    logs = LogSoftmax(graph, Scores(graph, query, key, scale), keys)
+    if scores is None:
+        scores = Scores(graph, query, key, _scale(attention))
+    logs = LogSoftmax(graph, scores, keys)
     shares = Elementwise(graph, logs, "exp", keys.expand(-1, heads, mask.shape[1], -1))
     mixed = Mixed(graph, shares, values)
     return Linear(graph, mixed, attention.output.weight, attention.output.bias, joins=True)
+
+
+def _scale(attention: SelfAttention) -> float:
+    return float((attention.output.in_features // attention.heads) ** -0.5)
 
 
 def _thirds(qkv: nn.Linear) -> Iterator[tuple[Tensor, Tensor]]:

@@ -9,7 +9,8 @@ from typing import Any, Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from certify.bound_propagation.propagation_graph import Passes, Region
+from certify.bound_propagation.propagation_graph import Passes
+from certify.bound_propagation.regions import Region
 from certify.bound_propagation.transformer_bounds import check_transformer, double, least_margins
 from certify.certificate import Certifiable, evaluating
 from certify.parts import check_holder

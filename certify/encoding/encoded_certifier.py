@@ -1,12 +1,12 @@
 """Certificates of a classifier behind an encoding, by all encodings that a text can reach."""
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations, product
+from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
 from certify.encoding.word_clusters import Encoding
 from certify.threats import Kind, Synonyms, TextCertificate, Threat
+from certify.threats.listing import count, reachable
 from certify.threats.text_certificate import largest
 
 Choices = list[dict[str, str]]
@@ -54,8 +54,8 @@ class EncodedCertifier:
             choices.append({})
             for word in candidates:
                 choices[-1].setdefault(self.encoding.of_word(word), word)
-        movable = [place for place, choice in enumerate(choices) if len(choice) > 1]
-        own = [next(iter(choice)) for choice in choices]
+        encodings = [list(choice) for choice in choices]
+        own = [encoding[0] for encoding in encodings]
         prediction = int(self._predictions([own])[0])
         holds: list[bool] = []
         witness: str | None = None
@@ -63,16 +63,16 @@ class EncodedCertifier:
         listed = True
         flipped = False
         for k in ks:
-            if flipped or self._size(choices, movable, k) > self.limit:
+            if flipped or count(encodings, k) > self.limit:
                 listed = listed and flipped
                 holds.append(False)
                 continue
-            reachable = list(self._reachable(choices, movable, k))
-            answers = self._predictions(reachable)
+            texts = list(reachable(encodings, k))
+            answers = self._predictions(texts)
             other = [row for row, found in enumerate(answers) if found != prediction]
             flipped = bool(other)
             if flipped:
-                found = reachable[other[0]]
+                found = texts[other[0]]
                 words = (choice[one] for choice, one in zip(choices, found, strict=True))
                 witness = " ".join(words)
                 seen = answers[other[0]]
@@ -91,30 +91,3 @@ class EncodedCertifier:
         logits = self.answer([" ".join(words) for words in encoded])
         found: list[int] = logits.argmax(dim=1).tolist()
         return found
-
-    @staticmethod
-    def _size(choices: Choices, movable: Sequence[int], k: int | None) -> int:
-        """The number of encodings that k changes reach."""
-        # Coefficients of the product of (1 + others * x): how many differ at each number of places.
-        counts = [1]
-        for place in movable:
-            others = len(choices[place]) - 1
-            longer = [*counts, 0]
-            for number, count in enumerate(counts):
-                longer[number + 1] += others * count
-            counts = longer
-        return sum(counts if k is None else counts[: k + 1])
-
-    @staticmethod
-    def _reachable(choices: Choices, movable: Sequence[int], k: int | None) -> Iterator[list[str]]:
-        """Encoded texts, that of the text itself first."""
-        own = [next(iter(choice)) for choice in choices]
-        most = len(movable) if k is None else min(k, len(movable))
-        for number in range(most + 1):
-            for places in combinations(movable, number):
-                others = (list(choices[place])[1:] for place in places)
-                for changed in product(*others):
-                    found = list(own)
-                    for place, word in zip(places, changed, strict=True):
-                        found[place] = word
-                    yield found

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from certify.bound_propagation import WordBalls, WordBallsCertifier
-from certify.bound_propagation.propagation_graph import Passes, Region
+from certify.bound_propagation.propagation_graph import Passes
+from certify.bound_propagation.regions import Region
 from certify.bound_propagation.relaxations import Kind, band, lines, value
 from certify.bound_propagation.transformer_bounds import (
     check_transformer,

@@ -1,0 +1,188 @@
+"""The graph of an OLSA classifier over replaced words, see docs/certificates/words.md."""
+
+import torch
+from torch import Tensor, nn
+
+from certify.bound_propagation.additive_nodes import (
+    AllHeads,
+    Clipped,
+    OfFeatures,
+    Offsets,
+    SomeHeads,
+    absolutes,
+)
+from certify.bound_propagation.propagation_graph import (
+    Elementwise,
+    Graph,
+    Input,
+    Linear,
+    LogSoftmax,
+    Mixed,
+    Node,
+    Sum,
+    Weighted,
+)
+from certify.bound_propagation.word_nodes import OfPairs, OfWords
+from certify.parts import check_network
+from layers.attention.additive import additive_scores
+from layers.attention.one_lipschitz import OneLipschitzSelfAttention
+from layers.ball import project_to_ball
+from layers.encoders import LipschitzBlock, LipschitzClassifier, OrthogonalFeedForward
+
+
+def check_olsa(network: nn.Module) -> None:
+    """Refuses a network that the graph does not compute.
+
+    Args:
+        network: from tokens and mask to logits.
+
+    Raises:
+        ValueError: another kind of network or of attention; hooks or methods of an instance's own.
+    """
+    check_network(network)
+    for path, part in network.named_modules():
+        if isinstance(part, LipschitzBlock) and not isinstance(
+            part.attention, OneLipschitzSelfAttention
+        ):
+            msg = (
+                f"got a {type(part.attention).__name__} in {path}, expected additive attention: "
+                "--model.layers.attention additive"
+            )
+            raise ValueError(msg)
+
+
+def olsa_logits(graph: Graph, network: LipschitzClassifier, table: Tensor, k: Tensor) -> Node:
+    """Adds an OLSA classifier to an empty graph.
+
+    Args:
+        graph: over `Choices`.
+        network: `check_olsa` has passed it; in float64.
+        table: `[N, S + 1, d]`, embedded words and candidates, see `OfWords`.
+        k: `[B]`, largest number of replaced words.
+
+    Returns:
+        The logits `[B, C]`.
+    """
+    encoder = network.encoder
+    length = len(table)
+    table = project_to_ball(table, encoder.radius)
+    choices = Input(graph)
+    x: Node = OfWords(graph, choices, table)
+    radius = table.new_full((1,), encoder.radius)
+    for number, block in enumerate(encoder.blocks):
+        assert isinstance(block, LipschitzBlock)  # `check_olsa` made sure
+        attention = block.attention
+        assert isinstance(attention, OneLipschitzSelfAttention)  # the same
+        first = _FirstLayer(choices, table, k) if number == 0 else None
+        mixed, grown = _attended(graph, x, attention, radius, first)
+        x, radius = Sum(graph, x, mixed, factor=0.5), (radius + grown) / 2
+        if block.feedforward is not None:
+            x = Sum(graph, x, _fed(graph, x, block.feedforward), factor=0.5)
+        if block.norm is not None:
+            bias = block.norm.bias
+            eye = torch.eye(len(bias), dtype=bias.dtype, device=bias.device)
+            x = Linear(graph, x, eye - 1 / len(bias), bias)
+            radius = radius + torch.linalg.vector_norm(bias)
+    shares = table.new_full((1, length), length**-0.5).expand(len(k), -1)
+    return Linear(graph, Weighted(graph, x, shares), network.head.weight, network.head.bias)
+
+
+class _FirstLayer:
+    """Values and scores of a layer whose tokens depend on one word each."""
+
+    def __init__(self, choices: Node, table: Tensor, k: Tensor) -> None:
+        self.choices, self.table, self.k = choices, table, k
+
+    def values(self, graph: Graph, attention: OneLipschitzSelfAttention, radius: Tensor) -> Node:
+        """`[B, H, N, e]`."""
+        values = attention.value(self.table)
+        if attention.value_clip is not None:
+            parts = values.unflatten(-1, (attention.heads, -1))
+            values = project_to_ball(parts, attention.value_radius(radius)).flatten(-2)
+        eye = torch.eye(attention.width, dtype=values.dtype, device=values.device)
+        return Linear(graph, OfWords(graph, self.choices, values), eye, None, heads=attention.heads)
+
+    def scores(self, graph: Graph, attention: OneLipschitzSelfAttention) -> Node:
+        """`[B, H, N, N]`."""
+        size = attention.width // attention.heads
+        # [H, N (S + 1), e]
+        query, key = (
+            torch.unflatten(part, -1, (-1, size)).movedim(-2, 0).flatten(1, 2).unsqueeze(0)
+            for part in attention.query_key(self.table).chunk(2, dim=-1)
+        )
+        scores = additive_scores(
+            query, key, attention.score_weight(), activation=attention.activation
+        )
+        shape = self.table.shape[:2]
+        table = scores.view(len(scores[0]), *shape, *shape)
+        return OfPairs(graph, self.choices, table / (2 * attention.alpha_1), self.k)
+
+
+def _attended(
+    graph: Graph,
+    x: Node,
+    attention: OneLipschitzSelfAttention,
+    radius: Tensor,
+    first: _FirstLayer | None,
+) -> tuple[Node, Tensor]:
+    """The output of an attention, and the bound on its tokens' norms."""
+    heads, ahead, width = attention.heads, attention.offset_heads, attention.width
+    if first is not None:
+        values, scores = first.values(graph, attention, radius), first.scores(graph, attention)
+    else:
+        values = Linear(graph, x, attention.value.weight()[0], None, heads=heads)
+        if attention.value_clip is not None:
+            values = Clipped(graph, values, float(attention.value_radius(radius)))
+        scores = _scores(graph, x, attention)
+    length = scores.affine.centre.shape[-1]
+    keys = torch.ones(1, 1, 1, length, dtype=torch.bool, device=radius.device)
+    shares = Elementwise(graph, LogSoftmax(graph, scores, keys), "exp")
+    seen: Node = Mixed(graph, shares, SomeHeads(graph, values, ahead, heads))
+    if ahead:
+        places = torch.stack([_shift(number, length) for number in range(ahead)]).to(radius)
+        fixed = Offsets(graph, SomeHeads(graph, values, 0, ahead), places)
+        seen = AllHeads(graph, fixed, seen)
+    lengths = radius.new_full((1,), length)
+    alpha_2 = attention.alpha_2(lengths, radius)
+    eye = torch.eye(width, dtype=radius.dtype, device=radius.device)
+    out = Linear(graph, seen, eye / alpha_2, None, joins=True)
+    return out, radius * attention.growth(lengths, radius) / alpha_2
+
+
+def _shift(head: int, length: int) -> Tensor:
+    """`[N, N]`: the token that an offset head sees, 1 to the left, 1 to the right, 2, ..."""
+    step = (head // 2 + 1) * (1 if head % 2 else -1)
+    places = torch.arange(length)
+    return (places == places.unsqueeze(1) + step).to(torch.float64)
+
+
+def _scores(graph: Graph, x: Node, attention: OneLipschitzSelfAttention) -> Node:
+    """Scores as `additive_scores` has them: of the key alone, and of absolute values of sums."""
+    maps = attention.query_key.weight()
+    weight = attention.score_weight()
+    heads, size = weight.shape
+    # [H, e, d]
+    query, key = (one.unflatten(0, (heads, size)) for one in maps)
+    if attention.activation == "maxmin":
+        even, odd = weight[:, 0::2], weight[:, 1::2]
+        mean, half = (even + odd) / 2, (even - odd) / 2
+        own = torch.einsum("hf,hfd->hd", mean, key[:, 0::2] + key[:, 1::2])
+        query, key = query[:, 0::2] - query[:, 1::2], key[:, 0::2] - key[:, 1::2]
+    else:
+        half = weight / 2
+        own = torch.einsum("hf,hfd->hd", half, key)
+    scale = 1 / (2 * attention.alpha_1)
+    queries, keys = (Linear(graph, x, one.flatten(0, 1), None, heads=heads) for one in (query, key))
+    of_keys = Linear(graph, x, scale * own, None, heads=heads)
+    return OfFeatures(graph, absolutes(graph, queries, keys), of_keys, scale * half)
+
+
+def _fed(graph: Graph, x: Node, part: OrthogonalFeedForward) -> Node:
+    """`outer(maxmin(inner(x)))`, by the sums and the absolute differences of the pairs."""
+    inner, outer = part.inner.weight()[0], part.outer.weight()[0]
+    even, odd = inner[0::2], inner[1::2]
+    differences = Elementwise(graph, Linear(graph, x, even - odd, None), "abs")
+    first, second = outer[:, 0::2], outer[:, 1::2]
+    # max = (a + b + |a - b|) / 2 and min = (a + b - |a - b|) / 2.
+    straight = Linear(graph, x, (first + second) @ (even + odd) / 2, None)
+    return Sum(graph, straight, Linear(graph, differences, (first - second) / 2, None))

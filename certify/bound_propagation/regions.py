@@ -1,0 +1,104 @@
+"""The sets of texts around a text that bounds hold for."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+
+@dataclass(frozen=True)
+class Moves(ABC):
+    """All texts whose chosen words move, each by a delta; the others stay.
+
+    Attributes:
+        centre: `[B, N, d]` float64, the text.
+        words: `[B, W]` int64, positions of the words that move, different from each other.
+    """
+
+    centre: Tensor
+    words: Tensor
+
+    @abstractmethod
+    def ends(self, slopes: Tensor) -> tuple[Tensor, Tensor]:
+        """Least and largest `slopes . delta`, the shape of `slopes` without W and d.
+
+        Args:
+            slopes: `[B, ..., W, d]`.
+        """
+
+    def of_words(self, weights: Tensor) -> Tensor:
+        """`[B, R, W, d]`: the part of `[B, R, N, d]` that meets the words that move."""
+        places = self.words[:, None, :, None].expand(-1, weights.shape[1], -1, weights.shape[-1])
+        return weights.gather(2, places)
+
+
+@dataclass(frozen=True)
+class Region(Moves):
+    """All texts whose chosen words move within a p-norm ball each.
+
+    Attributes:
+        epsilon: `[B]`, radius of the balls.
+        p: norm of the balls, 1, 2 or infinity.
+    """
+
+    epsilon: Tensor
+    p: float
+
+    @override
+    def ends(self, slopes: Tensor) -> tuple[Tensor, Tensor]:
+        dual = {1.0: torch.inf, 2.0: 2.0, torch.inf: 1.0}[self.p]
+        reach: Tensor = torch.linalg.vector_norm(slopes, ord=dual, dim=-1).sum(dim=-1)
+        reach = reach * self.epsilon.view(-1, *[1] * (reach.dim() - 1))
+        return -reach, reach
+
+
+@dataclass(frozen=True)
+class Choices(Moves):
+    """All texts with at most k chosen words replaced, each by one of S candidates.
+
+    A delta is 0, or 1 at the candidate that stands in the place: d is S, and the centre is 0. A
+    linear form is then bounded exactly. Nodes of `word_nodes` turn choices into numbers.
+
+    Attributes:
+        k: `[B]` int64, largest number of replaced words.
+    """
+
+    k: Tensor
+
+    @classmethod
+    def among(cls, candidates: int, length: int, words: Tensor, k: Tensor) -> "Choices":
+        """Returns the set around a text for each of B numbers of changes.
+
+        Args:
+            candidates: S.
+            length: N, words of the text.
+            words: `[W]` int64, positions of the words with candidates.
+            k: `[B]` int64.
+        """
+        rows = len(k)
+        centre = torch.zeros(rows, length, candidates, dtype=torch.float64, device=words.device)
+        return cls(centre, words.expand(rows, -1), k)
+
+    @override
+    def ends(self, slopes: Tensor) -> tuple[Tensor, Tensor]:
+        return -self._most(-slopes), self._most(slopes)
+
+    def _most(self, slopes: Tensor) -> Tensor:
+        """Sum of the k largest of what each word can add."""
+        best = slopes.amax(dim=-1).clamp_min(0).sort(dim=-1, descending=True).values
+        counted = torch.arange(best.shape[-1], device=best.device) < self.k.view(
+            -1, *[1] * (best.dim() - 1)
+        )
+        return (best * counted).sum(dim=-1)
+
+    def worst(self, slopes: Tensor) -> Tensor:
+        """`[B, R, W]`: the choices with the least `slopes . delta`; -1 where the word stays.
+
+        Args:
+            slopes: `[B, R, W, S]`.
+        """
+        least, choice = slopes.min(dim=-1)
+        rank = least.argsort(dim=-1).argsort(dim=-1)
+        return choice.masked_fill((least >= 0) | (rank >= self.k.view(-1, 1, 1)), -1)
