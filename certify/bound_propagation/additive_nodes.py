@@ -56,7 +56,7 @@ class OfFeatures(Node):
 
 
 class Offsets(Node):
-    """What heads of fixed offsets see: `[B, H, N, e]` to the same shape.
+    """The view of heads of fixed offsets: `[B, H, N, e]` to the same shape.
 
     Args:
         graph: where it enters.

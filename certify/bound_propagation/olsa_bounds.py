@@ -97,7 +97,7 @@ class _FirstLayer:
         """`[B, H, N, e]`."""
         values = attention.value(self.table)
         if attention.value_clip is not None:
-            parts = values.unflatten(-1, (attention.heads, -1))
+            parts = torch.unflatten(values, -1, (attention.heads, -1))
             values = project_to_ball(parts, attention.value_radius(radius)).flatten(-2)
         eye = torch.eye(attention.width, dtype=values.dtype, device=values.device)
         return Linear(graph, OfWords(graph, self.choices, values), eye, None, heads=attention.heads)
@@ -162,7 +162,7 @@ def _scores(graph: Graph, x: Node, attention: OneLipschitzSelfAttention) -> Node
     weight = attention.score_weight()
     heads, size = weight.shape
     # [H, e, d]
-    query, key = (one.unflatten(0, (heads, size)) for one in maps)
+    query, key = (torch.unflatten(one, 0, (heads, size)) for one in maps)
     if attention.activation == "maxmin":
         even, odd = weight[:, 0::2], weight[:, 1::2]
         mean, half = (even + odd) / 2, (even - odd) / 2

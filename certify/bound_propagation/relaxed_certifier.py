@@ -144,7 +144,7 @@ class RelaxedCertifier:
     def _relaxed(
         self, asked: _Asked, ks: Sequence[int | None]
     ) -> tuple[list[bool], list[list[list[int]]]]:
-        """What the relaxation proves for each number of changes, and its worst texts."""
+        """Proves numbers of changes; returns these answers, and the worst text of each."""
         own = [0] * len(asked.places)
         movable = [place for place, choice in enumerate(asked.choices) if len(choice) > 1]
         numbers = [len(movable) if k is None else min(k, len(movable)) for k in ks]

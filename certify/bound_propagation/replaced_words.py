@@ -21,7 +21,7 @@ from layers.transformer import TransformerClassifier
 
 
 class Worst(NamedTuple):
-    """What a relaxation knows of a text for each of B numbers of changes.
+    """The bound of a text for each of B numbers of changes.
 
     Attributes:
         margin: `[B]`, lower bound on how far the prediction's logit is above every other one; NaN

@@ -66,7 +66,7 @@ OPTIONS: dict[str, Callable[[int, int], nn.Module]] = {
 
 
 class Known(NamedTuple):
-    """What is true and what is bounded, for each number of changes.
+    """True margins and their bounds, for each number of changes.
 
     Attributes:
         own: margin of the text itself.
