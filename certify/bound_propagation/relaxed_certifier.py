@@ -91,15 +91,25 @@ class RelaxedCertifier:
         """See `TextCertifier`."""
         return [self._certified(text, ks) for text in texts]
 
-    def _certified(self, text: str, ks: Sequence[int | None]) -> TextCertificate:
-        tokenizer = self.model.tokenizer
+    def table(self, text: str) -> Tensor:
+        """`[N, S + 1, d]` float64: each word that is read, and its candidates, embedded."""
+        return self._read(self._places(text)).table
+
+    def _places(self, text: str) -> list[dict[int, str]]:
+        """The ids that each place can have, and a word with each; its own first."""
+        vocabulary = self.model.tokenizer.vocabulary
         places: list[dict[int, str]] = []
         for candidates in self.threat.candidates(text):
             # Unknown words share an id: one in the place of another changes nothing.
             places.append({})
-            for one, word in zip(tokenizer.vocabulary([*candidates]), candidates, strict=True):
+            for one, word in zip(vocabulary([*candidates]), candidates, strict=True):
                 places[-1].setdefault(one, word)
-        asked = self._read(places[: tokenizer.max_length] or [{tokenizer.unk_id: ""}])
+        return places
+
+    def _certified(self, text: str, ks: Sequence[int | None]) -> TextCertificate:
+        tokenizer = self.model.tokenizer
+        places = self._places(text)
+        asked = self._read(places)
         held, worst = self._relaxed(asked, ks)
         witness: list[int] | None = None
         exact = True
@@ -134,6 +144,8 @@ class RelaxedCertifier:
 
     def _read(self, places: list[dict[int, str]]) -> _Asked:
         """Embeds the words that are read, and classifies the text."""
+        tokenizer = self.model.tokenizer
+        places = places[: tokenizer.max_length] or [{tokenizer.unk_id: ""}]
         size = max(len(place) for place in places)
         # A word fills up its own place.
         ids = [[*place, *list(place)[:1] * (size - len(place))] for place in places]

@@ -1,0 +1,124 @@
+"""Certificates of models with attention against synonyms: l2 radius, relaxation, lists, attacks.
+
+    python -m benchmarks.word_relaxation --run runs/NAME --lists FILE [--k 1 2 all]
+        [--num_samples 200] [--data_dir DIR]
+
+Right answers of a run that are proven to stay, in % of its test texts, for each number of replaced
+words. l2: the embedded text moves by less than its certified radius, whatever candidates are taken
+(a run without radii certifies nothing). relaxation: `RelaxedCertifier` without lists. with lists:
+as `certify --threat synonyms` has it. attacked: what attacks inside the set leave, witnesses of the
+certifier included; it is at or above the truth. gap: attacked less with lists. Seconds are those of
+a text for all numbers of words. The command ends with 1 if a certified text was changed.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter
+
+import torch
+
+from app.attack.attack_evaluator import words_read
+from app.runs.run_directory import RunDirectory
+from app.threats.corpus_split import split_texts
+from benchmarks.command import command, heading, save, settings, table
+from benchmarks.word_sandwich import fallen, searches
+from certify import Certifier
+from certify.bound_propagation import RelaxedCertifier
+from certify.threats import TextCertificate, parse_threat
+from certify.threats.parsing import parse_k
+from lit_modules import load
+
+ATTACKS = ("greedy-delete", "beam", "random-words")
+SAFE = 1 + 1e-9
+"""Covers the rounding of distances."""
+
+
+def by_radius(
+    radii: Certifier, certifier: RelaxedCertifier, text: str, ks: Sequence[int | None]
+) -> list[bool]:
+    """Returns for each number of words whether all texts lie inside the l2 radius of a text.
+
+    Args:
+        radii: measures the radius; 0 for a model without one.
+        certifier: embeds words and candidates.
+        text: the text.
+        ks: numbers of replaced words.
+    """
+    radius = float(radii(text).radius)
+    embedded = certifier.table(text)
+    squares = (embedded - embedded[:, :1]).square().sum(dim=-1).amax(dim=1)
+    moved = squares.sort(descending=True).values.cumsum(dim=0).sqrt() * SAFE
+    far = [0.0 if k == 0 else float(moved[-1 if k is None else min(k, len(moved)) - 1]) for k in ks]
+    return [one < radius for one in far]
+
+
+def main() -> int:
+    """Prints the table; returns 1 if an attack has changed a certified text."""
+    parser = command(__doc__, out=None)
+    add = parser.add_argument
+    add("--run", type=Path, required=True, help="run directory")
+    add("--lists", required=True, help="JSON with synonyms")
+    add("--k", nargs="+", default=["1", "2", "all"], help="numbers of replaced words")
+    add("--num_samples", type=int, default=200, help="texts, drawn as `attack` draws them")
+    add("--data_dir", help="where the corpora lie, if not where the run had them")
+    add("--budget", type=int, default=1000, help="texts that an attack may ask about for each text")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    run = RunDirectory(given.run)
+    model = load(run.chosen)
+    ks = [parse_k(k) for k in given.k]
+    threat = parse_threat("synonyms", lists=given.lists, k=ks[-1], words=words_read(model))
+    whole = model.text_certifier(threat)
+    if not isinstance(whole, RelaxedCertifier):
+        parser.error(f"got {given.run}, expected a run of OLSA or TextClassifier")
+    _, drawn = split_texts(run, "test", data_dir=given.data_dir, count=given.num_samples)
+    samples = [
+        (subject, label)
+        for _, text, label in drawn
+        if isinstance(text, str) and (subject := threat.subject(text)) is not None
+    ]
+    texts = [text for text, _ in samples]
+    seconds: dict[str, float] = {}
+
+    def timed(name: str, certifier: RelaxedCertifier) -> list[TextCertificate]:
+        started = perf_counter()
+        found = certifier(texts, ks)
+        seconds[name] = (perf_counter() - started) / len(texts)
+        return found
+
+    relaxed = timed("relaxation", RelaxedCertifier(whole.model, threat, limit=0))
+    listed = timed("with lists", whole)
+    started = perf_counter()
+    radii = Certifier(model)
+    inside = [by_radius(radii, whole, text, ks) for text in texts]
+    seconds["l2"] = (perf_counter() - started) / len(texts)
+    right = {i for i, one in enumerate(listed) if one.prediction == samples[i][1]}
+    rows, figures, broken = [], {}, 0
+    for at, k in enumerate(given.k):
+        one = threat.at(ks[at])
+        fell = {i for i in right if listed[i].witness is not None and not listed[i].holds[at]}
+        for rival in searches(one):
+            if rival.name in ATTACKS:
+                fell |= right & fallen(model, samples, rival, one, given.budget)[0]
+        proven = {
+            "l2": {i for i in right if inside[i][at]},
+            "relaxation": {i for i in right if relaxed[i].holds[at]},
+            "with lists": {i for i in right if listed[i].holds[at]},
+        }
+        broken += len(fell.intersection(set().union(*proven.values())))
+        shares = {name: 100 * len(places) / len(texts) for name, places in proven.items()}
+        stand = 100 * len(right - fell) / len(texts)
+        figures[k] = {**shares, "attacked": stand}
+        rows.append([k, *shares.values(), stand, stand - shares["with lists"]])
+    print(f"{heading(settings(given, 'run', 'lists'))}, {len(texts)} texts\n")
+    print(f"accuracy {100 * len(right) / len(texts):.1f} %\n")
+    print(table(["changes", "l2", "relaxation", "with lists", "attacked", "gap"], rows))
+    print(f"\n{table(['seconds a text', *seconds], [['', *seconds.values()]])}")
+    print(f"\ncertified texts with another answer: {broken}")
+    save(given.out, {"figures": figures, "seconds": seconds, "broken": broken})
+    return int(broken > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
