@@ -165,7 +165,10 @@ class RelaxedCertifier:
         if several := sorted({number for number in numbers if number}):
             found = self.model.bounds(asked.table, movable, several, asked.label)
             proven |= dict(zip(several, (found.margin > 0).tolist(), strict=True))
-            worst |= dict(zip(several, found.choices.tolist(), strict=True))
+            # Where a word fills up its own place, rounding may take it for another one.
+            sizes = torch.tensor([len(choice) for choice in asked.choices]).to(found.choices)
+            chosen = found.choices.masked_fill(found.choices >= sizes, 0)
+            worst |= dict(zip(several, chosen.tolist(), strict=True))
         held = [any(proven[more] for more in proven if more >= number) for number in numbers]
         return held, [worst[number] for number in numbers]
 

@@ -1,11 +1,13 @@
 """Certificates of models with attention against synonyms, compared with all texts."""
 
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
 
 from certify.bound_propagation import RelaxedCertifier, RelaxedModel, ReplacedWords
+from certify.bound_propagation.replaced_words import Worst
 from certify.threats import Characters, Synonyms
 from certify.threats.listing import count, reachable
 from tests.unit.certify.models import F64, classifier
@@ -111,3 +113,19 @@ def test_listing(k: int | None) -> None:
     assert {*map(tuple, found)} == expected
     assert len(found) == len(expected) == count(choices, k)
     assert found[0] == ["a", "d", "e"]
+
+
+def test_worst_texts_have_no_choice_that_only_fills_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = model(0, spread=2.0)
+    bounds = ReplacedWords.__call__
+
+    def filled(*asked: Any) -> Worst:
+        found = bounds(*asked)
+        # "d" has three candidates and "b" one.
+        return Worst(found.margin - 9, torch.full_like(found.choices, 3))
+
+    monkeypatch.setattr(ReplacedWords, "__call__", filled)
+    (found,) = RelaxedCertifier(made, SYNONYMS, limit=0)(["d b b"], [None])
+    assert not found.holds[0]
+    if found.witness is not None:
+        assert SYNONYMS.contains("d b b", found.witness)
