@@ -116,7 +116,6 @@ def test_listing(k: int | None) -> None:
 
 
 def test_worst_texts_have_no_choice_that_only_fills_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = model(0, spread=2.0)
     bounds = ReplacedWords.__call__
 
     def filled(*asked: Any) -> Worst:
@@ -125,7 +124,10 @@ def test_worst_texts_have_no_choice_that_only_fills_up(monkeypatch: pytest.Monke
         return Worst(found.margin - 9, torch.full_like(found.choices, 3))
 
     monkeypatch.setattr(ReplacedWords, "__call__", filled)
-    (found,) = RelaxedCertifier(made, SYNONYMS, limit=0)(["d b b"], [None])
-    assert not found.holds[0]
-    if found.witness is not None:
-        assert SYNONYMS.contains("d b b", found.witness)
+    witnesses = []
+    for seed in range(12):
+        certifier = RelaxedCertifier(model(seed, spread=2.0), SYNONYMS, limit=0)
+        (found,) = certifier(["d b b"], [None])
+        witnesses += [] if found.witness is None else [found.witness]
+    assert "e b b" in witnesses
+    assert all(SYNONYMS.contains("d b b", one) for one in witnesses)
