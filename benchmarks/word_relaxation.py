@@ -1,7 +1,7 @@
 """Certificates of models with attention against synonyms: l2 radius, relaxation, lists, attacks.
 
     python -m benchmarks.word_relaxation --run runs/NAME --lists FILE [--k 1 2 all]
-        [--num_samples 200] [--data_dir DIR]
+        [--num_samples 60] [--data_dir DIR]
 
 Right answers of a run that are proven to stay, in % of its test texts, for each number of replaced
 words. l2: the embedded text moves by less than its certified radius, whatever candidates are taken
@@ -60,7 +60,7 @@ def main() -> int:
     add("--run", type=Path, required=True, help="run directory")
     add("--lists", required=True, help="JSON with synonyms")
     add("--k", nargs="+", default=["1", "2", "all"], help="numbers of replaced words")
-    add("--num_samples", type=int, default=200, help="texts, drawn as `attack` draws them")
+    add("--num_samples", type=int, default=60, help="texts, drawn as `attack` draws them")
     add("--data_dir", help="where the corpora lie, if not where the run had them")
     add("--budget", type=int, default=1000, help="texts that an attack may ask about for each text")
     given = parser.parse_args()
