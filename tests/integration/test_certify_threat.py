@@ -65,13 +65,25 @@ def test_certify_threat(here: Path, steadfast: Steadfast) -> None:
     assert "certify_synonyms-held-out/accuracy" in results("a")["metrics"]
 
 
+def test_a_model_with_attention(here: Path, steadfast: Steadfast) -> None:
+    small = ["--model=OLSA", "--model.heads=2", "--model.width=8", "--trainer.max_epochs=1"]
+    assert steadfast("fit", small, REVIEWS, QUIET, "--run=c").status == 0
+    Path("lists.json").write_text(json.dumps(LISTS))
+    synonyms = ["--run=c", "--threat=synonyms", "--lists=lists.json"]
+    assert steadfast("certify", synonyms, "--num_samples=5").status == 0
+    lines = Path("runs/c/certificates_synonyms.jsonl").read_text().splitlines()
+    assert [json.loads(line)["kind"] for line in lines] == ["exact"] * 5
+    assert results("c")["metrics"]["certify_synonyms/samples"] == 5
+
+
 def test_what_is_refused(here: Path, steadfast: Steadfast) -> None:
-    small = ["--model=TextClassifier", "--model.encoder=mean", "--model.width=8"]
-    assert steadfast("fit", small, REVIEWS, QUIET, "--trainer.max_epochs=1", "--run=b").status == 0
+    small = ["--model=TextClassifier", "--model.encoder=lstm", "--model.hidden=4"]
+    short = ["--model.depth=1", "--model.width=8", "--trainer.max_epochs=1"]
+    assert steadfast("fit", small, short, REVIEWS, QUIET, "--run=b").status == 0
     Path("lists.json").write_text(json.dumps(LISTS))
     outcome = steadfast("certify", "--run=b", "--threat=synonyms", "--lists=lists.json")
     assert outcome.status == 1
-    assert "without a certificate for synonyms" in outcome.err
+    assert "encoder=lstm (transformer and mean have one), without a certificate" in outcome.err
     assert "WordScores" in outcome.err
     for wrong, said in (
         (["--threat=synonyms"], "no lists for synonyms"),
