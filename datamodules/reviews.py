@@ -1,6 +1,7 @@
 """The embedded corpus: restaurant reviews from a grammar of ours; no file, no download."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from datamodules.batching.examples import Example
@@ -41,10 +42,13 @@ class Reviews(TextDataModule):
         return True
 
     def _read(self, split: Split) -> list[Example]:
-        start = 0
-        for name, size in SIZES.items():
-            if name == split:
-                break
-            start += size
-        pairs = list(generate(self.corpus_seed, start + SIZES[split]))[start:]
+        names = list(SIZES)
+        start = sum(SIZES[name] for name in names[: names.index(split)])
+        pairs = _corpus(self.corpus_seed)[start : start + SIZES[split]]
         return [Example(text, label, i) for i, (text, label) in enumerate(pairs)]
+
+
+@lru_cache(maxsize=2)
+def _corpus(seed: int) -> tuple[tuple[str, int], ...]:
+    """Texts and labels of all splits: a training reads each of them, and an evaluation follows."""
+    return tuple(generate(seed, sum(SIZES.values())))

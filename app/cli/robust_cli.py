@@ -340,7 +340,14 @@ class RobustCLI(LightningCLI):
     def _prepare_subcommand_parser(
         self, klass: type, subcommand: str, **kwargs: Any
     ) -> LightningArgumentParser:
-        """Add the settings of attacks to the command that takes them."""
+        """Add the settings of attacks to the command that takes them.
+
+        The settings of each command take half a second to add up: where the command line begins
+        with a command, the parsers of the others stay empty.
+        """
+        if self.argv[:1] != [subcommand] and self.argv and self.argv[0] in self.subcommands():
+            self._subcommand_method_arguments[subcommand] = []
+            return self.init_parser(**kwargs)
         parser = super()._prepare_subcommand_parser(klass, subcommand, **kwargs)
         if subcommand == "attack":
             # Not as an argument of the trainer's method: its group has the same name.

@@ -30,7 +30,7 @@ class _Parser(RobustCLI):
     def __init__(self) -> None:
         self.ready = False
         with contextlib.suppress(_Built):
-            super().__init__(["fit"])
+            super().__init__([])
 
     def parse_arguments(self, parser: Any, args: Any) -> None:
         """Keeps the parser the first time; parses afterwards."""
