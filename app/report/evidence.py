@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from app.attack.attack_files import AttackFiles
+from app.runs.certified_bounds import BOUNDS
 from app.runs.results import Results
 from app.runs.run_directory import OTHERS, RunDirectory
 from app.runs.sample_records import Record
@@ -18,12 +19,8 @@ from lit_modules import CheckpointError, read_checkpoint
 from lit_modules.shared.text_module import CHECKPOINT_KEY
 
 _NONE = (None, "none")
-_PROVEN = (
-    ("certificates.jsonl", "certify"),
-    ("certificates_local.jsonl", "certify_local"),
-    ("certificates_kim.jsonl", "certify_kim"),
-)
-"""Files of certificates that are theorems, and their stages; the first one counts."""
+PROVEN = {one.stage: one.file for one in BOUNDS if one.proven and one.lipschitz}
+"""Stages of radii that are theorems, and their files; the first one counts."""
 
 
 class Measured(NamedTuple):
@@ -118,7 +115,9 @@ def read_evidence(run: RunDirectory) -> Evidence:
     results = run.results()
     weights = _weights(run, results)
     reader = _Reader(run, results, weights, [])
-    certificates = [found for file, stage in _PROVEN if (found := reader.records(file, stage))]
+    certificates = [
+        found for stage, file in PROVEN.items() if (found := reader.records(file, stage))
+    ]
     for other in certificates[1:]:
         reader.unused.append(f"{other.file}: {certificates[0].file} is there as well")
     for path in sorted(run.path.glob("printed_*.jsonl")):

@@ -7,19 +7,10 @@ from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
 
 from app.runs import atomic
+from app.runs.certified_bounds import CertifyStage
 from app.runs.version import versions
 
-Stage = Literal[
-    "fit",
-    "validate",
-    "test",
-    "certify",
-    "certify_paper",
-    "certify_kim",
-    "certify_local",
-    "certify_propagation",
-    "predict",
-]
+Stage = Literal["fit", "validate", "test", CertifyStage, "predict"]
 
 
 class Results(TypedDict):

@@ -1,7 +1,8 @@
 """The table that a command prints at its end."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from app.runs.certified_bounds import BOUNDS, BoundFigures
 from app.runs.results import Results
 from attacks.summary import interval, wilson
 
@@ -26,16 +27,13 @@ def _attack(metrics: Mapping[str, float | None], name: str) -> str:
     return line if reliable else f"{line}; no measure of robustness"
 
 
-def _certified(metrics: Mapping[str, float | None]) -> dict[str, str]:
+def _certified(
+    metrics: Mapping[str, float | None], bounds: Iterable[BoundFigures]
+) -> dict[str, str]:
     """The figures of certificates, and what each is of; a formula that is no theorem is named."""
     named = {}
-    for stage, certified, by in (
-        ("certify", "certified ", ""),
-        ("certify_local", "certified ", " by the local bound"),
-        ("certify_kim", "certified ", " by Kim et al."),
-        ("certify_propagation", "certified ", " of single words, by bound propagation"),
-        ("certify_paper", "", " by the paper's formula (no guarantee)"),
-    ):
+    for one in bounds:
+        stage, certified, by = one.stage, one.certified, one.by
         if f"{stage}/radius_correct" in metrics:
             named[f"{stage}/radius_correct"] = f"mean {certified}radius, 0 where wrong{by}"
         else:
@@ -82,10 +80,8 @@ def table(results: Results) -> str:
     figures = {"accuracy": "accuracy", "f1": "F1", "spearman": "Spearman", "pearson": "Pearson"}
     named = {f"test/{name}": text for name, text in figures.items()}
     reason = results.get("no_certificate")
-    certified = _certified(metrics)
-    if reason is not None:  # but for what needs no Lipschitz constant
-        certified = {n: v for n, v in certified.items() if n.startswith("certify_propagation/")}
-    named |= certified
+    # Without a certificate, what needs no Lipschitz constant may be there.
+    named |= _certified(metrics, [one for one in BOUNDS if reason is None or not one.lipschitz])
     if "test/bits_per_character" in metrics:
         named["test/loss"] = "nats per character"
         named["test/bits_per_character"] = "bits per character"
@@ -93,8 +89,7 @@ def table(results: Results) -> str:
     if "test" not in seconds or "validate" in seconds:
         named |= {name: name for name in metrics if name.startswith("val/")}
     rows = [(text, _number(metrics[name])) for name, text in named.items() if name in metrics]
-    lipschitz = {"certify", "certify_local", "certify_paper", "certify_kim"}
-    if reason is not None and not lipschitz.isdisjoint(seconds):
+    if reason is not None and any(one.lipschitz and one.stage in seconds for one in BOUNDS):
         rows.append(("certified radius", f"no certificate: {reason}"))
     parts = [name.split("/") for name in metrics if name.startswith("attack/")]
     attacks = dict.fromkeys(part[1] for part in parts if len(part) == 3)

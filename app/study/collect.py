@@ -8,19 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from app.runs.certified_bounds import FILE_OF
 from app.runs.results import Results
 from app.runs.run_directory import RunDirectory, existing
 from app.study.study import Cell, CellFigures, Column, Study, StudyError
 from app.study.uncertainty import Kind, kind_of, score
 from attacks.digests import file_digest
 
-_CERTIFIED = {
-    "certify_paper": "printed_paper.jsonl",
-    "certify_kim": "certificates_kim.jsonl",
-    "certify_local": "certificates_local.jsonl",
-    "certify_propagation": "certificates_propagation.jsonl",
-}
-"""The files of certificates by another bound than `sound`, by stage."""
 _DOUBTED = ("accuracy", "success_rate")
 """Figures of an attack that have another name where they are unreliable."""
 _ROUNDING = 1e-5
@@ -180,7 +174,7 @@ def _sources(metric: str) -> tuple[_Source, ...]:
     if metric == "test/accuracy" or kind_of(metric) != "mean":
         outcome = _right if metric == "test/accuracy" else _predicted
         # What `test` has written first: in other batches, a prediction may be rounded otherwise.
-        files = ("pgd.jsonl", "predictions.jsonl", "certificates.jsonl", *_CERTIFIED.values())
+        files = ("pgd.jsonl", "predictions.jsonl", *FILE_OF.values())
         return tuple(_Source(file, outcome) for file in files) if stage == "test" else ()
     if metric == "test/pgd_accuracy":
         return (_Source("pgd.jsonl", lambda line: float(line["survived"])),)
@@ -196,20 +190,17 @@ def _sources(metric: str) -> tuple[_Source, ...]:
 
 
 def _of_certificates(stage: str, name: str) -> tuple[_Source, ...]:
-    if stage != "certify" and stage not in _CERTIFIED:
+    if stage not in FILE_OF:
         # In words: of a threat.
-        file, (what, _, k) = (
-            f"certificates_{stage.removeprefix('certify_')}.jsonl",
-            name.partition("@"),
-        )
+        file = f"certificates_{stage.removeprefix('certify_')}.jsonl"
+        what, _, k = name.partition("@")
         if what != "accuracy":
             return ()
         if not k:
             return (_Source(file, _right),)
         return (_Source(file, lambda line: _right(line) * float(line["holds"][k])),)
     certified = _certified(name)
-    file = _CERTIFIED.get(stage, "certificates.jsonl")
-    return () if certified is None else (_Source(file, certified),)
+    return () if certified is None else (_Source(FILE_OF[stage], certified),)
 
 
 def _certified(name: str) -> Outcome | None:

@@ -9,6 +9,7 @@ from pydoc import locate
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
+from app.runs.certified_bounds import STAGE_OF
 from app.runs.resume import HARMLESS_IN_FIT
 from app.runs.run_directory import RunDirectory
 from app.study.study import Settings, Stage
@@ -125,8 +126,7 @@ def missing(run: RunDirectory, stage: Stage, settings: Parsed) -> str | None:
             if reason is None and applies:
                 reason = _missing_evaluation(run, part, settings, None)
         return reason
-    bound = settings.get("bound", "sound")
-    name = stage.command if bound == "sound" else f"{stage.command}_{bound}"
+    name = STAGE_OF[settings["bound"]] if "bound" in settings else stage.command
     return _missing_evaluation(run, name, settings, stage.options)
 
 

@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 import yaml
 
+from app.runs.certified_bounds import FILE_OF
 from app.study.fields import NAME, Fields
 from app.study.study import (
     Column,
@@ -432,14 +433,11 @@ def _unknown_metric(study: Study, metric: str) -> str | None:
     stages = [stage for row in study.rows if row.shown for stage in row.stages]
     commands = {stage.command for stage in stages}
     family, _, rest = metric.partition("/")
-    made_by = {
+    made_by: dict[str, set[str]] = {
         "test": {"test", "train"},
         "val": {"fit", "train", "validate"},
+        **{stage: {"certify"} for stage in FILE_OF},
         "certify": {"certify", "train"},
-        "certify_paper": {"certify"},
-        "certify_kim": {"certify"},
-        "certify_local": {"certify"},
-        "certify_propagation": {"certify"},
         "attack": {"attack"},
         "diagnose": {"diagnose"},
     }

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from app.runs.results import Stage
+from app.runs.certified_bounds import STAGE_OF, CertifyStage
 from app.runs.sample_records import Record, Records
 from app.training.join import require_classification
 from app.training.stand_in import StandIn
@@ -23,14 +23,6 @@ from text import IGNORED, Batch
 
 Certified = Literal[CertifiedBound, "propagation"]
 """A Lipschitz bound, or bound propagation."""
-
-_STAGES: dict[Certified, Stage] = {
-    "sound": "certify",
-    "paper": "certify_paper",
-    "kim": "certify_kim",
-    "local": "certify_local",
-    "propagation": "certify_propagation",
-}
 
 
 class CertifyEvaluator(StandIn):
@@ -78,27 +70,31 @@ class CertifyEvaluator(StandIn):
         self._certifier: Certifier | WordBallsCertifier | None = None
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> CertifyStage:
         """Name of the outcome; a bound without a proof is never called `certify`."""
-        return _STAGES[self.bound]
+        return STAGE_OF[self.bound]
 
     def on_test_start(self) -> None:
         """Measure the weights once, and find what a former sitting has certified."""
         require_classification(self.classifier.task.name, "certify")
+        # First: a network that the bound is not about leaves no file.
+        self._certifier = self._measured()
         corpus, about = self.trainer.datamodule, None  # type: ignore[attr-defined] # set by a connector
         if self.about is not None and isinstance(corpus, TextDataModule):
             about = {**self.about, "samples": fingerprint(corpus.examples("test"))}
         self._done = self.records.begin(self.trainer, about=about)
+
+    def _measured(self) -> Certifier | WordBallsCertifier:
         if self.bound == "propagation":
-            self._certifier = WordBallsCertifier(self.classifier, self.propagation)
-            return
-        self._certifier = Certifier(self.classifier, self.bound)
-        if self._certifier.network is None:
+            return WordBallsCertifier(self.classifier, self.propagation)
+        certifier = Certifier(self.classifier, self.bound)
+        if certifier.network is None:
             msg = (
                 f"got {type(self.classifier).__name__}, whose network is no LipschitzClassifier, "
                 "expected one, or a class with a sentence in no_certificate"
             )
             raise ValueError(msg)
+        return certifier
 
     def test_step(self, batch: Batch, batch_idx: int) -> None:
         """Certify one batch."""

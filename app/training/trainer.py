@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from app.attack.attack_settings import AttackSettings
 from app.attack.attack_split import attack
+from app.runs.certified_bounds import FILE_OF, STAGE_OF
 from app.runs.recorder import Recorder, numbers
 from app.runs.results import Stage
 from app.runs.run_directory import RunDirectory
@@ -41,11 +42,7 @@ log = logging.getLogger(__name__)
 _LIMITS: dict[Stage, str] = {
     "validate": "limit_val_batches",
     "test": "limit_test_batches",
-    "certify": "limit_test_batches",
-    "certify_paper": "limit_test_batches",
-    "certify_kim": "limit_test_batches",
-    "certify_local": "limit_test_batches",
-    "certify_propagation": "limit_test_batches",
+    **dict.fromkeys(STAGE_OF.values(), "limit_test_batches"),
     "predict": "limit_predict_batches",
 }
 RADII = (0.0, 0.25, 0.5, 1.0, 2.0)
@@ -236,7 +233,7 @@ class RobustTrainer(pl.Trainer):
             if bound == "propagation":
                 settings |= {"propagation": asdict(propagation)}
             about = {"checkpoint": file_digest(ckpt_path), **settings}
-        path = files.certificates(bound) if files else None
+        path = files.path / FILE_OF[STAGE_OF[bound]] if files else None
         with closing(Records(path, stamp=self._stamp)) as records:
             evaluator = CertifyEvaluator(
                 model,

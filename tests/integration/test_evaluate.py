@@ -149,6 +149,14 @@ def test_bounds_and_radii(trained: Path, steadfast: Steadfast) -> None:
     assert {r["bound"] for r in lines("runs/done/certificates.jsonl")} == {"sound"}
 
 
+def test_a_bound_about_another_network_leaves_nothing(trained: Path, steadfast: Steadfast) -> None:
+    before = sorted(trained.rglob("*"))
+    outcome = steadfast("certify", "--run=done", TINY, "--bound=kim")
+    assert outcome.status == 1
+    assert "got bound=kim for a network with additive attention as encoder" in outcome.err
+    assert sorted(trained.rglob("*")) == before
+
+
 def test_other_settings_would_mix_results(trained: Path, steadfast: Steadfast) -> None:
     outcome = steadfast("test", "--run=done", TINY, ATTACK, "--data.limit_train=5")
     assert outcome.status == 1

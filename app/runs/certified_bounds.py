@@ -1,0 +1,56 @@
+"""The bounds of `certify --bound`, as runs, tables and reports name them: a row for each."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+CertifyStage = Literal[
+    "certify", "certify_paper", "certify_kim", "certify_local", "certify_propagation"
+]
+
+
+@dataclass(frozen=True)
+class BoundFigures:
+    """The figures of one bound.
+
+    Attributes:
+        bound: value of `--bound`.
+        stage: name in `results.json`, and of the metrics.
+        file: in the run directory, with a certificate per text.
+        by: words behind the name of a figure.
+        proven: True if the figures are a theorem; others are never called certified.
+        lipschitz: True for radii around all of a text, by a Lipschitz constant.
+    """
+
+    bound: str
+    stage: CertifyStage
+    file: str
+    by: str = ""
+    proven: bool = True
+    lipschitz: bool = True
+
+    @property
+    def certified(self) -> str:
+        """The word before the name of a figure, with a space."""
+        return "certified " if self.proven else ""
+
+
+_LOCAL = " by the local bound"
+_KIM = " by Kim et al."
+_WORDS = " of single words, by bound propagation"
+_PRINTED = " by the paper's formula (no guarantee)"
+BOUNDS = (
+    BoundFigures("sound", "certify", "certificates.jsonl"),
+    BoundFigures("local", "certify_local", "certificates_local.jsonl", _LOCAL),
+    BoundFigures("kim", "certify_kim", "certificates_kim.jsonl", _KIM),
+    BoundFigures(
+        "propagation",
+        "certify_propagation",
+        "certificates_propagation.jsonl",
+        _WORDS,
+        lipschitz=False,
+    ),
+    BoundFigures("paper", "certify_paper", "printed_paper.jsonl", _PRINTED, proven=False),
+)
+"""In the order of tables: where several are there, the first one counts."""
+STAGE_OF = {one.bound: one.stage for one in BOUNDS}
+FILE_OF = {one.stage: one.file for one in BOUNDS}
