@@ -3,8 +3,9 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from app.attack.attack_report import Piece, class_name, pairs
 from app.cli.terminal import harmless
@@ -19,7 +20,7 @@ from app.report.clean_figures import (
     macro_f1,
     reliability,
 )
-from app.report.evidence import Attacked, Evidence, Measured, read_evidence
+from app.report.evidence import PROVEN, Attacked, Evidence, Measured, read_evidence
 from app.report.report_pictures import Curve, Picture
 from app.report.sandwich import Ball, Found, Layers, sandwich, steps
 from app.runs import atomic
@@ -29,6 +30,9 @@ from app.runs.summary_table import notes
 from app.runs.weights import SHORT
 from attacks.outcome import AttackRecord
 from attacks.summary import Estimate, doubt, mean, wilson
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 PAGE = "report.html"
 WORST = 5
@@ -257,7 +261,9 @@ def write_report(runs: Sequence[RunDirectory], folder: Path | None = None) -> Wr
     return Written(page, said)
 
 
-def _rendered(sections: Sequence[Section], common: Mapping[str, Picture]) -> str:
+@cache
+def _template() -> "Template":
+    """The page, compiled."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     # Texts come from strangers: everything is escaped, but for our own pictures and style.
@@ -271,8 +277,12 @@ def _rendered(sections: Sequence[Section], common: Mapping[str, Picture]) -> str
     )
     environment.filters["number"] = _number
     environment.filters["ratio"] = _ratio
+    return environment.get_template("report.html.j2")
+
+
+def _rendered(sections: Sequence[Section], common: Mapping[str, Picture]) -> str:
     style = (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
-    return environment.get_template("report.html.j2").render(
+    return _template().render(
         sections=sections,
         broken=[one for one in sections if one.checked is not None and one.checked.broken],
         facts=_facts(sections),
@@ -663,7 +673,7 @@ def _certified_figures(evidence: Evidence) -> dict[str, Cell]:
         found["mean certified radius, right or wrong"] = _estimate_cell(mean(radii))
     for name, value in evidence.metrics.items():
         stage, _, radius = name.partition("/accuracy@")
-        if radius and stage in ("certify", "certify_local", "certify_kim"):
+        if radius and stage in PROVEN:
             found[f"certified accuracy at radius {radius}"] = _share_cell(value, len(records))
     return found
 
