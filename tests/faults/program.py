@@ -2,10 +2,12 @@
 
 A start of Python with torch takes seconds. So one server process loads the program once, and each
 run is a fork of it: it reads its command line, and works and ends as `python -m app` does. With
-`cold=True` it is exactly that: a new interpreter.
+`cold=True` it is exactly that: a new interpreter. What a library does when it is loaded, or as
+Python ends (`atexit`), is seen in a new interpreter only.
 """
 
 import contextlib
+import math
 import multiprocessing
 import os
 import shlex
@@ -13,9 +15,13 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +36,16 @@ HANGS = 600
 """Seconds after which a program that should end by itself is taken to hang."""
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["tests.faults.preload"])
+_LOCK = threading.Lock()
+"""Python's list of children is not made for several threads."""
+
+
+def forked(target: Callable[..., object], *args: object) -> BaseProcess:
+    """Starts a function in a process of the server."""
+    with _LOCK, _environment(PYTHONPATH=str(ROOT)):
+        process = _CONTEXT.Process(target=target, args=args)
+        process.start()
+    return process
 
 
 class Outcome(NamedTuple):
@@ -44,15 +60,78 @@ class Forked:
     """A process of the server."""
 
     def __init__(self, task: Task) -> None:
-        with _environment(PYTHONPATH=str(ROOT)):
-            self._process = _CONTEXT.Process(target=run, args=(task,))
-            self._process.start()
+        self._process = forked(run, task)
         assert self._process.pid is not None
         self.pid = self._process.pid
 
     def wait(self, timeout: float | None = None) -> int | None:
-        self._process.join(timeout)
-        return self._process.exitcode
+        until = math.inf if timeout is None else time.monotonic() + timeout
+        while True:
+            with _LOCK:
+                self._process.join(0)
+                status = self._process.exitcode
+            if status is not None or time.monotonic() >= until:
+                return status
+            time.sleep(0.005)
+
+    # As of `subprocess.Popen`.
+
+    @property
+    def returncode(self) -> int | None:
+        return self.wait(0)
+
+    def poll(self) -> int | None:
+        return self.wait(0)
+
+    def send_signal(self, signum: signal.Signals) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, signum)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+class Piped(Forked):
+    """A process of the server whose outputs are read while it runs.
+
+    Args:
+        arguments: the command line.
+        where: working directory; that of the caller by default.
+        module: see `Task`.
+        settings: variables beside those of the caller.
+    """
+
+    def __init__(
+        self,
+        *arguments: str,
+        where: Path | None = None,
+        module: str = "app.__main__",
+        **settings: str,
+    ) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            log = str(Path(folder) / "said")
+            pipes = [log + end for end in (".out", ".err")]
+            for pipe in pipes:
+                os.mkfifo(pipe)
+            at = str(where or Path.cwd())
+            super().__init__(Task(list(arguments), at, log, variables(**settings), module=module))
+            # Each waits until the process has opened it.
+            self.stdout, self.stderr = (Path(pipe).open() for pipe in pipes)  # noqa: SIM115 (until `communicate`)
+
+    def communicate(self) -> tuple[str, str]:
+        """The rest of both outputs; comes back when no process holds their other ends any more."""
+        if self.stdout.closed:  # asked for before
+            return "", ""
+        hangs = threading.Timer(HANGS, os.killpg, (self.pid, signal.SIGKILL))
+        hangs.start()
+        with ThreadPoolExecutor(2) as readers, self.stdout, self.stderr:
+            out, err = readers.map(lambda stream: stream.read(), (self.stdout, self.stderr))
+        hangs.cancel()
+        self.wait()
+        return out, err
 
 
 class Cold:
@@ -66,7 +145,7 @@ class Cold:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "app", *task.arguments],
                 cwd=task.where,
-                env={**os.environ, "PYTHONPATH": str(ROOT), **task.environment},
+                env=task.environment,
                 stdout=out,
                 stderr=err,
                 process_group=task.group,
@@ -189,7 +268,7 @@ class Machine:
                 arguments=flat,
                 where=str(self.where),
                 log=log + (f".{rank}" if rank else ""),
-                environment={**together, **environment},
+                environment=variables(**together, **environment),
                 group=program.group if rank else 0,
                 faults=() if rank else tuple(faults),
             )
@@ -237,6 +316,11 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def variables(**more: str) -> dict[str, str]:
+    """The variables of this process, with which `app` is found from everywhere, and more."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), **more}
 
 
 @contextlib.contextmanager

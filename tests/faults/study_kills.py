@@ -10,54 +10,48 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.faults.program import HANGS, ROOT
+from tests.faults.child import Task
+from tests.faults.program import HANGS, Forked, variables
 
 
-def begin(study: Path, runs: Path) -> subprocess.Popen[bytes]:
-    """Starts `study run`; its output is added to `log` there."""
+def begin(study: Path, runs: Path) -> Forked:
+    """Starts `study run`; its output is added to `log.out` and `log.err` there."""
     runs.mkdir(parents=True, exist_ok=True)
-    words = ["study", "run", str(study), f"--runs_dir={runs}", "--jobs=2"]
+    words = ["study", "run", str(study.resolve()), f"--runs_dir={runs.resolve()}", "--jobs=2"]
     # An edit of the checkout in the meantime is no difference.
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "STEADFAST_REVISION": "tested"}
-    with (runs / "log").open("ab") as log:
-        return subprocess.Popen(
-            [sys.executable, "-m", "app", *words],
-            env=environment,
-            stdout=log,
-            stderr=log,
-            process_group=0,
-        )
+    environment = variables(STEADFAST_REVISION="tested")
+    return Forked(Task(words, str(Path.cwd()), str(runs / "log"), environment))
 
 
 def finish(study: Path, runs: Path) -> None:
     """Runs what is left of a study."""
-    assert begin(study, runs).wait() == 0, (runs / "log").read_text()
+    assert begin(study, runs).wait() == 0, (runs / "log.err").read_text()
 
 
-def storm(study: Path, runs: Path, waits: Iterator[float]) -> int:
-    """Kills the program after each of so many seconds, and starts it again; then lets it end.
+def storm(study: Path, runs: Path, waits: Iterable[Callable[[Forked], object]]) -> int:
+    """Kills the program after each wait, and starts it again.
 
     Args:
         study: its file.
         runs: directory of its runs.
-        waits: seconds.
+        waits: each comes back at the moment of a kill, or when the program has ended.
 
     Returns:
         The number of kills: fewer where the study has ended before.
     """
     kills = 0
-    for seconds in waits:
+    for wait in waits:
         runner = begin(study, runs)
-        time.sleep(seconds)
+        wait(runner)
         working = _children(runner.pid)
-        if runner.poll() is not None:  # it was faster than that
+        if runner.wait(0) is not None:  # it was faster than that
             break
         os.kill(runner.pid, signal.SIGKILL)
         runner.wait()
@@ -67,7 +61,6 @@ def storm(study: Path, runs: Path, waits: Iterator[float]) -> int:
         while any(_alive(child) for child in working):
             assert time.monotonic() < until, "a child has outlived the study"
             time.sleep(0.01)
-    finish(study, runs)
     return kills
 
 
@@ -106,8 +99,10 @@ def main() -> int:
     calm, stormy = args.runs_dir / "calm", args.runs_dir / "stormy"
     dice = random.Random(args.seed)
     finish(args.study, calm)
-    waits = (dice.uniform(args.least, args.most) for _ in range(args.kills))
+    seconds = [dice.uniform(args.least, args.most) for _ in range(args.kills)]
+    waits = [partial(Forked.wait, timeout=one) for one in seconds]
     kills = storm(args.study, stormy, waits)
+    finish(args.study, stormy)
     same = figures(args.study, calm) == figures(args.study, stormy)
     print(f"{kills} kills: study.json is {'the same' if same else 'another'}, but for seconds")
     return 0 if same else 1

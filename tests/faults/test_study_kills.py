@@ -1,13 +1,15 @@
 """A study whose program is killed again and again ends as if nothing had happened."""
 
-import random
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.faults.study_kills import figures, finish, storm
+from tests.faults.forked_study import run_study
+from tests.faults.program import Forked
+from tests.faults.study_kills import figures, storm
 
 STUDY = """
 title: A tiny study
@@ -20,7 +22,6 @@ base:
     trainer.accelerator: cpu
     # Three checkpoints a second.
     checkpoint_every_n_minutes: 0.005
-seeds: [0, 1]
 rows:
   first:
     title: first
@@ -30,7 +31,10 @@ rows:
     after: first
     start: {model.init_from: checkpoints/best.ckpt}
     settings: {model: AdversarialTraining, model.adversary: FreeLB, trainer.max_epochs: 1}
-    seeds: [0]
+    stages: [train]
+  beside:
+    title: beside
+    settings: {model: TextClassifier, model.width: 8, model.heads: 2, model.depth: 1}
     stages: [train]
 stages:
   - fit
@@ -40,17 +44,29 @@ columns:
   pgd: {title: under PGD, metric: test/pgd_accuracy}
 against: first
 """
-KILLS = 2
+
+
+def until(pattern: str, runs: Path, count: int) -> Callable[[Forked], None]:
+    """Waits for so many files of the runs."""
+
+    def wait(runner: Forked) -> None:
+        while len(list(runs.glob(pattern))) < count and runner.wait(0) is None:
+            time.sleep(0.01)
+
+    return wait
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends children with their parent")
-def test_killed_again_and_again(tmp_path: Path) -> None:
+def test_killed_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEADFAST_REVISION", "tested")
     calm, stormy, study = tmp_path / "calm", tmp_path / "stormy", tmp_path / "tiny.yaml"
     study.write_text(STUDY)
-    began = time.monotonic()
-    finish(study, calm)
-    whole = time.monotonic() - began
-    dice = random.Random(0)
-    waits = (dice.uniform(0.15, 0.3) * whole for _ in range(KILLS))
-    assert storm(study, stormy, waits) >= 2
+    run_study(study, calm)
+    # In the middle of two fits; and when a fit is done, and its test is not.
+    moments = [
+        until("*/checkpoints/last.ckpt", stormy, 2),
+        until("*/results.json", stormy, 1),
+    ]
+    assert storm(study, stormy, moments) == 2
+    run_study(study, stormy)
     assert figures(study, stormy) == figures(study, calm)

@@ -1,7 +1,6 @@
 """A study on a Ray cluster of two nodes on this machine, one of which is killed in the middle."""
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -12,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.faults.program import ROOT
+from tests.faults.forked_study import run_study
+from tests.faults.program import ROOT, Piped
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'steadfast[ray]'")
 
@@ -52,20 +52,6 @@ def nodes() -> Iterator[subprocess.Popen[str]]:
     program.communicate()
 
 
-def begun(where: Path, *words: str) -> subprocess.Popen[str]:
-    """`study run`, begun."""
-    where.mkdir()
-    (where / "tiny.yaml").write_text(yaml.safe_dump(STUDY))
-    return subprocess.Popen(
-        [sys.executable, "-m", "app", "study", "run", "tiny.yaml", "--jobs=2", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        cwd=where,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-
-
 def figures(where: Path) -> dict[str, Any]:
     content: dict[str, Any] = json.loads((where / "runs/studies/tiny/study.json").read_text())
     assert content.pop("seconds")
@@ -74,22 +60,24 @@ def figures(where: Path) -> dict[str, Any]:
 
 def test_a_node_is_killed_in_the_middle(tmp_path: Path, nodes: "subprocess.Popen[str]") -> None:
     quiet, stormy = tmp_path / "quiet", tmp_path / "stormy"
-    program = begun(quiet)
-    said, _ = program.communicate()
-    assert program.returncode == 0, said
+    for where in (quiet, stormy):
+        where.mkdir()
+        (where / "tiny.yaml").write_text(yaml.safe_dump(STUDY))
+    run_study(quiet / "tiny.yaml", quiet / "runs")
 
     assert nodes.stdin is not None
     assert nodes.stdout is not None
     address = nodes.stdout.readline().strip()
-    program = begun(stormy, "--executor=ray", f"--ray_address={address}")
+    ray = ["--executor=ray", f"--ray_address={address}", "--jobs=2"]
+    program = Piped("study", "run", "tiny.yaml", *ray, where=stormy)
     # Until each of the two nodes is in the middle of a training.
     while len(list(stormy.glob("runs/*/checkpoints/last.ckpt"))) < 2:
-        assert program.poll() is None, program.communicate()[0]
+        assert program.poll() is None, program.communicate()
         time.sleep(0.05)
     nodes.stdin.write("kill\n")
     nodes.stdin.flush()
     assert nodes.stdout.readline() == "killed\n"
-    said, _ = program.communicate()
+    said = program.communicate()
     assert program.returncode == 0, said
     assert figures(stormy) == figures(quiet)
 

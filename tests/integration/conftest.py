@@ -3,8 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,18 +43,6 @@ def results(run: str | Path) -> dict[str, Any]:
 
 def lines(path: str | Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path(path).read_text().splitlines()]
-
-
-def process(*args: str, **settings: str) -> subprocess.Popen[str]:
-    """The program in a process of its own, begun."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **settings}
-    return subprocess.Popen(
-        [sys.executable, "-m", "app", *args],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-    )
 
 
 @pytest.fixture

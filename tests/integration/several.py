@@ -1,14 +1,13 @@
 """Several command lines in the same processes, and several processes for one command line.
 
-Starting two processes takes seconds on a slow machine, what they do then takes milliseconds: tests
-give a list of commands to one pair. Run as `python -m tests.integration.several FILE`, with the
-commands as JSON; `--trainer.devices=2` starts the second process, as it does for `-m app`.
+Starting a process takes seconds, what it does then takes milliseconds: tests give a list of
+commands to one pair. The first is a fork (see tests/faults/program.py) that runs `entry` on a file
+with the commands as JSON; `--trainer.devices=2` starts the second one as
+`python -m tests.integration.several FILE`, as it does for `-m app`.
 """
 
 import json
 import os
-import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +16,11 @@ from typing import Any
 
 import torch
 
+from tests.faults.program import Piped
+
 ROOT = Path(__file__).parents[2]
+# Asking git would start one more process; and a commit meanwhile would change the answer.
+REVISION = {"STEADFAST_REVISION": "tests"}
 CLUSTER = ROOT / "configs" / "cluster"
 QUIET = [
     "--trainer.accelerator=cpu",
@@ -27,12 +30,12 @@ QUIET = [
 TWO = ["--trainer.devices=2", "--trainer.strategy=ddp"]
 
 
-def main(path: str) -> int:
+def entry() -> int:
     """Run the commands until one fails."""
-    from app.cli.main import entry
+    from app.cli.main import entry as run_one
 
-    for command in json.loads(Path(path).read_text()):
-        status = entry(command)
+    for command in json.loads(Path(sys.argv[1]).read_text()):
+        status = run_one(command)
         os.environ.pop("PL_GLOBAL_SEED", None)
         if status:
             return status
@@ -43,31 +46,13 @@ def run(commands: Sequence[Sequence[str]], *, where: Path) -> tuple[str, str]:
     """Run commands in the same processes; returns standard output and standard error."""
     listing = where / "commands.json"
     listing.write_text(json.dumps([list(command) for command in commands]))
-    program = python("-m", "tests.integration.several", str(listing), where=where)
-    out, err = program.communicate(timeout=900)
+    program = Piped(str(listing), where=where, module="tests.integration.several", **REVISION)
+    out, err = program.communicate()
     assert program.returncode == 0, err
     return out, err
 
 
-def python(*args: str, where: Path, **settings: str) -> subprocess.Popen[str]:
-    """A Python process in a folder, begun."""
-    return begin(sys.executable, *args, where=where, **settings)
-
-
-def begin(*args: str, where: Path, **settings: str) -> subprocess.Popen[str]:
-    """A process in a folder, begun."""
-    return subprocess.Popen(
-        args,
-        cwd=where,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # Asking git would start one more process; and a commit meanwhile would change the answer.
-        env={**os.environ, "PYTHONPATH": str(ROOT), "STEADFAST_REVISION": "tests", **settings},
-    )
-
-
-def until(condition: Callable[[], object], *programs: subprocess.Popen[str]) -> None:
+def until(condition: Callable[[], object], *programs: Piped) -> None:
     """Wait for a condition that the programs bring about while they run."""
     end = time.monotonic() + 300
     while not condition():
@@ -77,17 +62,10 @@ def until(condition: Callable[[], object], *programs: subprocess.Popen[str]) -> 
         time.sleep(0.02)
 
 
-def children(program: subprocess.Popen[str]) -> list[int]:
+def children(program: Piped) -> list[int]:
     """The processes that a program has started from its main thread."""
     listed = Path(f"/proc/{program.pid}/task/{program.pid}/children")
     return [int(pid) for pid in listed.read_text().split()]
-
-
-def free_port() -> str:
-    """A port that nobody listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return str(found.getsockname()[1])
 
 
 def weights(run: Path) -> dict[str, Any]:
@@ -106,4 +84,4 @@ def same_bits(one: Path, other: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(entry())

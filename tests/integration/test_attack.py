@@ -14,7 +14,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from app.training.checkpoint_callbacks import AtomicCheckpointIO
 from attacks.outcome import from_line
-from tests.integration.conftest import OLSA, QUIET, Steadfast, lines, process, results
+from tests.faults.program import Piped
+from tests.integration.conftest import OLSA, QUIET, Steadfast, lines, results
 from tests.integration.test_matrix import corpus
 
 BEST = "runs/done/checkpoints/best.ckpt"
@@ -341,7 +342,7 @@ def test_a_kill_costs_what_was_in_flight(
     Path("slow.yaml").write_text(yaml.safe_dump(spec))
     command = attack("--run=done", "--attack.num_samples=60", "--attack.in_flight=4")
     python_path = f"{Path.cwd()}:{Path(__file__).parents[2]}"
-    program = process(*command, "--attack=slow.yaml", PYTHONPATH=python_path)
+    program = Piped(*command, "--attack=slow.yaml", PYTHONPATH=python_path)
     part = Path("runs/done/attacks/slow.parts/rank-0.jsonl")
     while not part.is_file() or part.read_bytes().count(b"\n") < 6:
         assert program.poll() is None, program.communicate()
@@ -356,7 +357,7 @@ def test_a_kill_costs_what_was_in_flight(
     done = part.read_bytes().count(b"\n") - 1
     assert 5 <= done < 60
 
-    again = process(*command, "--attack=slow.yaml", PYTHONPATH=python_path)
+    again = Piped(*command, "--attack=slow.yaml", PYTHONPATH=python_path)
     _, err = again.communicate()
     assert again.returncode == 0, err
     assert f"{done} samples were done before" in err
@@ -400,7 +401,7 @@ def test_a_model_that_breaks_down(
 def test_two_processes_do_what_one_does(letters: str, steadfast: Steadfast) -> None:
     command = attack("--run=done", f"--attack={letters}", "--attack.num_samples=31")
     two = ["--trainer.devices=2", "--trainer.strategy=ddp", "--attack.tag=two", "--attack.show=1"]
-    program = process(*command, *two)
+    program = Piped(*command, *two)
     out, err = program.communicate()
     assert program.returncode == 0, err
     assert out.count("clean accuracy") == 1

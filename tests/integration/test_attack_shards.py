@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.integration.conftest import QUIET, Outcome, Steadfast, lines, process, results
+from tests.faults.program import Piped
+from tests.integration.conftest import QUIET, Outcome, Steadfast, lines, results
 from tests.integration.test_attack import BEST, LETTERS, SLOW, comparable
 
 FOLDER = Path("runs/done/attacks")
@@ -218,7 +219,7 @@ def test_a_killed_shard_goes_on(trained: Path, steadfast: Steadfast) -> None:
     python_path = f"{Path.cwd()}:{Path(__file__).parents[2]}"
     words = ["--run=done", "--attack=slow.yaml", "--attack.num_samples=40", "--attack.in_flight=3"]
     command = ["attack", *words, "--attack.shard=2/2", *QUIET]
-    program = process(*command, PYTHONPATH=python_path)
+    program = Piped(*command, PYTHONPATH=python_path)
     part = FOLDER / "slow.shard-2-of-2.parts" / "rank-0.jsonl"
     while not part.is_file() or part.read_bytes().count(b"\n") < 4:
         assert program.poll() is None, program.communicate()
@@ -227,7 +228,7 @@ def test_a_killed_shard_goes_on(trained: Path, steadfast: Steadfast) -> None:
     program.communicate()
     done = part.read_bytes().count(b"\n") - 1
     assert "(missing: 1; not ended: 2)" in merge(steadfast).err
-    again = process(*command, PYTHONPATH=python_path)
+    again = Piped(*command, PYTHONPATH=python_path)
     _, err = again.communicate()
     assert again.returncode == 0, err
     assert f"{done} samples were done before" in err
@@ -240,7 +241,7 @@ def test_a_shard_by_two_processes(letters: str, steadfast: Steadfast) -> None:
     attack(steadfast, word, "--attack.tag=one", count=13)
     attack(steadfast, word, "--attack.shard=1/2", count=13)
     words = ["--run=done", word, "--attack.num_samples=13", "--attack.shard=2/2"]
-    program = process("attack", *words, *QUIET, "--trainer.devices=2", "--trainer.strategy=ddp")
+    program = Piped("attack", *words, *QUIET, "--trainer.devices=2", "--trainer.strategy=ddp")
     out, err = program.communicate()
     assert program.returncode == 0, err
     assert out.count("letters: shard 2/2, 6 of 13 samples") == 1

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.conftest import Steadfast, lines, process
+from tests.faults.program import Piped
+from tests.integration.conftest import Steadfast, lines
 from tests.unit.attacks.victims.service import Service, serving
 
 WORDS = "good bad plain odd dull warm slow".split()
@@ -65,7 +66,7 @@ def test_an_attack_on_a_service_that_was_killed_goes_on(
 
     service.bodies.clear()
     service.answered.clear()
-    child = process(*of_http(service, "--out=cut"))
+    child = Piped(*of_http(service, "--out=cut"))
     service.after = lambda number: child.kill() if number == count // 2 else None
     _, said = child.communicate()
     assert child.returncode == -9, said

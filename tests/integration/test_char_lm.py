@@ -97,9 +97,9 @@ def test_texts_are_written(written: Path, steadfast: Steadfast) -> None:
 
 
 @pytest.mark.distributed
-def test_two_processes_write_the_texts_of_one(written: Path) -> None:
+def test_two_processes_write_the_texts_of_one(written: Path, steadfast: Steadfast) -> None:
     alone = ["predict", "--run=a", *QUIET, *TEXTS]
-    run([alone], where=written)
+    assert steadfast(alone).status == 0
     found = lines("runs/a/predictions.jsonl")
     run([[*alone, *TWO]], where=written)
     assert lines("runs/a/predictions.jsonl") == found

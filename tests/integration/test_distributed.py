@@ -10,7 +10,8 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from tests.integration.conftest import ATTACK, OLSA, lines, process, results
+from tests.faults.program import Piped
+from tests.integration.conftest import ATTACK, OLSA, lines, results
 from tests.integration.several import QUIET, TWO, run, until, weights
 from tests.unit.datamodules import characters
 from tests.unit.datamodules.running_text import write
@@ -322,7 +323,7 @@ def test_three_samples_on_four_processes(both: Path) -> None:
 def test_a_signal_to_the_first_process_stops_both(
     here: Path, signum: signal.Signals, status: int
 ) -> None:
-    program = process(
+    program = Piped(
         "fit",
         *OLSA,
         *QUIET,
@@ -344,9 +345,7 @@ def test_a_signal_to_the_first_process_stops_both(
 
 @pytest.mark.slow
 def test_an_error_is_said_and_leaves_no_process(here: Path) -> None:
-    program = process(
-        "fit", *OLSA, *QUIET, *TWO, "--data=SST2", "--data.data_dir=nowhere", "--run=a"
-    )
+    program = Piped("fit", *OLSA, *QUIET, *TWO, "--data=SST2", "--data.data_dir=nowhere", "--run=a")
     _, err = program.communicate()  # ends only when no process holds the other end any more
     assert program.returncode != 0
     assert "error: " in err

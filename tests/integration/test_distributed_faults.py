@@ -10,15 +10,14 @@ from pathlib import Path
 import pytest
 
 from lit_modules import read_checkpoint
+from tests.faults.program import Piped, free_port, variables
 from tests.integration.conftest import OLSA, lines
 from tests.integration.several import (
     CLUSTER,
     QUIET,
+    REVISION,
     TWO,
-    begin,
     children,
-    free_port,
-    python,
     run,
     same_bits,
     until,
@@ -39,17 +38,15 @@ FIT = [
 ]
 OFTEN = ["--checkpoint_every_n_minutes=0"]  # after each step, so that a kill finds something
 CERTIFY = ["certify", *QUIET, "--run=whole"]
-GUARD = 300
-"""Seconds after which a test gives up; what it waits for takes a few."""
 
 
 def last(where: Path, name: str) -> Path:
     return where / "runs" / name / "checkpoints" / "last.ckpt"
 
 
-def begun(where: Path, name: str, *more: str) -> subprocess.Popen[str]:
+def begun(where: Path, name: str, *more: str) -> Piped:
     """A fit by two processes that has saved its first steps."""
-    program = python("-m", "app", *FIT, *OFTEN, *TWO, *more, f"--run={name}", where=where)
+    program = Piped(*FIT, *OFTEN, *TWO, *more, f"--run={name}", where=where, **REVISION)
     until(last(where, name).exists, program)
     return program
 
@@ -65,7 +62,7 @@ def kill_second(where: Path) -> None:
     program = begun(where, "second-killed")
     (second,) = children(program)
     os.kill(second, signal.SIGKILL)
-    _, err = program.communicate(timeout=GUARD)
+    _, err = program.communicate()
     assert program.returncode == 1, err
     assert f"error: rank 1 on this machine (process {second}) was ended by SIGKILL" in err
     interrupted(where, "second-killed")
@@ -75,7 +72,7 @@ def kill_first(where: Path) -> None:
     program = begun(where, "first-killed")
     program.kill()
     # Comes back when nobody holds the other end of the pipes: the second process has ended.
-    _, err = program.communicate(timeout=GUARD)
+    _, err = program.communicate()
     assert program.returncode == -signal.SIGKILL
     assert f"error: the first process of the run (process {program.pid}) is gone" in err
     interrupted(where, "first-killed")
@@ -92,12 +89,13 @@ def stop_slurm(where: Path) -> None:
         "SLURM_NTASKS": "2",
         "SLURM_NTASKS_PER_NODE": "2",
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": free_port(),
+        "MASTER_PORT": str(free_port()),
     }
     tasks = [
-        python(
-            *("-m", "app", *FIT, *OFTEN, *TWO, "--run=slurm"),
+        Piped(
+            *(*FIT, *OFTEN, *TWO, "--run=slurm"),
             where=where,
+            **REVISION,
             **job,
             SLURM_PROCID=str(task),
             SLURM_LOCALID=str(task),
@@ -107,7 +105,7 @@ def stop_slurm(where: Path) -> None:
     until(last(where, "slurm").exists, *tasks)
     for task in tasks:
         task.terminate()
-    outcomes = [task.communicate(timeout=GUARD) for task in tasks]
+    outcomes = [task.communicate() for task in tasks]
     # `srun` returns the largest: the batch script sees 143.
     assert [task.returncode for task in tasks] == [143, 0], outcomes
     assert "stopped by SIGTERM: saved " in outcomes[0][1]
@@ -141,7 +139,7 @@ def test_two_machines_do_what_two_processes_do(resumed: Path) -> None:
     machines[1].mkdir()
     programs = torchrun(machines, *FIT, "--run=machines")
     for program in programs:
-        _, err = program.communicate(timeout=GUARD)
+        _, err = program.communicate()
         assert program.returncode == 0, err
     same_bits(resumed / "runs" / "machines", resumed / "runs" / "whole")
     assert not list(machines[1].rglob("*.*"))  # the first process alone writes
@@ -156,7 +154,7 @@ def test_machines_that_begin_differently_are_refused(resumed: Path, tmp_path: Pa
     ]
     programs = torchrun([resumed, elsewhere], *longer, "--run=slurm")
     for program in programs:
-        _, err = program.communicate(timeout=GUARD)
+        _, err = program.communicate()
         assert program.returncode != 0
         assert "rank 1 with (none), expected the same: let all machines see one --runs_dir" in err
 
@@ -165,13 +163,20 @@ def torchrun(machines: list[Path], *args: str) -> list[subprocess.Popen[str]]:
     """What is given on each machine, for which folders stand; one process each."""
     settings = {
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": free_port(),
+        "MASTER_PORT": str(free_port()),
         "NODES": str(len(machines)),
         "PROCESSES": "1",
         "PYTHON": sys.executable,
     }
     return [
-        begin(str(CLUSTER / "torchrun.sh"), *args, where=machine, NODE_RANK=str(rank), **settings)
+        subprocess.Popen(
+            [str(CLUSTER / "torchrun.sh"), *args],
+            cwd=machine,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=variables(NODE_RANK=str(rank), **REVISION, **settings),
+        )
         for rank, machine in enumerate(machines)
     ]
 
@@ -183,11 +188,11 @@ def test_an_evaluation_goes_on_where_it_was_killed(resumed: Path) -> None:
         return sum(len(part.read_bytes().splitlines()) - 1 for part in parts.glob("rank-*"))
 
     slowly = "--data.eval_batch_size=1"
-    program = python("-m", "app", *CERTIFY, *TWO, slowly, where=resumed)
+    program = Piped(*CERTIFY, *TWO, slowly, where=resumed, **REVISION)
     until(lambda: written() > 20, program)
     (second,) = children(program)
     os.kill(second, signal.SIGKILL)
-    _, err = program.communicate(timeout=GUARD)
+    _, err = program.communicate()
     assert program.returncode == 1, err
     assert "was ended by SIGKILL" in err
     done = written()
@@ -207,10 +212,10 @@ def test_an_evaluation_goes_on_where_it_was_killed(resumed: Path) -> None:
 @pytest.mark.slow
 def test_a_process_that_is_killed_before_they_have_met(tmp_path: Path) -> None:
     """The first waits for it where nothing can wake it, as a collective of NCCL waits."""
-    program = python("-m", "app", *FIT, *TWO, "--run=a", where=tmp_path)
+    program = Piped(*FIT, *TWO, "--run=a", where=tmp_path, **REVISION)
     until(lambda: children(program), program)
     os.kill(children(program)[0], signal.SIGKILL)
-    _, err = program.communicate(timeout=GUARD)
+    _, err = program.communicate()
     assert program.returncode == 1, err
     assert "was ended by SIGKILL; the run ends" in err
 
@@ -223,7 +228,7 @@ def test_a_second_process_that_hangs(tmp_path: Path) -> None:
     program = begun(tmp_path, "a", *TIMEOUT)
     (second,) = children(program)
     os.kill(second, signal.SIGSTOP)
-    _, err = program.communicate(timeout=GUARD)
+    _, err = program.communicate()
     assert program.returncode == 1
     assert "got no answer from another process within the timeout of the process group" in err
     interrupted(tmp_path, "a")
@@ -233,7 +238,7 @@ def test_a_second_process_that_hangs(tmp_path: Path) -> None:
 def test_a_first_process_that_hangs(tmp_path: Path) -> None:
     program = begun(tmp_path, "a", *TIMEOUT)
     program.send_signal(signal.SIGSTOP)
-    _, err = program.communicate(timeout=GUARD)
+    _, err = program.communicate()
     assert program.returncode == -signal.SIGKILL
     assert f"the first one ({program.pid}) hung, and was ended" in err
     interrupted(tmp_path, "a")

@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import signal
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from functools import partial
@@ -14,17 +13,18 @@ from typing import Any
 
 import pytest
 
-from tests.integration.conftest import Steadfast, process
+from tests.faults.program import Piped
+from tests.integration.conftest import Steadfast
 
 TEXT = "the soup was fresh and the waiter was kind , but the coffee was cold and not good"
 JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture
-def serving(trained: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
+def serving(trained: Path) -> Iterator[tuple[Piped, int]]:
     """The program with the run `done` and a copy of it, and its port."""
     shutil.copytree(trained, trained.with_name("other"))
-    program = process("serve", "--run=done", "--run=other", "--port=0", "--device=cpu")
+    program = Piped("serve", "--run=done", "--run=other", "--port=0", "--device=cpu")
     try:
         assert program.stdout is not None
         said = program.stdout.readline()
@@ -44,9 +44,7 @@ def asked(stack: ExitStack, port: int, path: str, **body: Any) -> HTTPResponse:
     return stack.enter_context(closing(connection.getresponse()))
 
 
-def test_answers_and_the_end_by_sigterm(
-    serving: tuple[subprocess.Popen[str], int], steadfast: Steadfast
-) -> None:
+def test_answers_and_the_end_by_sigterm(serving: tuple[Piped, int], steadfast: Steadfast) -> None:
     program, port = serving
     with ExitStack() as stack:
         ask = partial(asked, stack, port)
@@ -97,7 +95,7 @@ def test_wrong_settings(
     assert len(outcome.err.splitlines()) == 1
 
 
-def test_in_a_browser(serving: tuple[subprocess.Popen[str], int]) -> None:
+def test_in_a_browser(serving: tuple[Piped, int]) -> None:
     chromium = shutil.which("chromium")
     if chromium is None:
         pytest.skip("no browser: the live page is not tried in one; install Debian's chromium")

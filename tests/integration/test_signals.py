@@ -1,5 +1,4 @@
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +7,8 @@ import pytest
 import torch
 
 import lit_modules
-from tests.integration.conftest import ATTACK, OLSA, QUIET, Steadfast, process, results
+from tests.faults.program import Piped
+from tests.integration.conftest import ATTACK, OLSA, QUIET, Steadfast, results
 
 # Long epochs of short steps, so that a signal meets the middle of one; and nothing that depends on
 # the length of the run.
@@ -25,16 +25,16 @@ LONG = [
 ]
 
 
-def wait_for(path: Path, program: subprocess.Popen[str]) -> None:
+def wait_for(path: Path, program: Piped) -> None:
     while not path.exists():
         assert program.poll() is None, program.communicate()
         time.sleep(0.05)
 
 
 @pytest.fixture
-def fitting(here: Path) -> Iterator[subprocess.Popen[str]]:
+def fitting(here: Path) -> Iterator[Piped]:
     """A fit that has been through some steps."""
-    program = process(
+    program = Piped(
         "fit", *LONG, "--trainer.max_epochs=1000", "--checkpoint_every_n_minutes=0.001", "--run=a"
     )
     try:
@@ -50,7 +50,7 @@ def fitting(here: Path) -> Iterator[subprocess.Popen[str]]:
     [(signal.SIGINT, 130, "Ctrl-C"), (signal.SIGTERM, 143, "SIGTERM")],
 )
 def test_a_signal_saves_and_stops(
-    fitting: subprocess.Popen[str],
+    fitting: Piped,
     steadfast: Steadfast,
     signum: signal.Signals,
     status: int,
@@ -84,7 +84,7 @@ def test_a_signal_saves_and_stops(
 
 
 def test_a_signal_before_training_stops_at_once(here: Path) -> None:
-    program = process("fit", *LONG, "--trainer.max_epochs=1000", "--run=a")
+    program = Piped("fit", *LONG, "--trainer.max_epochs=1000", "--run=a")
     assert program.stderr is not None
     first = program.stderr.readline()  # the libraries are loaded, and settings read
     assert "Seed set to 0" in first
@@ -96,7 +96,7 @@ def test_a_signal_before_training_stops_at_once(here: Path) -> None:
 
 def test_a_signal_during_a_test_stops_at_once(trained: Path, steadfast: Steadfast) -> None:
     before = results("done")
-    program = process("test", "--run=done", *QUIET, "--pgd.steps=100000")
+    program = Piped("test", "--run=done", *QUIET, "--pgd.steps=100000")
     assert program.stderr is not None
     for line in program.stderr:
         if "Loaded model weights" in line:

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import pytest
 import yaml
 
 from app.cli.main import entry
-from tests.integration.conftest import Steadfast, process, results
+from tests.faults.forked_study import forking
+from tests.faults.program import Piped
+from tests.integration.conftest import Steadfast, results
 
 BASE = {
     "model": "TextClassifier",
@@ -39,6 +42,13 @@ OUT = Path("runs/studies/tiny")
 
 def written(**changed: Any) -> None:
     Path("tiny.yaml").write_text(yaml.safe_dump({**TINY, **changed}, sort_keys=False))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forks() -> Iterator[None]:
+    """`test_a_stopped_study_goes_on` starts new interpreters: it is no study of this process."""
+    with forking():
+        yield
 
 
 @pytest.fixture
@@ -191,7 +201,7 @@ def test_parts_of_a_study_make_the_same_tables(tiny: Path, steadfast: Steadfast)
 def test_a_stopped_study_goes_on(here: Path, steadfast: Steadfast) -> None:
     slow = {**BASE, "trainer.max_epochs": 500, "data.limit_train": 500}
     written(base={"settings": slow}, rows={"plain": {}}, against=[])
-    program = process("study", "run", "tiny.yaml")
+    program = Piped("study", "run", "tiny.yaml")
     while not Path("runs/tiny-plain-s0/checkpoints/last.ckpt").exists():
         assert program.poll() is None, program.communicate()
         time.sleep(0.1)

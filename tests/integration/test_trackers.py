@@ -1,12 +1,15 @@
 """MLflow's real store of files, and Weights & Biases without a network."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from app.runs.trackers import TrackerSettings
-from tests.integration.conftest import OLSA, REVIEWS, TINY, Steadfast, process
+from tests.faults.program import variables
+from tests.integration.conftest import OLSA, REVIEWS, TINY, Steadfast
 
 EVERY = "--trainer.log_every_n_steps=1"
 TRAIN = [*OLSA, *REVIEWS, *TINY, EVERY, "--run=a"]
@@ -41,11 +44,23 @@ def test_mlflow(here: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatc
 
 def test_wandb_offline(here: Path) -> None:
     pytest.importorskip("wandb", reason="not installed: pip install 'steadfast[wandb]'")
-    settings = {"WANDB_MODE": "offline", "WANDB_SILENT": "true"}
     # A process of its own: its end writes what is left to write.
-    program = process("fit", *TRAIN, "--trainer.max_epochs=1", "--track.wandb=films", **settings)
-    _, err = program.communicate()
-    assert program.returncode == 0, err
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "app",
+            "fit",
+            *TRAIN,
+            "--trainer.max_epochs=1",
+            "--track.wandb=films",
+        ],
+        capture_output=True,
+        text=True,
+        env=variables(WANDB_MODE="offline", WANDB_SILENT="true"),
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
     name = json.loads(Path("runs/a/trackers.json").read_text())["wandb"]
     [file] = Path("runs/a/wandb").glob("offline-run-*/*.wandb")
     assert file.name == f"run-{name}.wandb"

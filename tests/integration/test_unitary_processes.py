@@ -1,13 +1,12 @@
 """Unitary weights of several processes."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-from tests.integration.several import ROOT
+from tests.faults.program import ROOT, Piped
+from tests.integration.unitary_ranks import fits
 from tests.unit.lit_modules.shared.unitary_models import residual
 
 TINY = 1e-5
@@ -16,18 +15,10 @@ TINY = 1e-5
 @pytest.mark.distributed
 def test_two_processes_have_equal_weights(tmp_path: Path) -> None:
     """Bit for bit: each process projects its own copy, and no copies are compared later."""
-    for processes in ("1", "2"):
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "tests.integration.unitary_ranks"),
-                *(str(tmp_path), processes),
-            ],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
+    fits(tmp_path, 1)
+    program = Piped(str(tmp_path), "2", where=ROOT, module="tests.integration.unitary_ranks")
+    _, err = program.communicate()
+    assert program.returncode == 0, err
     found = {path.stem: torch.load(path, weights_only=True) for path in tmp_path.glob("*.pt")}
     assert len(found) == 2 + 4
 

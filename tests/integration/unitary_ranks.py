@@ -1,8 +1,8 @@
 """Fits a small UniBERT with one process or two, and keeps the weights of each.
 
-Run as `python -m tests.integration.unitary_ranks FOLDER PROCESSES`. In the fit `same` all
-processes see the same batches, so that the mean of their gradients is the gradient of one of them,
-bit for bit; in the fit `own` each sees its own.
+Run as `python -m tests.integration.unitary_ranks FOLDER PROCESSES`, or by `fits`. In the fit `same`
+all processes see the same batches, so that the mean of their gradients is the gradient of one of
+them, bit for bit; in the fit `own` each sees its own.
 """
 
 import sys
@@ -33,12 +33,16 @@ def fit(folder: Path, *, processes: int, share: bool) -> None:
     torch.save(module.state_dict(), folder / name)
 
 
-def main() -> None:
+def fits(folder: Path, processes: int) -> None:
     """Both fits."""
-    folder, processes = Path(sys.argv[1]), int(sys.argv[2])
-    fit(folder, processes=processes, share=True)
-    fit(folder, processes=processes, share=False)
+    for share in (True, False):
+        fit(folder, processes=processes, share=share)
+
+
+def entry() -> None:
+    """Both fits, as a program."""
+    fits(Path(sys.argv[1]), int(sys.argv[2]))
 
 
 if __name__ == "__main__":
-    main()
+    entry()
