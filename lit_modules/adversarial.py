@@ -12,6 +12,8 @@ from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from typing_extensions import override
 
+from certify.parts import check_holder
+from certify.threats import TextCertifier, Threat
 from layers.noise import row_seeds, sample_seeds
 from lit_modules.adversaries import ADVERSARIES, Adversary, Found, Problem, TextSample
 from lit_modules.checkpoints.reading import CheckpointError, check_fits, load
@@ -275,6 +277,10 @@ class AdversarialTraining(TaskModule, method=True):
     def no_certificate(self) -> str | None:
         # Before it has its classifier, from a checkpoint, nothing is known.
         return self.classifier.no_certificate if hasattr(self, "classifier") else None
+
+    def text_certifier(self, threat: Threat) -> TextCertifier:
+        check_holder(self, self.classifier)
+        return self.classifier.text_certifier(threat)
 
     def activations(self, batch: Batch) -> list[Tensor]:
         return self.classifier.activations(batch)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import lit_modules
+from certify.threats import Characters, Synonyms
 from lit_modules import (
     OLSA,
     AdversarialTraining,
@@ -27,6 +28,7 @@ from tests.unit.lit_modules.builders import (
     batch_of,
     loader,
     make,
+    olsa,
     plain,
     trainer,
 )
@@ -267,3 +269,16 @@ def test_checkpoints_that_were_made_to_harm(
     run.save_checkpoint(tmp_path / "a.ckpt")
     with pytest.raises(CheckpointError, match=says):
         lit_modules.load(tmp_path / "a.ckpt")
+
+
+def test_certificates_in_words_are_those_of_the_classifier() -> None:
+    module = attached(olsa(depth=1))
+    around, texts = wrapped(module, PGDAdversary(epsilon=0.1)), ["a good film", "bad"]
+    threat = Synonyms.of({"good": ["bad", "film"]})
+    found = around.text_certifier(threat)(texts, [1, None])
+    assert found == module.text_certifier(threat)(texts, [1, None])
+    with pytest.raises(ValueError, match="got OLSA, a model without a certificate for characters"):
+        around.text_certifier(Characters(k=1))
+    around.register_forward_hook(lambda part, given, out: 2 * out)
+    with pytest.raises(ValueError, match="hook"):
+        around.text_certifier(threat)
