@@ -44,11 +44,13 @@ class _Asked(NamedTuple):
         places: for each place the ids that it can have, and a word with each; its own first.
         table: `[N, S + 1, d]` float64, what these are embedded to.
         label: the predicted class.
+        allowed: lead that rounding may make up.
     """
 
     places: list[dict[int, str]]
     table: Tensor
     label: int
+    allowed: float
 
     @property
     def choices(self) -> list[range]:
@@ -74,17 +76,11 @@ class RelaxedCertifier:
     kind: Kind = "lower bound"
 
     def __init__(self, model: RelaxedModel, threat: Threat, *, limit: int = 1024) -> None:
-        settings = model.tokenizer.splitter.settings
-        if not isinstance(threat, Synonyms) or threat.words != settings:
-            msg = (
-                f"got the threat {threat.name} about {threat.words} for a model of {settings}, "
-                "expected synonyms of the words of the model"
-            )
-            raise ValueError(msg)
         if limit < 0:
             msg = f"got limit={limit}, expected at least 0"
             raise ValueError(msg)
-        self.model, self.threat, self.limit = model, threat, limit
+        self.threat = Synonyms.of_model(threat, model.tokenizer.splitter.settings)
+        self.model, self.limit = model, limit
 
     @torch.no_grad()
     def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
@@ -151,7 +147,8 @@ class RelaxedCertifier:
         ids = [[*place, *list(place)[:1] * (size - len(place))] for place in places]
         table = self.model.embed(torch.tensor(ids).T).to(torch.float64).transpose(0, 1)
         logits = self.model.bounds.logits(table[:, 0].unsqueeze(0))
-        return _Asked(places, table, int(logits.argmax()))
+        allowed = ALLOWANCE * (1 + float(logits.abs().amax()))
+        return _Asked(places, table, int(logits.argmax()), allowed)
 
     def _relaxed(
         self, asked: _Asked, ks: Sequence[int | None]
@@ -160,7 +157,7 @@ class RelaxedCertifier:
         own = [0] * len(asked.places)
         movable = [place for place, choice in enumerate(asked.choices) if len(choice) > 1]
         numbers = [len(movable) if k is None else min(k, len(movable)) for k in ks]
-        proven = {0: self._leads(asked, [own]) > self._allowed(asked)}
+        proven = {0: self._leads(asked, [own]) > asked.allowed}
         worst = {0: [own]}
         if several := sorted({number for number in numbers if number}):
             found = self.model.bounds(asked.table, movable, several, asked.label)
@@ -182,7 +179,7 @@ class RelaxedCertifier:
             lowest = int(leads.argmin())
             if leads[lowest] <= 0:
                 return False, texts[lowest]
-            return bool((leads > self._allowed(asked)).all()), None
+            return bool((leads > asked.allowed).all()), None
         return False, self._searched(asked, k, worst)
 
     def _searched(self, asked: _Asked, k: int | None, texts: list[list[int]]) -> list[int] | None:
@@ -223,7 +220,3 @@ class RelaxedCertifier:
                 for part in torch.split(chosen, AT_ONCE)
             ]
         )
-
-    def _allowed(self, asked: _Asked) -> float:
-        own = self._logits(asked, [[0] * len(asked.places)])
-        return ALLOWANCE * (1 + float(own.abs().amax()))

@@ -47,14 +47,8 @@ class HullCertifier:
     kind: Kind = "lower bound"
 
     def __init__(self, model: HullModel, threat: Threat) -> None:
-        settings = model.tokenizer.splitter.settings
-        if not isinstance(threat, Synonyms) or threat.words != settings:
-            msg = (
-                f"got the threat {threat.name} about {threat.words} for a model of {settings}, "
-                "expected synonyms of the words of the model"
-            )
-            raise ValueError(msg)
-        self.model, self.threat = model, threat
+        self.model = model
+        self.threat = Synonyms.of_model(threat, model.tokenizer.splitter.settings)
 
     @torch.no_grad()
     def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:

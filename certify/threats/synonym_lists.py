@@ -130,6 +130,21 @@ class Synonyms(Threat):
     def _places(self) -> dict[str, str]:
         return {_squeezed(text): text for text in self.texts}
 
+    @classmethod
+    def of_model(cls, threat: Threat, words: WordSettings) -> "Synonyms":
+        """Returns a threat that a model of these words can be certified against.
+
+        Raises:
+            ValueError: another threat, or synonyms of other words.
+        """
+        if not isinstance(threat, cls) or threat.words != words:
+            msg = (
+                f"got the threat {threat.name} about {threat.words} for a model of {words}, "
+                "expected synonyms of the words of the model"
+            )
+            raise ValueError(msg)
+        return threat
+
     def subject(self, text: str) -> str | None:
         """Returns the text itself, or, with lists for texts, that of the file.
 

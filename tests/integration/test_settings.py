@@ -104,7 +104,7 @@ def parsers(monkeypatch: pytest.MonkeyPatch) -> dict[str, ArgumentParser]:
     monkeypatch.setattr(RobustCLI, "parse_arguments", stop)
     cli = RobustCLI.__new__(RobustCLI)
     with pytest.raises(Parsed):
-        cli.__init__([])  # type: ignore[misc] # made without it above
+        RobustCLI.__init__(cli, [])
     found: dict[str, ArgumentParser] = dict(cli._subcommand_parsers)
     return found
 

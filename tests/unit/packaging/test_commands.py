@@ -122,7 +122,7 @@ def parsers() -> dict[str, ArgumentParser]:
             patch.setattr(cli, "parse_arguments", stop)
         made = RobustCLI.__new__(RobustCLI)
         with pytest.raises(Parsed):
-            made.__init__([])  # type: ignore[misc] # made without it above
+            RobustCLI.__init__(made, [])
     found: dict[str, ArgumentParser] = dict(made._subcommand_parsers)
     return found
 
