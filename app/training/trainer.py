@@ -221,6 +221,11 @@ class RobustTrainer(pl.Trainer):
         """
         check_radii(radii)
         require_classifier(model, "certify")
+        if bound != "propagation":
+            usual = asdict(WordBalls())
+            for name, value in asdict(propagation).items():
+                if value != usual[name]:
+                    log.warning("propagation.%s=%s has no effect with bound=%s", name, value, bound)
         self._measure(ckpt_path)
         files, about = self._files, None
         # A part of the split is another part for another batch size: that is not taken up again.
