@@ -22,7 +22,7 @@ from certify.threats.parsing import parse_k
 from certify.words.score_certifiers import ScoreModel
 from layers.ngram_scores import GRID
 from layers.window_net import WEIGHT_GRID
-from lit_modules import AdversarialTraining, WordScores
+from lit_modules import WordScores
 from lit_modules.checkpoints.reading import load
 from lit_modules.word_scores import score_model
 from text.word_splitter import pattern_of
@@ -39,8 +39,7 @@ def main(argv: Sequence[str]) -> int:
     """
     args = parser().parse_args(argv)
     run, checkpoint = evaluated("certify export", Path(args.runs_dir), args.run, args.ckpt_path)
-    loaded = load(checkpoint)
-    model = loaded.classifier if isinstance(loaded, AdversarialTraining) else loaded
+    model = load(checkpoint)
     if run is None or not isinstance(model, WordScores):
         msg = f"got {checkpoint} of {type(model).__name__}, expected a run of WordScores"
         raise ValueError(msg)

@@ -135,17 +135,6 @@ def test_a_stranger_checks_the_claims(
     assert "which is there" in refused.err
 
 
-def test_an_adversarially_trained_sum_is_exported(here: Path, steadfast: Steadfast) -> None:
-    classifier = ["--model.classifier=WordScores", "--model.classifier.words.split=ascii"]
-    model = ["--model=AdversarialTraining", *classifier, "--model.adversary=FGSM"]
-    assert steadfast("fit", model, REVIEWS, QUIET, "--trainer.max_epochs=1", "--run=a").status == 0
-    threat = ["--run=a", "--threat=characters", "--k=1"]
-    assert steadfast("certify", threat, "--num_samples=5").status == 0
-    outcome = steadfast("certify", "export", threat, "--to=claims")
-    assert outcome.status == 0, outcome.err
-    assert checked("claims") == (0, "all claims hold")
-
-
 def checked(folder: str) -> tuple[int, str]:
     """The checker, without this project on its path."""
     command = [sys.executable, "-I", str(ROOT / "docs/certificates/check.py"), folder]
