@@ -114,7 +114,11 @@ def _cell(kind: _Kind, seed: int, place: Place, problems: list[str]) -> Cell:
 
     name = "" if corpus is None else corpus.name
     after = None if first is None else _run_before(first, name, seed, place)
-    settings = {**(corpus.settings if corpus else {}), **row.settings}
+    settings = {
+        **(corpus.settings if corpus else {}),
+        **row.settings,
+        **row.settings_on.get(name, {}),
+    }
     start = {} if after is None else {key: f"{after}/{path}" for key, path in row.start.items()}
     settings |= {key: str(place.runs_dir / path) for key, path in start.items()}
     return Cell(

@@ -42,7 +42,7 @@ class Fields:
             if key not in known:
                 self.problems.append(
                     f"{self.at(str(key))}: got an unknown key, expected one of "
-                    f"{', '.join(sorted(known))}"
+                    f"{', '.join(sorted(known)) or 'none'}"
                 )
 
     def __contains__(self, key: str) -> bool:

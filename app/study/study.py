@@ -60,7 +60,8 @@ class Row:
         name: in names of runs.
         title: in tables.
         config: settings files, after those of the corpus.
-        settings: above all others.
+        settings: above those of `base` and of the corpus.
+        settings_on: settings on one corpus alone, by its name: above all others.
         seeds: of the runs.
         corpora: names of the corpora that it is run on; empty where the study has none.
         stages: commands of each run, in order.
@@ -75,6 +76,7 @@ class Row:
     title: str
     config: tuple[str, ...] = ()
     settings: Settings = field(default_factory=dict)
+    settings_on: Mapping[str, Settings] = field(default_factory=dict)
     seeds: tuple[int, ...]
     corpora: tuple[str, ...] = ()
     stages: tuple[Stage, ...]

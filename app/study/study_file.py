@@ -31,6 +31,7 @@ _ROW = {
     "title",
     "config",
     "settings",
+    "settings_on",
     "seeds",
     "corpora",
     "stages",
@@ -171,19 +172,23 @@ class _Defaults:
 
     def row(self, name: str, one: Fields) -> Row:
         """The row of a mapping in the file."""
-        on = one.get("corpora", "texts", self.corpora)
+        corpora = one.get("corpora", "texts", self.corpora)
         # Those of a corpus have `base` below them already.
-        base = not on and one.get("base", "flag", True)
-        if on and one.get("base", "flag", True) is False:
+        base = not corpora and one.get("base", "flag", True)
+        if corpora and one.get("base", "flag", True) is False:
             one.problem("base", False, "it only in a row with `corpora: []`")
         config, settings = one.get("config", "files", ()), one.get("settings", "settings", {})
+        own = Fields(
+            one.values.get("settings_on"), one.at("settings_on"), set(corpora), one.problems
+        )
         return Row(
             name=name,
             title=one.get("title", "text", name),
             config=self.config + config if base else config,
             settings={**self.settings, **settings} if base else settings,
+            settings_on={corpus: own.get(corpus, "settings", {}) for corpus in corpora},
             seeds=one.get("seeds", "numbers", self.seeds),
-            corpora=on,
+            corpora=corpora,
             stages=_stages(one) if "stages" in one else self.stages,
             after=one.get("after", "text", None),
             start=one.get("start", "mapping", {}),

@@ -44,14 +44,29 @@ def test_a_study_of_two_rows(tmp_path: Path) -> None:
 def test_precedence_of_settings_and_files(tmp_path: Path) -> None:
     path = written(
         tmp_path,
-        base={"config": ["base.yaml"], "settings": {"a": "base", "b": "base", "c": "base"}},
-        corpora={"x": {"config": ["x.yaml"], "settings": {"b": "corpus", "c": "corpus"}}},
-        rows={"r": {"config": ["r.yaml"], "settings": {"c": "row"}}},
+        base={"config": ["base.yaml"], "settings": dict.fromkeys("abcd", "base")},
+        corpora={"x": {"config": ["x.yaml"], "settings": dict.fromkeys("bcd", "corpus")}, "y": {}},
+        rows={
+            "r": {
+                "config": ["r.yaml"],
+                "settings": dict.fromkeys("cd", "row"),
+                "settings_on": {"x": {"d": "row on x"}},
+            }
+        },
     )
-    [cell] = cells(read_study(path), place())
-    assert cell.config == ("base.yaml", "x.yaml", "r.yaml")
-    assert dict(cell.settings) == {"a": "base", "b": "corpus", "c": "row"}
-    assert cell.run == "small-r-x-s0"
+    on_x, on_y = cells(read_study(path), place())
+    assert on_x.config == ("base.yaml", "x.yaml", "r.yaml")
+    assert dict(on_x.settings) == {"a": "base", "b": "corpus", "c": "row", "d": "row on x"}
+    assert dict(on_y.settings) == {"a": "base", "b": "base", "c": "row", "d": "row"}
+    assert on_x.run == "small-r-x-s0"
+
+
+@pytest.mark.parametrize("corpora", [{}, {"x": {}}])
+def test_settings_on_a_corpus_that_is_not_there(tmp_path: Path, corpora: dict[str, Any]) -> None:
+    row = {"settings_on": {"z": {"a": 1}}}
+    [problem] = problems(tmp_path, corpora=corpora, rows={"r": row, "plain": {}})
+    known = "x" if corpora else "none"
+    assert problem == f"rows.r.settings_on.z: got an unknown key, expected one of {known}"
 
 
 def test_a_row_off_the_corpora_has_base_unless_it_says_not(tmp_path: Path) -> None:
