@@ -5,11 +5,12 @@
 The runs are of method ASA with an adversary. Printed is the share of the units that it masks on
 the test split, by layer (Figure 5 of the paper, which `--figure` draws); and the divergence of the
 loss by its masks beside that of as many masks by chance. An adversary that has learnt to choose
-has a ratio well above 1.
+has a ratio well above 1, unless the encoder has learnt to bear the masks that it chooses. With
+`--still N` both are told apart: the adversary takes N further steps while the encoder stands still.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice, repeat
 from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
@@ -32,6 +33,8 @@ BATCH = 16
 """Samples that are passed together: few, as a multiple choice has several rows for each."""
 DRAWS = 3
 """Of masks by chance."""
+STEP_SIZE = 1e-3
+"""Of the adversary alone: Adam's."""
 
 
 class Masked(NamedTuple):
@@ -95,6 +98,35 @@ def masked(module: lit_modules.ASA, corpus: TextDataModule, *, limit: int) -> Ma
     )
 
 
+def train_adversary(module: lit_modules.ASA, corpus: TextDataModule, *, steps: int) -> None:
+    """Trains the adversary alone, on the training split, by its part of the loss (equation 9).
+
+    Args:
+        module: in evaluation mode; its encoder is as before.
+        corpus: with a training split.
+        steps: batches.
+    """
+    corpus.setup("fit")
+    module.network.requires_grad_(False)
+    optimizer = torch.optim.Adam(module.masking.parameters(), lr=STEP_SIZE)
+    loader = corpus.train_dataloader()
+    for one in islice(chain.from_iterable(repeat(loader)), steps):
+        assert isinstance(one, Batch)
+        batch = one.to(module.device)
+        labels = labels_of(batch)
+        masks = module.masks(batch)
+        assert masks is not None  # the method asa
+        clean = module(batch)
+        with module.attention.masked(masks):
+            biased = module(batch)
+        moved = module.task.divergence(clean, biased, labels, symmetric=module.symmetric)
+        # The masks pass a gradient reversal: the adversary's gradient is that of minus the loss.
+        loss = module.alpha * moved + module.penalty(masks, labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
 def _moved(module: lit_modules.ASA, batch: Batch, clean: Tensor, masks: Masks) -> float:
     """Returns the sum of divergences of a batch's predictions with masks from those without."""
     with module.attention.masked(masks):
@@ -116,6 +148,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--run", nargs="+", type=Path, required=True, help="run directories")
     parser.add_argument("--data_dir", help="where the corpora lie, if not where the runs had them")
     parser.add_argument("--samples", type=int, default=1000, help="of the test split, about")
+    text = "steps of the adversary alone, before it is measured once more (default: none)"
+    parser.add_argument("--still", type=int, default=0, metavar="N", help=text)
     given = parser.parse_args(argv)
     torch.set_num_threads(given.threads)
     found: dict[str, Masked] = {}
@@ -125,6 +159,9 @@ def main(argv: Sequence[str] | None = None) -> None:
             parser.error(f"got {run}, expected runs of ASA with masking.kind adversarial")
         join(model, corpus)
         found[run.name] = masked(model, corpus, limit=given.samples)
+        if given.still:
+            train_adversary(model, corpus, steps=given.still)
+            found[f"{run.name}, encoder still"] = masked(model, corpus, limit=given.samples)
     depth = max(len(one.drawn) for one in found.values())
     rows = []
     for name, one in found.items():

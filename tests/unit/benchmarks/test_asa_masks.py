@@ -9,9 +9,12 @@ import pytest
 import torch
 
 from app.cli.main import entry
+from app.training.join import join
 from benchmarks import asa_masks
+from benchmarks.program_runs import of_run
 from layers.architectures import build_masked_lm
 from layers.pretrained_encoders import save_model
+from lit_modules import ASA
 from tests.unit.layers.small_encoders import ARCHITECTURES
 from text import save_tokenizer, train_word_piece
 
@@ -73,6 +76,28 @@ def test_masks_of_runs(tmp_path: Path, data: Path, capsys: pytest.CaptureFixture
     assert moves.count("| one |") == 1
     assert found["one"]["chance"] > 0
     assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.long
+def test_an_adversary_beside_an_encoder_that_stands_still(
+    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fast = "--model.optimisation.optimizer.init_args.lr=0.1"
+    run = trained(tmp_path, data, "one", fast, "--model.masking.tau=0")
+    model, corpus = of_run(run)
+    assert isinstance(model, ASA)
+    join(model, corpus)
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    asa_masks.train_adversary(model, corpus, steps=30)
+    moved = {name for name, weight in model.state_dict().items() if (weight != before[name]).any()}
+    assert moved
+    assert all(name.startswith("masking.") for name in moved)
+    out = tmp_path / "out.json"
+    capsys.readouterr()
+    asa_masks.main(["--run", str(run), "--still", "100", "--out", str(out)])
+    first, then = json.loads(out.read_text()).values()
+    assert then["divergence"] > first["divergence"]
+    assert "| one, encoder still |" in capsys.readouterr().out
 
 
 @pytest.mark.long
