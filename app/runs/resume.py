@@ -82,11 +82,18 @@ def check_same(
     stored = run.config()
     before = dict(_leaves({key: stored[key] for key in keys if key in stored}))
     now = dict(_leaves({key: config[key] for key in keys}))
+    # The settings of another class say nothing more than that it is another one.
+    of_others = tuple(
+        f"{name.removesuffix('class_path')}init_args."
+        for name in before
+        if name.endswith("class_path") and before[name] != now.get(name)
+    )
     different = [
         f"{name.replace('.init_args', '')}: {before[name]!r} in the run, {now.get(name)!r} given"
         for name in before
         if before[name] != now.get(name)
         and name not in harmless
+        and not name.startswith(of_others)
         and not (name in ADDITIONS and before[name] is None)
     ]
     if different:

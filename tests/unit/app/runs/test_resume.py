@@ -122,6 +122,13 @@ def test_other_settings(run: RunDirectory, config: dict[str, Any], message: str)
         plan_training(run, config, whole=True)
 
 
+def test_another_class_is_one_difference(run: RunDirectory) -> None:
+    other = {**CONFIG, "model": {"class_path": "lit_modules.ASA", "init_args": {"alpha": 1.0}}}
+    said = r"\(model.class_path: 'lit_modules.OLSA' in the run, 'lit_modules.ASA' given\)"
+    with pytest.raises(ValueError, match=said):
+        check_same(run, other, ("model", "data"), HARMLESS)
+
+
 def test_harmless_settings(run: RunDirectory) -> None:
     plan_training(run, changed("data", data_dir="d"), whole=True)
     check_same(run, changed("data", batch_size=9, data_dir="d"), ("model", "data"), HARMLESS)
