@@ -123,7 +123,7 @@ def train_adversary(module: lit_modules.ASA, corpus: TextDataModule, *, steps: i
         # The masks pass a gradient reversal: the adversary's gradient is that of minus the loss.
         loss = module.alpha * moved + module.penalty(masks, labels)
         optimizer.zero_grad()
-        loss.backward()
+        torch.autograd.backward(loss)
         optimizer.step()
 
 

@@ -80,6 +80,13 @@ def test_one_table_where_columns_name_corpora() -> None:
     ]
 
 
+def test_a_figure_that_a_method_lacks_is_not_said_to_be_not_run() -> None:
+    rows = row("a", seeds=(0, 1)), row("b", seeds=(0, 1))
+    made = study(*rows, columns=[ACCURACY, ATTACKED], compared=(), against=())
+    (table,) = tables.main_tables(content(made, [cell("a", 0, HARD)]))
+    assert [line[2] for line in table.rows] == ["–", "not run"]
+
+
 def test_no_sign_for_a_figure_that_measures_nothing() -> None:
     cells = [cell("a", 0, HARD), cell("b", 0, EASY, unreliable=["accuracy"])]
     (table,) = tables.main_tables(content(study(), cells))
