@@ -140,7 +140,9 @@ def test_predict_writes_one_line_per_sample(trained: Path, steadfast: Steadfast)
 
 
 def test_bounds_and_radii(trained: Path, steadfast: Steadfast) -> None:
-    outcome = steadfast("certify", "--run=done", TINY, "--bound=paper", "--radii=[0.5,3]")
+    radii = ["--radii=[0.5,3]", "--propagation.words=2"]
+    outcome = steadfast("certify", "--run=done", TINY, "--bound=paper", radii)
+    assert "propagation.words=2 has no effect with bound=paper" in outcome.err
     assert outcome.status == 0
     assert {"certify_paper/accuracy@0.5", "certify_paper/accuracy@3"} <= set(
         results("done")["metrics"]
