@@ -151,6 +151,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     text = "steps of the adversary alone, before it is measured once more (default: none)"
     parser.add_argument("--still", type=int, default=0, metavar="N", help=text)
     given = parser.parse_args(argv)
+    if given.still < 0:
+        parser.error(f"got --still {given.still}, expected a number of steps from 0 on")
     torch.set_num_threads(given.threads)
     found: dict[str, Masked] = {}
     for run in given.run:

@@ -108,3 +108,9 @@ def test_a_run_without_adversary_is_refused(
     with pytest.raises(SystemExit):
         asa_masks.main(["--run", str(run)])
     assert "expected runs of ASA with masking.kind adversarial" in capsys.readouterr().err
+
+
+def test_a_negative_number_of_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        asa_masks.main(["--run", "nowhere", "--still", "-1"])
+    assert "expected a number of steps from 0 on" in capsys.readouterr().err
