@@ -270,6 +270,7 @@ def scatter(
     every: Sequence[Point],
     path: Path | None = None,
     *,
+    line: Sequence[tuple[float, float]] = (),
     x_label: str = "",
     y_label: str = "",
     title: str = "",
@@ -279,6 +280,7 @@ def scatter(
     Args:
         every: at least one.
         path: the PNG or SVG to write, if any; wholly or not at all.
+        line: places that a thin line joins, behind the points.
         x_label: what lies on the x axis, with its unit if it has one.
         y_label: the same for the y axis.
         title: above the figure.
@@ -295,6 +297,9 @@ def scatter(
         raise ValueError(msg)
     with drawing(path) as figure:
         axes = figure.add_subplot()
+        if line:
+            across, up = zip(*line, strict=True)
+            axes.plot(across, up, color="#888888", linewidth=1.0, zorder=0)
         for i, one in enumerate(every):
             errors = {
                 f"{axis}err": [[max(0.0, at - ends[0])], [max(0.0, ends[1] - at)]]

@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -12,11 +12,14 @@ from app.runs.certified_bounds import FILE_OF
 from app.runs.results import Results
 from app.runs.run_directory import RunDirectory, existing
 from app.study.study import Cell, CellFigures, Column, Study, StudyError
+from app.study.study_file import SIX
 from app.study.uncertainty import Kind, kind_of, score
 from attacks.digests import file_digest
 
 _DOUBTED = ("accuracy", "success_rate")
 """Figures of an attack that have another name where they are unreliable."""
+MEAN = "attack/mean_accuracy"
+"""The mean over the attacks of `SIX` that a run has."""
 _ROUNDING = 1e-5
 """Relative error of means in single precision."""
 _RANKED = 1e-3
@@ -49,7 +52,7 @@ def collect(study: Study, cell: Cell, place: Runs) -> CellFigures:
     return collect_run(
         existing(place.runs_dir, cell.run),
         wanted,
-        compared=study.compared,
+        per_sample=study.per_sample,
         row=cell.row,
         corpus=cell.corpus,
         seed=cell.seed,
@@ -60,7 +63,7 @@ def collect_run(
     run: RunDirectory,
     columns: Sequence[Column],
     *,
-    compared: Sequence[str],
+    per_sample: Sequence[str],
     row: str,
     corpus: str,
     seed: int,
@@ -70,7 +73,7 @@ def collect_run(
     Args:
         run: the run.
         columns: which figures are wanted.
-        compared: names of those of which the outcome of each sample is wanted, too.
+        per_sample: names of those of which the outcome of each sample is wanted, too.
         row: name of the row it stands in.
         corpus: name of the corpus it stands under.
         seed: of the run.
@@ -93,7 +96,7 @@ def collect_run(
             continue
         values[column.name] = figure.value
         unreliable += [column.name] if figure.unreliable else []
-        if column.name in compared and figure.value is not None:
+        if column.name in per_sample and figure.value is not None:
             known = reader.samples(column.metric, figure.value)
             samples |= {} if known is None else {column.name: known}
     return CellFigures(
@@ -297,6 +300,8 @@ class _Reader:
         Raises:
             StudyError: they do not amount to that figure, or are about other weights.
         """
+        if metric == MEAN:
+            return self._mean_samples(value)
         problem = None
         for source in _sources(metric):
             path = self.run.path / source.file
@@ -312,6 +317,19 @@ class _Reader:
         if problem is not None:
             raise StudyError(problem)
         return None
+
+    def _mean_samples(self, value: float) -> _Samples | None:
+        """For each sample the share of the attacks that it withstood."""
+        metrics = self.results["metrics"]
+        names = [f"attack/{name}/accuracy" for name in SIX if f"attack/{name}/accuracy" in metrics]
+        every = [self.samples(name, float(metrics[name] or 0.0)) for name in names]
+        known = [one for one in every if one is not None]
+        if not known or len(known) < len(every) or len({one.digest for one in known}) > 1:
+            return None
+        shares = zip(*(one.outcomes for one in known), strict=True)
+        mean = replace(known[0], outcomes=tuple(math.fsum(one) / len(one) for one in shares))
+        # Runs of older versions may have a mean over fewer attacks.
+        return mean if self._agree(mean.figure(), value, mean) else None
 
     @staticmethod
     def _agree(figure: float, value: float, found: _Samples) -> bool:

@@ -4,8 +4,9 @@
     <!-- /study -->
 
 The file is looked for from the page's folder upwards. PART is `all` (also if it is left out),
-`tables`, `comparisons`, `notes`, `table CORPUS`, `comparisons CORPUS`, or `figure ROW COLUMN
-[CORPUS]`: a single figure, with both markers in one line. Markers in code are left alone.
+`tables`, `comparisons`, `matched`, `notes`, `table CORPUS`, `comparisons CORPUS`, `matched CORPUS`,
+or `figure ROW COLUMN [CORPUS]`: a single figure, with both markers in one line. Markers in code are
+left alone.
 """
 
 import re
@@ -149,12 +150,18 @@ def _comparisons(content: Content, corpus: str | None = None) -> str | None:
     return "\n\n".join(map(tables.markdown, tables.comparisons(content, corpus))) or None
 
 
+def _matched(content: Content, corpus: str | None = None) -> str | None:
+    return "\n\n".join(map(tables.markdown, tables.matched(content, corpus))) or None
+
+
 _PARTS: dict[tuple[str, int], Callable[..., str | None]] = {
     ("all", 0): lambda content: tables.render(content, "markdown").rstrip("\n"),
     ("tables", 0): _tables,
     ("table", 1): _tables,
     ("comparisons", 0): _comparisons,
     ("comparisons", 1): _comparisons,
+    ("matched", 0): _matched,
+    ("matched", 1): _matched,
     ("notes", 0): tables.noted,
     ("figure", 2): tables.figure,
     ("figure", 3): tables.figure,

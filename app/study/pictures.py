@@ -67,7 +67,7 @@ def draw(content: Content, picture: Mapping[str, Any], path: Path) -> bool:
     intervals = any(one.ends is not None for one in grid.values())
     said = "mean and 95 % interval over seeds" if intervals else ""
     if picture["kind"] == "scatter":
-        return _scatter(rows, chosen, grid, path, title=title)
+        return _scatter(rows, chosen, grid, path, title=title, line=_line(content, picture))
     heights = chosen[0]["title"] if len(chosen) == 1 else ""
     label = "; ".join(part for part in (heights, said) if part)
     (_bars if picture["kind"] == "bars" else _lines)(
@@ -159,7 +159,18 @@ def _lines(
     error_bars(series, path, y_label=y_label, title=title, ticks=names)
 
 
-def _scatter(rows: Named, columns: Named, grid: Grid, path: Path, *, title: str) -> bool:
+def _line(content: Content, picture: Mapping[str, Any]) -> list[str]:
+    """The rows that a line joins in a scatter; none where the study has no line of its columns."""
+    matched = content.get("matched")
+    if not matched or picture["columns"][0] != matched["at"]:
+        return []
+    compared = {one["column"] for one in matched["lines"]}
+    return matched["rows"] if picture["columns"][1] in compared else []
+
+
+def _scatter(
+    rows: Named, columns: Named, grid: Grid, path: Path, *, title: str, line: Sequence[str]
+) -> bool:
     across, up = columns[:2]
     every = []
     for row in rows:
@@ -170,6 +181,9 @@ def _scatter(rows: Named, columns: Named, grid: Grid, path: Path, *, title: str)
                 name=row["title"] + doubt, x=x.mean, y=y.mean, x_ends=x.ends, y_ends=y.ends
             )
             every.append(point)
+    joined = [(grid[name, across["name"]].mean, grid[name, up["name"]].mean) for name in line]
+    joined = sorted(one for one in joined if all(map(math.isfinite, one)))
     if every:
-        scatter(every, path, x_label=across["title"], y_label=up["title"], title=title)
+        labels = {"x_label": across["title"], "y_label": up["title"], "title": title}
+        scatter(every, path, line=joined, **labels)
     return bool(every)

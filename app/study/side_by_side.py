@@ -16,9 +16,10 @@ from app.runs.run_directory import RunDirectory, existing
 from app.runs.summary_table import notes
 from app.runs.version import versions
 from app.study import study_json, tables
-from app.study.collect import collect_run
+from app.study.collect import MEAN, collect_run
 from app.study.reuse import COMPARED, HARMLESS, leaves
 from app.study.study import CellFigures, Column, Row, Study, StudyError
+from app.study.study_file import SIX
 
 _USUAL = (
     *("test/accuracy", "test/f1", "test/spearman", "test/pearson", "test/pgd_accuracy"),
@@ -97,6 +98,13 @@ class _Run:
 
     def protocol(self, metric: str) -> dict[str, Any]:
         """The way in which a figure was measured."""
+        if metric == MEAN:
+            parts = [name for name in SIX if f"attack/{name}/accuracy" in self.results["metrics"]]
+            return {"attacks": parts} | {
+                f"{key} of {name}": value
+                for name in parts
+                for key, value in self.protocol(f"attack/{name}/accuracy").items()
+            }
         stage, _, rest = metric.partition("/")
         stage = f"attack/{rest.rpartition('/')[0]}" if stage == "attack" else stage
         about = dict(self.results.get("about", {}).get(stage, {}))
@@ -191,7 +199,7 @@ def _report(rows: Sequence[_Row], columns: Sequence[Column], form: tables.Format
 def _figures(row: _Row, one: _Run, columns: Sequence[Column]) -> CellFigures:
     names = [column.name for column in columns]
     return collect_run(
-        one.run, columns, compared=names, row=row.name, corpus="", seed=one.results["seed"]
+        one.run, columns, per_sample=names, row=row.name, corpus="", seed=one.results["seed"]
     )
 
 

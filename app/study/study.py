@@ -140,6 +140,21 @@ class Picture:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Matched:
+    """Rows of one kind at several accuracies, beside which the others stand at equal accuracy.
+
+    Attributes:
+        at: the column that is made equal: accuracy.
+        rows: names of the rows of one kind, such as early checkpoints of a baseline.
+        columns: names of the columns that are compared there.
+    """
+
+    at: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Study:
     """A study; see docs/studies.md for its file.
 
@@ -154,6 +169,7 @@ class Study:
         columns: of its tables.
         against: pairs of rows that are compared, the second being the one to exceed.
         compared: names of the columns that are compared.
+        matched: rows at several accuracies, for comparisons at equal accuracy; None for none.
         published: figures of the paper.
         pictures: what to draw.
         digest: SHA-256 of the file.
@@ -169,9 +185,16 @@ class Study:
     columns: tuple[Column, ...]
     against: tuple[tuple[str, str], ...] = ()
     compared: tuple[str, ...] = ()
+    matched: Matched | None = None
     published: Published | None = None
     pictures: tuple[Picture, ...] = ()
     digest: str
+
+    @property
+    def per_sample(self) -> tuple[str, ...]:
+        """Names of the columns of which the outcome of each sample is wanted."""
+        of_line = () if self.matched is None else (self.matched.at, *self.matched.columns)
+        return tuple(dict.fromkeys((*self.compared, *of_line)))
 
 
 @dataclass(frozen=True, kw_only=True)

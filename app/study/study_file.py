@@ -18,6 +18,7 @@ from app.study.study import (
     Column,
     Command,
     Corpus,
+    Matched,
     Picture,
     Published,
     Row,
@@ -41,7 +42,7 @@ _ROW = {
 }
 _STUDY = {
     *("title", "about", "notes", "needs", "base", "seeds", "corpora", "rows", "axes", "stages"),
-    *("columns", "against", "compared", "paper", "pictures"),
+    *("columns", "against", "compared", "matched", "paper", "pictures"),
 }
 _PLACE = re.compile(r"\$\{([^}]*)\}")
 DATA_DIR = "data_dir"
@@ -146,6 +147,7 @@ def _study(fields: Fields, name: str, digest: str) -> Study:
         columns=columns,
         against=_pairs(fields, rows),
         compared=fields.get("compared", "texts", _by_default(fields, columns)),
+        matched=_matched(fields),
         published=_published(fields, bool(corpora)),
         pictures=tuple(_pictures(fields)),
         digest=digest,
@@ -334,6 +336,17 @@ def _by_default(fields: Fields, columns: Sequence[Column]) -> tuple[str, ...]:
     return tuple(column.name for column in columns if column.better is not None)
 
 
+def _matched(fields: Fields) -> Matched | None:
+    if "matched" not in fields:
+        return None
+    one = Fields(fields.values["matched"], "matched", {"at", "rows", "columns"}, fields.problems)
+    return Matched(
+        at=one.required("at", "text", ""),
+        rows=one.required("rows", "texts", ()),
+        columns=one.required("columns", "texts", ()),
+    )
+
+
 def _published(fields: Fields, corpora: bool) -> Published | None:
     if "paper" not in fields:
         return None
@@ -422,6 +435,12 @@ def _check_tables(study: Study, problems: list[str]) -> None:
     for pair in study.against:
         need("against", pair, rows)
     need("compared", study.compared, columns)
+    if study.matched is not None:
+        need("matched.at", [study.matched.at] if study.matched.at else [], columns)
+        need("matched.rows", study.matched.rows, {row.name for row in study.rows if row.shown})
+        need("matched.columns", study.matched.columns, columns)
+        if len(set(study.matched.rows)) < 2:
+            problems.append("matched.rows: got fewer than two rows, expected the ends of a line")
     for picture in study.pictures:
         need(f"pictures.{picture.name}.columns", picture.columns, columns)
         need(f"pictures.{picture.name}.corpus", [picture.corpus] if picture.corpus else [], corpora)
@@ -485,7 +504,8 @@ _FIGURES = (
     *("pgd_accuracy", "radius", "margin_met"),
 )
 """Usual figures of a test and a validation."""
-_SIX = ("textfooler", "textbugger", "bae", "deepwordbug", "pwws", "a2t")
+SIX = ("textfooler", "textbugger", "bae", "deepwordbug", "pwws", "a2t")
+"""The attacks that `all` stands for, and that `attack/mean_accuracy` is a mean of."""
 
 
 def attacks_of(stages: Sequence[Stage]) -> list[str]:
@@ -497,7 +517,7 @@ def attacks_of(stages: Sequence[Stage]) -> list[str]:
         tag = stage.options.get("tag")
         for part in str(stage.options.get("recipe", "textfooler")).split(","):
             one = part.strip()
-            every = _SIX if one == "all" else (Path(one).stem if one.endswith(_FILES) else one,)
+            every = SIX if one == "all" else (Path(one).stem if one.endswith(_FILES) else one,)
             names += [name if tag is None else f"{name}-{tag}" for name in every]
     return list(dict.fromkeys(names))
 

@@ -10,10 +10,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from app.runs import atomic
-from app.study.study import CellFigures, Column, Row, Study, StudyError
+from app.study.study import CellFigures, Column, Matched, Row, Study, StudyError
+
+if TYPE_CHECKING:
+    from app.study.uncertainty import Side
 
 FORMAT = 1
 """Number of the form of the file; a reader refuses others."""
@@ -76,6 +79,13 @@ def content(
             if (line := _figure(cells, row, corpus, column)) is not None
         ],
         "comparisons": _comparisons(cells, reasons),
+        "matched": None
+        if study.matched is None
+        else {
+            "at": study.matched.at,
+            "rows": list(study.matched.rows),
+            "lines": list(_matched(cells, study.matched)),
+        },
         "refused": [
             {"row": row, "against": against, "column": column, "reason": reason}
             for (row, against, column), reason in sorted(reasons.items())
@@ -175,6 +185,14 @@ class _Cells:
                 if column.name in self.study.compared and (corpus, column) in theirs:
                     yield rows[name], rows[against], corpus, column
 
+    def beside_line(self, matched: Matched) -> Iterator[tuple[Row, str, Column]]:
+        """The rows that are held against a line, with corpus and column."""
+        for row in self.study.rows:
+            if row.shown and row.name not in matched.rows:
+                for corpus, column in self.places(row):
+                    if column.name in matched.columns:
+                        yield row, corpus, column
+
     def missing(self) -> list[dict[str, Any]]:
         """Cells of shown rows without figures."""
         known = {(one.row, one.corpus, one.seed) for one in self.given}
@@ -218,6 +236,12 @@ class _Cells:
                 continue
             both = [*self.of(row.name, corpus).values(), *self.of(against.name, corpus).values()]
             found += _mixed(both, column.name)
+        if self.study.matched is not None:
+            for row, corpus, column in self.beside_line(self.study.matched):
+                names = (row.name, *self.study.matched.rows)
+                both = [one for name in names for one in self.of(name, corpus).values()]
+                for wanted in (self.study.matched.at, column.name):
+                    found += _mixed(both, wanted)
         return list(dict.fromkeys(found))
 
 
@@ -302,7 +326,7 @@ def _comparison(
     cells: _Cells, rows: tuple[str, str], corpus: str, column: Column
 ) -> dict[str, Any] | None:
     """A comparison at the seeds that both rows have a finite figure for; None without any."""
-    from app.study.uncertainty import Side, compared, kind_of
+    from app.study.uncertainty import compared, kind_of
 
     name = column.name
     finite = [
@@ -317,17 +341,11 @@ def _comparison(
         if [len(side) for side in every] != [1, 1]:
             return None
         seeds = [every[0][0].seed]
-    known = all(name in one.outcomes for side in every for one in side)
-    sides = [
-        Side(
-            values=[float(one.values[name] or 0.0) for one in side],
-            outcomes=[one.outcomes[name] for one in side] if known else None,
-        )
-        for side in every
-    ]
+    sides = [_side(side, name) for side in every]
+    known = all(side.outcomes is not None for side in sides)
     first = every[0][0]
     labels = first.labels.get(name) if known else None
-    outcome = compared(*sides, kind=kind_of(column.metric), labels=labels)
+    outcome = compared(sides[0], sides[1], kind=kind_of(column.metric), labels=labels)
     ends = [None if end is None else end * column.scale for end in (outcome.low, outcome.high)]
     low, high = ends if column.scale > 0 else reversed(ends)
     return {
@@ -344,6 +362,57 @@ def _comparison(
         "p": outcome.p,
         "unreliable": any(name in one.unreliable for side in every for one in side),
     }
+
+
+def _matched(cells: _Cells, matched: Matched) -> Iterator[dict[str, Any]]:
+    """Each row that is not in the line, beside it at equal accuracy."""
+    from app.study.matched import Spot, beside
+
+    columns = {column.name: column for column in cells.study.columns}
+    across = columns[matched.at]
+    for row, corpus, column in cells.beside_line(matched):
+        names = [row.name, *matched.rows]
+        every = [
+            [one for one in cells.of(name, corpus).values() if _finite(one, across, column)]
+            for name in names
+        ]
+        line = [one for one in every[1:] if one]
+        if not every[0] or len(line) < 2:
+            continue
+        spots = [
+            Spot(across=_side(same, across.name), up=_side(same, column.name))
+            for same in (every[0], *line)
+        ]
+        found = beside(spots[0], spots[1:])
+        ends = (None, None) if found is None else (found.low, found.high)
+        scaled = [None if end is None else end * column.scale for end in ends]
+        low, high = scaled if column.scale > 0 else reversed(scaled)
+        yield {
+            "row": row.name,
+            "corpus": corpus,
+            "column": column.name,
+            "line": None if found is None else found.line * column.scale,
+            "effect": None if found is None else found.effect * column.scale,
+            "low": low,
+            "high": high,
+            "seeds": [one.seed for one in every[0]],
+            "unreliable": any(column.name in one.unreliable for same in every for one in same),
+        }
+
+
+def _finite(one: CellFigures, *columns: Column) -> bool:
+    return all(one.values.get(column.name) is not None for column in columns)
+
+
+def _side(cells: Sequence[CellFigures], name: str) -> "Side":
+    """The figures of a row over its seeds, with the outcomes of samples where all have them."""
+    from app.study.uncertainty import Side
+
+    known = all(name in one.outcomes for one in cells)
+    return Side(
+        values=[float(one.values[name] or 0.0) for one in cells],
+        outcomes=[one.outcomes[name] for one in cells] if known else None,
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -17,6 +17,8 @@ LEVEL = 0.05
 UP, DOWN, DOUBT = "▲", "▼", "†"
 _COMPARED = ("row", "column", "difference [95 %]", "p texts", "p seeds", "p Holm")
 _PAPER = "paper"
+ENDS = ("low", "high")
+"""The keys of an interval."""
 NOT_RUN, NOT_FINITE, NONE = "not run", "not finite", "–"
 _SIGNS = {
     "\\": r"\textbackslash{}",
@@ -76,7 +78,7 @@ def render(content: Content, form: Format) -> str:
     """
     if form == "csv":
         return as_csv(content)
-    parts = [*main_tables(content), *comparisons(content)]
+    parts = [*main_tables(content), *comparisons(content), *matched(content)]
     if form == "latex":
         return latex(parts, notes(content), label=content["study"]["name"])
     return "\n\n".join([*map(markdown, parts), noted(content)]) + "\n"
@@ -245,7 +247,7 @@ def _compared(content: Content, line: Mapping[str, Any], named: bool) -> list[st
     column = columns[line["column"]]
     effect = number(line["effect"], column["digits"], sign=True)
     if line["low"] is not None:
-        ends = [number(line[end], column["digits"], sign=True) for end in ("low", "high")]
+        ends = [number(line[end], column["digits"], sign=True) for end in ENDS]
         effect += f" [{', '.join(ends)}]"
     doubt = DOUBT if line["unreliable"] else ""
     ps = [probability(line[name]) for name in ("p_texts", "p_seeds", "p_holm")]
@@ -253,6 +255,54 @@ def _compared(content: Content, line: Mapping[str, Any], named: bool) -> list[st
     where = [corpora[line["corpus"]]["title"]] if named else []
     names = [*where, rows[line["row"]]["title"], column["title"]]
     return [*names, f"{effect}{doubt}{_mark(line)}", *ps]
+
+
+def matched(content: Content, corpus: str | None = None) -> list[Table]:
+    """Returns the table of comparisons at equal accuracy; none where the study has no line.
+
+    Args:
+        content: of a `study.json`.
+        corpus: name of the only corpus that is wanted; all if not given.
+    """
+    found = content.get("matched")
+    lines = [one for one in (found or {}).get("lines", ()) if corpus in (None, one["corpus"])]
+    if not found or not lines:
+        return []
+    rows, corpora, columns = (
+        {one["name"]: one for one in content[kind]} for kind in ("rows", "corpora", "columns")
+    )
+    at = columns[found["at"]]
+    named = len({line["corpus"] for line in lines}) > 1
+    texts = []
+    for line in lines:
+        column = columns[line["column"]]
+        figures = [
+            _cell(content, rows[line["row"]], line["corpus"], one, counted=False)
+            for one in (at, column)
+        ]
+        where = [corpora[line["corpus"]]["title"]] if named else []
+        names = [*where, rows[line["row"]]["title"], column["title"]]
+        texts.append([*names, *figures, *_beside(line, column["digits"])])
+    titles = "; ".join(rows[name]["title"] for name in found["rows"])
+    header = ["row", "column", at["title"], "figure", "line", "difference [95 %]"]
+    return [
+        Table(
+            title=f"At equal accuracy: differences from the line through {titles}",
+            header=[*(["corpus"] if named else []), *header],
+            rows=texts,
+            left=3 if named else 2,
+        )
+    ]
+
+
+def _beside(line: Mapping[str, Any], digits: int) -> list[str]:
+    """The height of the line at a row, and the row's difference from it."""
+    if line["effect"] is None:
+        return [NONE, "outside the line"]
+    effect = number(line["effect"], digits, sign=True)
+    if line["low"] is not None:
+        effect += f" [{', '.join(number(line[end], digits, sign=True) for end in ENDS)}]"
+    return [number(line["line"], digits), effect + (DOUBT if line["unreliable"] else "")]
 
 
 def number(value: float, digits: int, *, sign: bool = False) -> str:
@@ -288,6 +338,13 @@ def notes(content: Content) -> list[str]:
         )
     if compared:
         lines += _tests(content)
+    if matched(content):
+        lines.append(
+            "At equal accuracy: straight lines join the rows of one kind, and each other row is "
+            "held against them at its own accuracy. Intervals are those of the bootstrap over "
+            "texts, without chance among seeds, and are not corrected for the number of rows. "
+            "“outside the line”: less, or more accurate than all of it."
+        )
     lines += [_refused(content, one) for one in content["refused"]]
     if content["missing"]:
         lines.append(_missing(content))
@@ -472,6 +529,8 @@ def as_csv(content: Content) -> str:
                 writer.writerow(_line("paper", where, names) | {"value": value})
     for one in content["comparisons"]:
         writer.writerow(_line("difference", one, names) | {"value": one["effect"]})
+    for one in (content.get("matched") or {}).get("lines", ()):
+        writer.writerow(_line("at equal accuracy", one, names) | {"value": one["effect"]})
     for one in content["missing"]:
         writer.writerow(_line("not run", {**one, "seeds": [one["seed"]]}, names))
     return stream.getvalue()

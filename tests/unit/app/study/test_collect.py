@@ -27,7 +27,9 @@ def collected(run: Path, *metrics: str) -> CellFigures:
 
 def make_figures(path: Path, columns: list[Column]) -> CellFigures:
     names = [one.name for one in columns]
-    return collect_run(RunDirectory(path), columns, compared=names, row="a", corpus="sst2", seed=0)
+    return collect_run(
+        RunDirectory(path), columns, per_sample=names, row="a", corpus="sst2", seed=0
+    )
 
 
 def test_accuracy_without_and_under_pgd(tmp_path: Path) -> None:
@@ -119,6 +121,28 @@ def test_an_attack(tmp_path: Path, name: str) -> None:
     assert found.unreliable == ()
     queries = collected(run.path, f"attack/{name}/queries")
     assert queries.values == {}
+
+
+def test_the_mean_of_attacks(tmp_path: Path) -> None:
+    metrics = {
+        "attack/pwws/accuracy": 0.6,
+        "attack/textfooler/accuracy": 0.4,
+        "attack/pwws-probability/accuracy": 0.0,
+        "attack/mean_accuracy": 0.5,
+    }
+    run = make_run(tmp_path / "r", metrics=metrics)
+    write_attack(run, "textfooler", LABELS, ANSWERS, "01100")
+    assert collected(run.path, "attack/mean_accuracy").outcomes == {}
+    write_attack(run, "pwws", LABELS, ANSWERS, "00001")
+    figures = collected(run.path, *metrics)
+    assert figures.values == metrics
+    assert list(figures.outcomes["attack/pwws/accuracy"]) == [1, 1, 1, 0, 0]
+    assert list(figures.outcomes["attack/mean_accuracy"]) == [1, 0.5, 0.5, 0, 0.5]
+    # A mean that is not that of these attacks has no outcomes.
+    run = make_run(tmp_path / "older", metrics={**metrics, "attack/mean_accuracy": 0.4})
+    write_attack(run, "textfooler", LABELS, ANSWERS, "01100")
+    write_attack(run, "pwws", LABELS, ANSWERS, "00001")
+    assert collected(run.path, "attack/mean_accuracy").outcomes == {}
 
 
 def test_a_figure_that_an_attack_flagged(tmp_path: Path) -> None:

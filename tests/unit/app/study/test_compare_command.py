@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from app.runs.results import write
 from app.runs.run_directory import RunDirectory
 from app.study.compare_command import main
 from app.study.study import StudyError
@@ -110,8 +111,6 @@ def attacked(name: str, right: int, *, gamma: float, flag: str = "", **about: An
     content = made.results()
     assert content is not None
     content["about"]["attack/pwws"] = {**content["about"]["test"], **about}
-    from app.runs.results import write
-
     write(made.results_path, content)
 
 
@@ -126,6 +125,18 @@ def test_attacks_of_other_settings_stand_side_by_side(capsys: pytest.CaptureFixt
     assert f"attack/pwws/accuracy, %: {said}" in printed
     assert "**Differences from: a** | row" in printed
     assert "| c | attack/pwws/accuracy, % | +12.5 [" in printed
+
+
+def test_means_over_other_attacks_are_not_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, gamma, score in (("a", 0.5, "margin"), ("b", 1.0, "probability")):
+        attacked(name, 20, gamma=gamma, score=score)
+        content = RunDirectory(Path("runs") / name).results()
+        assert content is not None
+        content["metrics"]["attack/mean_accuracy"] = content["metrics"]["attack/pwws/accuracy"]
+        write(RunDirectory(Path("runs") / name).results_path, content)
+    assert main(["a", "b", "--metrics", "attack/mean_accuracy"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "b and a are not compared: measured with score of pwws margin and probab" in printed
 
 
 def test_seeds_that_were_measured_otherwise_are_not_averaged() -> None:

@@ -1,10 +1,11 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from app.study import pages, study_json, tables
-from app.study.study import StudyError
-from tests.unit.app.study.study_samples import cell, study
+from app.study.study import Matched, StudyError
+from tests.unit.app.study.study_samples import cell, row, study
 
 HARD, EASY = "1000000000" * 20, "1111111100" * 20
 
@@ -12,7 +13,10 @@ HARD, EASY = "1000000000" * 20, "1111111100" * 20
 @pytest.fixture
 def page(tmp_path: Path) -> Path:
     """A page beside which there is a study's file."""
-    content = study_json.content(study(), [cell("a", 0, HARD), cell("b", 0, EASY)], {})
+    line = Matched(at="accuracy", rows=("a", "b"), columns=("accuracy",))
+    made = replace(study(row("a"), row("b"), row("other")), matched=line)
+    cells = [cell("a", 0, HARD), cell("b", 0, EASY), cell("other", 0, "0" * 200)]
+    content = study_json.content(made, cells, {})
     study_json.write(tmp_path / "docs" / "results" / "tiny.json", content)
     (tmp_path / "docs" / "methods").mkdir()
     return tmp_path / "docs" / "methods" / "page.md"
@@ -48,6 +52,7 @@ def test_a_page_is_filled(page: Path) -> None:
         (" table sst2", "accuracy, %", "Differences"),
         (" comparisons", "p texts", "Printed by"),
         (" comparisons sst2", "p texts", "Printed by"),
+        (" matched", "outside the line", "Printed by"),
         (" notes", "- One seed:", "p texts |"),
         (" all", "Printed by", "¿"),
     ],

@@ -7,7 +7,7 @@ import pytest
 
 from app.study import study_json
 from app.study.pictures import draw, draw_all
-from app.study.study import CellFigures, Picture
+from app.study.study import CellFigures, Matched, Picture
 from tests.unit.app.study.study_samples import ACCURACY, ATTACKED, cell, row, study
 
 CELLS = [
@@ -74,3 +74,28 @@ def test_nothing_to_draw(tmp_path: Path) -> None:
     found = content(picture("scatter", "accuracy", "fooled"), cells=[cell("a", 0, "10")])
     assert not draw(found, found["pictures"][0], tmp_path / "a.png")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("across", "joined"), [("accuracy", [(25.0, 20.0), (75.0, 50.0)]), ("fooled", [])]
+)
+def test_a_line_through_the_rows_of_one_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, across: str, joined: list[tuple[float, float]]
+) -> None:
+    drawn = {}
+    monkeypatch.setattr("app.study.pictures.scatter", lambda *_, **given: drawn.update(given))
+    cells = [
+        cell("late", 0, "1110", values={"fooled": 0.5}),
+        cell("early", 0, "1000", values={"fooled": 0.2}),
+        cell("a", 0, "1100", values={"fooled": 0.4}),
+    ]
+    rows = [row(name, seeds=(0,)) for name in ("late", "early", "a")]
+    up = "fooled" if across == "accuracy" else "accuracy"
+    made = replace(
+        study(*rows, columns=[ACCURACY, ATTACKED], against=[]),
+        matched=Matched(at="accuracy", rows=("late", "early"), columns=("fooled",)),
+        pictures=(picture("scatter", across, up),),
+    )
+    found = study_json.content(made, cells, {})
+    assert draw(found, found["pictures"][0], tmp_path / "a.png")
+    assert drawn["line"] == joined
