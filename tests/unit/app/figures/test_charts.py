@@ -4,6 +4,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
 from matplotlib.patches import Rectangle
@@ -192,7 +193,7 @@ def test_points_with_intervals() -> None:
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["\u200b_a$", "b"]
     (joined,) = scatter(every, line=[(1.0, 2.0), (2.0, 2.5)]).axes[0].lines[:1]
-    assert joined.get_xydata().tolist() == [[1.0, 2.0], [2.0, 2.5]]
+    assert np.asarray(joined.get_xydata()).tolist() == [[1.0, 2.0], [2.0, 2.5]]
     with pytest.raises(ValueError, match="got no points"):
         scatter([])
 
