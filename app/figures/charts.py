@@ -72,7 +72,8 @@ def points(i: int, name: str) -> dict[str, Any]:
     """The style of the line number `i`, with error bars."""
     return {
         "color": COLOURS[i % len(COLOURS)],
-        "marker": MARKERS[i % len(MARKERS)],
+        # After all colours the markers are moved on: 49 points can be told apart.
+        "marker": MARKERS[(i + i // len(COLOURS)) % len(MARKERS)],
         "linestyle": DASHES[i % len(DASHES)],
         "capsize": 3,
         "elinewidth": 1.0,

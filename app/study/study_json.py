@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from app.runs import atomic
@@ -365,24 +366,22 @@ def _comparison(
 
 
 def _matched(cells: _Cells, matched: Matched) -> Iterator[dict[str, Any]]:
-    """Each row that is not in the line, beside it at equal accuracy."""
+    """Each row that is not in the line, beside it at equal accuracy, over the seeds of all."""
     from app.study.matched import Spot, beside
 
     columns = {column.name: column for column in cells.study.columns}
     across = columns[matched.at]
     for row, corpus, column in cells.beside_line(matched):
-        names = [row.name, *matched.rows]
         every = [
-            [one for one in cells.of(name, corpus).values() if _finite(one, across, column)]
-            for name in names
+            {seed: one for seed, one in found.items() if _finite(one, across, column)}
+            for found in (cells.of(name, corpus) for name in (row.name, *matched.rows))
         ]
         line = [one for one in every[1:] if one]
-        if not every[0] or len(line) < 2:
+        seeds = sorted(set(every[0]).intersection(*line))
+        if not seeds or len(line) < 2:
             continue
-        spots = [
-            Spot(across=_side(same, across.name), up=_side(same, column.name))
-            for same in (every[0], *line)
-        ]
+        same = [[one[seed] for seed in seeds] for one in (every[0], *line)]
+        spots = [Spot(across=_side(one, across.name), up=_side(one, column.name)) for one in same]
         found = beside(spots[0], spots[1:])
         ends = (None, None) if found is None else (found.low, found.high)
         scaled = [None if end is None else end * column.scale for end in ends]
@@ -391,12 +390,14 @@ def _matched(cells: _Cells, matched: Matched) -> Iterator[dict[str, Any]]:
             "row": row.name,
             "corpus": corpus,
             "column": column.name,
+            "at": fmean(spots[0].across.values) * across.scale,
+            "figure": fmean(spots[0].up.values) * column.scale,
             "line": None if found is None else found.line * column.scale,
             "effect": None if found is None else found.effect * column.scale,
             "low": low,
             "high": high,
-            "seeds": [one.seed for one in every[0]],
-            "unreliable": any(column.name in one.unreliable for same in every for one in same),
+            "seeds": seeds,
+            "unreliable": any(column.name in one.unreliable for of in same for one in of),
         }
 
 

@@ -276,15 +276,13 @@ def matched(content: Content, corpus: str | None = None) -> list[Table]:
     texts = []
     for line in lines:
         column = columns[line["column"]]
-        figures = [
-            _cell(content, rows[line["row"]], line["corpus"], one, counted=False)
-            for one in (at, column)
-        ]
+        figures = [number(line["at"], at["digits"]), number(line["figure"], column["digits"])]
         where = [corpora[line["corpus"]]["title"]] if named else []
         names = [*where, rows[line["row"]]["title"], column["title"]]
-        texts.append([*names, *figures, *_beside(line, column["digits"])])
+        seeds = str(len(line["seeds"]))
+        texts.append([*names, seeds, *figures, *_beside(line, column["digits"])])
     titles = "; ".join(rows[name]["title"] for name in found["rows"])
-    header = ["row", "column", at["title"], "figure", "line", "difference [95 %]"]
+    header = ["row", "column", "seeds", at["title"], "figure", "line", "difference [95 %]"]
     return [
         Table(
             title=f"At equal accuracy: differences from the line through {titles}",
@@ -341,9 +339,10 @@ def notes(content: Content) -> list[str]:
     if matched(content):
         lines.append(
             "At equal accuracy: straight lines join the rows of one kind, and each other row is "
-            "held against them at its own accuracy. Intervals are those of the bootstrap over "
-            "texts, without chance among seeds, and are not corrected for the number of rows. "
-            "“outside the line”: less, or more accurate than all of it."
+            "held against them at its own accuracy. Only seeds that the row and all of the line "
+            "have count. Intervals are those of the bootstrap over texts, without chance among "
+            "seeds, and are not corrected for the number of rows. “outside the line”: less, or "
+            "more accurate than all of it."
         )
     lines += [_refused(content, one) for one in content["refused"]]
     if content["missing"]:

@@ -91,7 +91,7 @@ def lined(*cells: CellFigures) -> study_json.Content:
 
 
 def made() -> Study:
-    rows = [row(name, seeds=(0,)) for name in ("early", "late", "a", "b")]
+    rows = [row(name, seeds=(0, 1)) for name in ("early", "late", "a", "b")]
     return replace(study(*rows, columns=[ACCURACY, ATTACKED], against=[]), matched=LINE)
 
 
@@ -126,9 +126,9 @@ def test_the_table_of_a_line() -> None:
     found = lined(*CELLS)
     (table,) = tables.matched(found)
     assert table.title == "At equal accuracy: differences from the line through EARLY; LATE"
-    assert table.rows[0][:5] == ["A", "TextFooler, %", "50.0", "75.0", "62.5"]
-    assert table.rows[0][5].startswith("+12.5 [")
-    assert table.rows[1] == ["B", "TextFooler, %", "90.0", "75.0", "–", "outside the line"]
+    assert table.rows[0][:6] == ["A", "TextFooler, %", "1", "50.0", "75.0", "62.5"]
+    assert table.rows[0][6].startswith("+12.5 [")
+    assert table.rows[1] == ["B", "TextFooler, %", "1", "90.0", "75.0", "–", "outside the line"]
     text = tables.render(found, "markdown")
     assert tables.markdown(table) in text
     assert "- At equal accuracy: straight lines" in text
@@ -139,10 +139,33 @@ def test_the_table_of_a_line() -> None:
     assert tables.matched(found) == []
 
 
+def test_only_the_seeds_of_all_count() -> None:
+    further = [
+        replace(both(*outcomes), seed=1, run=f"{outcomes[0]}-s1")
+        for outcomes in (
+            ("early", "1000000000", "0000"),
+            ("late", "1111111111", "1100"),
+            ("a", "1111110000", "0000"),
+        )
+    ]
+    alone = lined(*CELLS)["matched"]["lines"][0]
+    # The late row has no second seed: that of the others does not count.
+    found = lined(*CELLS, further[0], further[2])["matched"]["lines"][0]
+    assert found == alone
+    found = lined(*CELLS, *further)["matched"]["lines"][0]
+    assert (found["seeds"], found["at"], found["figure"]) == ([0, 1], 55.0, 37.5)
+    # From (15, 12.5) to (90, 75).
+    assert found["line"] == pytest.approx(12.5 + 62.5 * 40 / 75)
+    # Row b has the first seed alone, and is beyond the line of that seed.
+    assert lined(*CELLS, *further)["matched"]["lines"][1]["at"] == 90.0
+    # Without a seed in common nothing is said of the row.
+    assert len(lined(*CELLS[:3], replace(CELLS[3], seed=1))["matched"]["lines"]) == 1
+
+
 def test_a_figure_that_an_attack_flagged_stays_flagged() -> None:
     found = lined(replace(CELLS[0], unreliable=("fooled",)), *CELLS[1:])
     (table,) = tables.matched(found)
-    assert table.rows[0][5].endswith("]†")
+    assert table.rows[0][6].endswith("]†")
 
 
 def test_other_samples_are_refused() -> None:
