@@ -191,7 +191,7 @@ def draw(path: Path, given: Namespace, found: dict[Way, dict[str, list[float | N
     with drawing(path, "time and memory of self-attentions", size=(11.0, 4.8)) as figure:
         left, right = figure.subplots(1, 2)
         for number, kind in enumerate(given.kinds):
-            # Colours and markers come again after seven; dashes tell those apart.
+            # Colours come again after seven; markers and dashes tell those apart.
             style = points(number, kind) | {"markersize": 4}
             style["linestyle"] = ("-", "--", ":", "-.")[number // 7 % 4]
             for unit in ("capsize", "elinewidth"):

@@ -129,8 +129,8 @@ def _parsed(path: Path) -> Iterator[tuple[str, Floats]]:
             if width < 2 or not word or len(numbers) != width:
                 wanted = width if width > 1 else "its"
                 msg = (
-                    f"{path}, line {number}: got {len(numbers)} numbers in {line[:60]!r}, expected "
-                    f"a word and {wanted} finite numbers"
+                    f"{path}, line {number}: got {len(numbers)} finite numbers at the end of "
+                    f"{line[:60]!r}, expected a word and {wanted} finite numbers"
                 )
                 raise BrokenFile(msg)
             yield word, np.array(numbers, dtype="<f4")

@@ -185,12 +185,18 @@ def test_a_header_and_words_with_spaces(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("", "got an empty file"),
-        ("a 1 2\nb 1\n", r"line 2: got 1 numbers in 'b 1\\n', expected a word and 2 finite"),
+        (
+            "a 1 2\nb 1\n",
+            r"line 2: got 1 finite numbers at the end of 'b 1\\n', expected a word and 2 finite",
+        ),
         ("a 1 2\nb 1 x\n", "line 2"),
         ("a 1 2\nb 1 nan\n", "line 2"),
-        ("a 1 2\nb 1 2 3\n", "line 2: got 3 numbers"),
-        ("a 1 2\nb 1 1e39\n", "line 2: got 0 numbers"),
-        ("2 3\na 1 2\n", "line 2: got 2 numbers in .* expected a word and 3 finite"),
+        ("a 1 2\nb 1 2 3\n", "line 2: got 3 finite numbers"),
+        ("a 1 2\nb 1 1e39\n", "line 2: got 0 finite numbers"),
+        (
+            "2 3\na 1 2\n",
+            "line 2: got 2 finite numbers at the end of .* expected a word and 3 finite",
+        ),
         ("3 2\na 1 2\nb 1 2\n", "got 2 vectors, expected 3 as its first line says"),
         ("3 2\n", "got an empty file"),
         ("a 1 2\n\n", "line 2"),

@@ -45,7 +45,9 @@ def test_vectors_of_the_cache_stay_on_the_disk(
 def test_a_broken_file_leaves_nothing_in_the_cache(tmp_path: Path) -> None:
     path, cache = tmp_path / "v.txt", tmp_path / "cache"
     path.write_text(f"{LINES}four 9\n")
-    with pytest.raises(ValueError, match=r"line 5: got 1 numbers in 'four 9\\n', expected a word"):
+    with pytest.raises(
+        ValueError, match=r"line 5: got 1 finite numbers at the end of 'four 9\\n', expected a word"
+    ):
         read_vectors(path, cache=cache)
     assert not list(cache.iterdir())
 
