@@ -3,7 +3,7 @@
 import io
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -278,6 +278,8 @@ def scatter(
 ) -> "Figure":
     """Points with their intervals; the legend stands beside them.
 
+    The axes reach as far beyond the outermost points as these lie apart; longer intervals are cut.
+
     Args:
         every: at least one.
         path: the PNG or SVG to write, if any; wholly or not at all.
@@ -296,7 +298,8 @@ def scatter(
     if not every:
         msg = "got no points to draw, expected at least one"
         raise ValueError(msg)
-    with drawing(path) as figure:
+    # Each name has a line of the legend, and the title stands above the axes alone.
+    with drawing(path, size=(8.4, max(4.0, 0.25 * len(every) + 0.3))) as figure:
         axes = figure.add_subplot()
         if line:
             across, up = zip(*line, strict=True)
@@ -309,9 +312,23 @@ def scatter(
             }
             style = {**points(i, one.name), "linestyle": "none", **errors}
             axes.errorbar([one.x], [one.y], **style)
+        _cut([one.x for one in every], axes.get_xlim, axes.set_xlim)
+        _cut([one.y for one in every], axes.get_ylim, axes.set_ylim)
         axes.set(xlabel=shown(x_label), ylabel=shown(y_label), title=shown(title))
         figure.legend(loc="outside right upper")
     return figure
+
+
+def _cut(
+    places: Sequence[float],
+    limits: Callable[[], tuple[float, float]],
+    to: Callable[[float, float], object],
+) -> None:
+    """Keep an axis within as much beyond the outermost places as they lie apart."""
+    low, high = min(places), max(places)
+    begin, end = limits()
+    if low < high:
+        to(max(begin, 2 * low - high), min(end, 2 * high - low))
 
 
 def save(figure: "Figure", path: Path, about: str | None = None) -> None:

@@ -198,6 +198,27 @@ def test_points_with_intervals() -> None:
         scatter([])
 
 
+def test_a_long_interval_leaves_the_points_apart() -> None:
+    every = [
+        Point(name="a", x=1.0, y=2.0, x_ends=(-100.0, 100.0), y_ends=(1.5, 2.25)),
+        Point(name="b", x=3.0, y=1.0),
+    ]
+    (axes,) = scatter(every).axes
+    assert axes.get_xlim() == (-1.0, 5.0)
+    low, high = axes.get_ylim()
+    assert 0.0 <= low < 1.0
+    assert 2.25 < high <= 3.0
+    (axes,) = scatter(every[:1]).axes
+    assert axes.get_xlim()[0] < -99
+
+
+def test_the_legend_of_many_points_is_whole() -> None:
+    figure = scatter([Point(name=f"row {i}", x=i, y=i) for i in range(30)])
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    assert legend.get_window_extent().y0 >= 0
+
+
 def test_named_places_and_uneven_bars() -> None:
     line = Series(name="a", x=range(3), mean=[1, 2, 3], low=[0, 2, 1], high=[1, 2, 5])
     (axes,) = error_bars([line], ticks=["one", "two", "three"]).axes
