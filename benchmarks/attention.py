@@ -28,7 +28,7 @@ from statistics import median
 import torch
 from torch import Tensor, nn
 
-from app.figures.charts import drawing, points
+from app.figures.charts import drawing, logarithmic_axis, points
 from benchmarks.command import command, heading, save, settings, table
 from benchmarks.timing import MIB, Times, in_fresh_process, resident, rounds, timed
 from layers.attention.mechanisms import KINDS, Attention, Layer, build_attention
@@ -206,7 +206,8 @@ def draw(path: Path, given: Namespace, found: dict[Way, dict[str, list[float | N
         for axes, label in ((left, "training step, ms"), (right, "training step, MiB")):
             if axes.lines:
                 axes.set_xscale("log", base=2)
-                axes.set_yscale("log")
+                axes.set_xticks(given.lengths, [str(length) for length in given.lengths])
+                logarithmic_axis(axes, "y")
             axes.set(xlabel="tokens", ylabel=label)
         figure.legend(*left.get_legend_handles_labels(), loc="outside right upper")
 
@@ -236,15 +237,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
             next((v for v in reversed(values[unit]) if v is not None), None) for unit in values
         ]
         cells = ["-" if one is None else f"{one:.2f}" for one in (*longest, *slopes.values())]
-        rows.append([kind, kind_of_pass, *cells])
+        reached = [n for n, ms in zip(given.lengths, values["ms"], strict=True) if ms is not None]
+        rows.append([kind, kind_of_pass, str(max(reached, default="-")), *cells])
         if kind in LINEAR and any(slope is not None and slope > LIMIT for slope in slopes.values()):
             over.append(f"{kind} {kind_of_pass}")
     about = settings(given, "batch", "width", "heads", "threads", "repeats")
     print(f"{heading(about)}\n")
-    head = ["attention", "pass", "ms", "MiB", "exponent of time", "of memory"]
+    head = ["attention", "pass", "tokens", "ms", "MiB", "exponent of time", "of memory"]
     print(table(head, rows))
     said = ", ".join(over) or "none"
-    print(f"\nTimes and memory are those of the longest text. Linear kinds above {LIMIT}: {said}.")
+    print(f"\nTimes and memory are those of so many tokens. Linear kinds above {LIMIT}: {said}.")
     content = {"settings": about, "lengths": list(given.lengths), "kinds": kinds}
     save(given.out, {**content, "linear": list(LINEAR), "over": over})
     if given.figure is not None:

@@ -94,6 +94,8 @@ def test_the_whole_of_it(
             assert math.isfinite(content["kinds"][kind][one]["ms_exponent"])
     assert "| revcos | step |" in capsys.readouterr().out
     assert "revcos" in figure.read_text()
+    assert "<!-- 32 -->" in figure.read_text()
+    assert "mathdefault" not in figure.read_text()
 
 
 def test_a_picture_of_all_kinds(tmp_path: Path) -> None:
