@@ -1,11 +1,9 @@
 """Sums of scores of words and n-grams: classifiers with exact certificates in words."""
 
-import json
 import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,6 +20,7 @@ from certify.words.score_certifiers import (
 )
 from layers.ngram_scores import NgramScores, ScoreSum
 from layers.window_net import WindowNetSettings
+from lit_modules.shared.answered_texts import AnsweredTexts, read_answers
 from lit_modules.shared.optimisation import Optimisation
 from lit_modules.shared.settings import within
 from lit_modules.shared.task_module import labels_of
@@ -29,7 +28,7 @@ from lit_modules.shared.text_module import CHECKPOINT_KEY
 from lit_modules.shared.word_level import WordLevel
 from lit_modules.shared.word_robustness import WordRobustness, least_leads, rivals, worst_texts
 from lit_modules.shared.word_table import WordTable
-from text import Batch, Text, Tokenizer, Vocabulary, WordTokenizer, check_range, collate
+from text import Batch, Text, Tokenizer, Vocabulary, WordTokenizer, check_range
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +38,7 @@ class WordScores(WordLevel, method=True):
 
     threats: Sequence[ThreatName] = ("synonyms", "characters", "words")
     candidates: Tensor | None = None
-    further: "_Further | None" = None
+    further: AnsweredTexts | None = None
 
     def __init__(
         self,
@@ -53,6 +52,7 @@ class WordScores(WordLevel, method=True):
         spelling: int = 0,
         net: WindowNetSettings = WindowNetSettings(),
         unlabelled: str | None = None,
+        min_unlabelled_count: int | None = None,
         robustness: WordRobustness = WordRobustness(),
         optimisation: Optimisation = Optimisation(decay="linear"),
         **base: Any,
@@ -69,6 +69,8 @@ class WordScores(WordLevel, method=True):
             spelling: number of hashed n-grams of 3 to 5 characters, which words share; 0 for none.
             net: the net over windows.
             unlabelled: file of answers of another model, as `predict --file --output` writes them.
+            min_unlabelled_count: words that these texts have so often are known, too; n-grams are
+                then counted in them as well. null: words and n-grams of the training split alone.
             robustness: the threat that it is trained for.
             optimisation: optimiser and learning rate.
             base: settings of `WordLevel`.
@@ -77,7 +79,8 @@ class WordScores(WordLevel, method=True):
         self.window, self.min_ngram_count, self.net = window, min_ngram_count, net
         self.vectors, self.vector_width, self.spelling = vectors, vector_width, spelling
         self.bounded, self.normalised, self.robustness = bounded, normalised, robustness
-        self.unlabelled, self.table = unlabelled, self._checked_table()
+        self.unlabelled, self.min_unlabelled_count = unlabelled, min_unlabelled_count
+        self.table = self._checked_table()
         self.scores: NgramScores | None = None
         self.ngrams, self.ngram_counts = list[Tensor](), list[int]()
 
@@ -85,7 +88,7 @@ class WordScores(WordLevel, method=True):
         """Checks the settings, and returns the word vectors of the file, if there is one."""
         check_range({"window": self.window}, least=1, most=4)
         least = {"min_ngram_count": self.min_ngram_count, "vector_width": self.vector_width}
-        check_range(least, least=1)
+        check_range({**least, "min_unlabelled_count": self.min_unlabelled_count}, least=1)
         check_range({"spelling": self.spelling}, least=0)
         _check_net(self.net, self.window, bounded=self.bounded, robustness=self.robustness)
         return None if self.vectors is None else WordTable(self.vectors, self.vector_width)
@@ -101,6 +104,8 @@ class WordScores(WordLevel, method=True):
             found["robustness.search"] = "net.hidden=0"
         if self.vectors is None:
             found["vector_width"] = "vectors=null"
+        if self.unlabelled is None:
+            found["min_unlabelled_count"] = "unlabelled=null"
         return found
 
     @property
@@ -114,6 +119,11 @@ class WordScores(WordLevel, method=True):
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
         known = list(texts)
         tokenizer = self.word_tokenizer(known, self.min_count, self.max_vocab_size)
+        if self.unlabelled is not None and self.min_unlabelled_count is not None:
+            further = [row.text for row in read_answers(self.unlabelled)]
+            others = self.word_tokenizer(further, self.min_unlabelled_count, self.max_vocab_size)
+            tokenizer = _with_words(tokenizer, others.vocabulary.get_itos())
+            known += further
         if self.robustness.lists is not None:
             tokenizer = _with_listed(tokenizer, self.robustness)
         if self._orders > 1:
@@ -179,7 +189,7 @@ class WordScores(WordLevel, method=True):
         if self.robustness.against != "none":
             self.candidates = self.robustness.table(tokenizer).to(self.device)
         if self.unlabelled is not None:
-            self.further = _Further.read(self.unlabelled, tokenizer, names)
+            self.further = AnsweredTexts.read(self.unlabelled, tokenizer, names)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         labels = labels_of(batch)
@@ -325,14 +335,23 @@ def _check_net(
 
 def _with_listed(tokenizer: WordTokenizer, robustness: WordRobustness) -> WordTokenizer:
     """Adds the listed words of known ones: an adversary puts them in."""
-    threat, vocabulary = robustness.threat(tokenizer), tokenizer.vocabulary
-    tokens = vocabulary.get_itos()
+    threat, tokens = robustness.threat(tokenizer), tokenizer.vocabulary.get_itos()
     listed = chain.from_iterable(threat.of_word(word) for word in tokens[len(tokenizer.specials) :])
-    tokens = list(dict.fromkeys((*tokens, *listed)))
+    return _with_words(tokenizer, listed)
+
+
+def _with_words(tokenizer: WordTokenizer, words: Iterable[str]) -> WordTokenizer:
+    """Adds words that no training text has, behind those that it knows."""
+    vocabulary = tokenizer.vocabulary
+    tokens = list(dict.fromkeys((*vocabulary.get_itos(), *words)))
     counts = list(map(vocabulary.count, tokens))
     state = {**vocabulary.state(), "tokens": tokens, "counts": counts}
+    splitter = tokenizer.splitter
     return WordTokenizer(
-        Vocabulary.from_state(state), tokenizer.max_length, words=tokenizer.splitter.settings
+        Vocabulary.from_state(state),
+        tokenizer.max_length,
+        words=splitter.settings,
+        lemmatizer=splitter.lemmatizer,
     )
 
 
@@ -351,59 +370,3 @@ def _frequent(
         found.append(torch.tensor(sorted(kept), dtype=torch.int64).view(-1, order))
         log.info("%d n-grams of %d words are seen %d times or more", len(kept), order, least)
     return found
-
-
-class _Further:
-    """Texts that another model has answered.
-
-    Args:
-        encodings: the texts.
-        labels: `[n]` predicted classes.
-        certain: `[n]` weights: 0 for equal probabilities, 1 for certainty.
-        tokenizer: of the texts.
-    """
-
-    def __init__(
-        self, encodings: Sequence[Any], labels: Tensor, certain: Tensor, tokenizer: Tokenizer
-    ) -> None:
-        self.encodings, self.labels, self.certain = encodings, labels, certain
-        self.tokenizer = tokenizer
-        drawn = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
-        self.order = drawn.tolist()
-
-    @classmethod
-    def read(cls, path: str, tokenizer: Tokenizer, names: Sequence[str]) -> "_Further":
-        """Reads what `predict` wrote.
-
-        Raises:
-            ValueError: lines that are no answers about these classes.
-            OSError: the file cannot be read.
-        """
-        texts, labels, certain = [], [], []
-        classes = len(names)
-        with Path(path).open(encoding="utf-8") as stream:
-            for number, line in enumerate(stream, start=1):
-                try:
-                    row = json.loads(line)
-                    probability = float(row["probability"])
-                    labels.append(list(names).index(row["prediction"]))
-                    texts.append(str(row["text"]))
-                except (KeyError, TypeError, ValueError) as error:
-                    msg = (
-                        f"got {path}, line {number}: {error!r}, expected lines of `predict --file "
-                        f"F --output {path}` by a model of the classes {', '.join(names)}"
-                    )
-                    raise ValueError(msg) from error
-                certain.append(max(0.0, (classes * probability - 1) / (classes - 1)))
-        if not texts:
-            msg = f"got {path} without lines, expected answers of `predict --file F --output F2`"
-            raise ValueError(msg)
-        return cls(tokenizer.encode(texts), torch.tensor(labels), torch.tensor(certain), tokenizer)
-
-    def batch(self, step: int, steps: int) -> tuple[Batch, Tensor, Tensor]:
-        """Texts, labels and weights of a step, of which an epoch has so many."""
-        size = max(1, -(-len(self.order) // max(steps, 1)))
-        start = step * size
-        rows = [self.order[i % len(self.order)] for i in range(start, start + size)]
-        batch = collate([self.encodings[i] for i in rows], pad_id=self.tokenizer.pad_id)
-        return batch, self.labels[rows], self.certain[rows]

@@ -16,7 +16,7 @@ from certify.threats import L2, Characters, Synonyms, Words
 from layers.window_net import WindowNetSettings
 from lit_modules import WordRobustness, WordScores
 from lit_modules.shared.word_robustness import near_words, worst_texts
-from text import Batch, WordSettings, collate
+from text import Batch, WordSettings, WordTokenizer, collate
 
 TEXTS = ["a good film", "not a good film", "a bad film", "not a bad film", "good", "bad"] * 3
 LABELS = [1, 0, 0, 1, 1, 0] * 3
@@ -265,8 +265,35 @@ def test_answers_of_another_model_are_learnt(tmp_path: Path) -> None:
     assert torch.unique(module.further.certain).tolist() == pytest.approx([0.8, 1.0])
     assert module.predict_texts(["superb", "dire"]).argmax(dim=1).tolist() == [1, 0]
     path.write_text('{"text": "a", "prediction": "neutral", "probability": 0.5}\n')
-    with pytest.raises(ValueError, match="line 1"):
+    with pytest.raises(ValueError, match="line 1: 'neutral', expected .* negative, positive"):
         trained(module, tmp_path)
+
+
+def test_words_of_unlabelled_texts_are_known(tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    row = {"text": "a stellar film", "prediction": "positive", "probability": 1.0}
+    rare = {"text": "abysmal", "prediction": "negative", "probability": 1.0}
+    path.write_text("".join(json.dumps(one) + "\n" for one in [*[row] * 5, rare]))
+
+    def found(**settings: Any) -> WordScores:
+        module = WordScores(unlabelled=str(path), window=2, min_ngram_count=5, **settings)
+        module.attach(module.build_tokenizer(TEXTS), ["negative", "positive"])
+        return module
+
+    def words(module: WordScores) -> set[str]:
+        tokenizer = module.require_tokenizer()
+        assert isinstance(tokenizer, WordTokenizer)
+        return set(tokenizer.vocabulary.get_itos())
+
+    without, both = found(), found(min_unlabelled_count=5)
+    assert words(both) - words(without) == {"stellar"}
+    tokens = both.require_tokenizer()
+    ids = tokens.encode(["stellar film"])[0].input_ids
+    assert ids in both.ngrams[0].tolist()
+    assert words(found(min_unlabelled_count=1)) >= {"stellar", "abysmal"}
+    path.write_text("{}\n")
+    with pytest.raises(ValueError, match="line 1"):
+        found(min_unlabelled_count=1)
 
 
 def test_who_has_no_certificate() -> None:

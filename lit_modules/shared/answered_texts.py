@@ -1,0 +1,115 @@
+"""Texts that another model has answered, to learn from: unlabelled data and its teacher."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from text import Batch, Encoding, Tokenizer, collate
+
+
+class Answer(NamedTuple):
+    """A line of what `predict` wrote.
+
+    Attributes:
+        text: as it was given.
+        prediction: name of the predicted class.
+        probability: of the prediction.
+        line: number of the line, from 1.
+    """
+
+    text: str
+    prediction: str
+    probability: float
+    line: int
+
+
+def read_answers(path: str) -> list[Answer]:
+    """Reads what `predict --file --output` wrote.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        ValueError: lines that are no answers, or none.
+        OSError: the file cannot be read.
+    """
+    found = []
+    with Path(path).open(encoding="utf-8") as stream:
+        for line, content in enumerate(stream, start=1):
+            try:
+                row = json.loads(content)
+                text, prediction = str(row["text"]), str(row["prediction"])
+                found.append(Answer(text, prediction, float(row["probability"]), line))
+            except (KeyError, TypeError, ValueError) as error:
+                msg = (
+                    f"got {path}, line {line}: {error!r}, expected lines of `predict --file F "
+                    f"--output {path}`"
+                )
+                raise ValueError(msg) from error
+    if not found:
+        msg = f"got {path} without lines, expected answers of `predict --file F --output F2`"
+        raise ValueError(msg)
+    return found
+
+
+class AnsweredTexts:
+    """Texts that another model has answered.
+
+    Args:
+        encodings: the texts.
+        labels: `[n]` predicted classes.
+        certain: `[n]` weights: 0 for equal probabilities, 1 for certainty.
+        tokenizer: of the texts.
+    """
+
+    def __init__(
+        self, encodings: Sequence[Encoding], labels: Tensor, certain: Tensor, tokenizer: Tokenizer
+    ) -> None:
+        self.encodings, self.labels, self.certain = encodings, labels, certain
+        self.tokenizer = tokenizer
+        drawn = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
+        self.order = drawn.tolist()
+
+    @classmethod
+    def read(cls, path: str, tokenizer: Tokenizer, names: Sequence[str]) -> Self:
+        """Reads what `predict --file --output` wrote.
+
+        Args:
+            path: of the file.
+            tokenizer: of the model that learns from them.
+            names: of its classes, in their order.
+
+        Raises:
+            ValueError: lines that are no answers about these classes.
+            OSError: the file cannot be read.
+        """
+        rows, classes = read_answers(path), {name: i for i, name in enumerate(names)}
+        for row in rows:
+            if row.prediction not in classes:
+                msg = (
+                    f"got {path}, line {row.line}: {row.prediction!r}, expected an answer of a "
+                    f"model of the classes {', '.join(names)}"
+                )
+                raise ValueError(msg)
+        labels = torch.tensor([classes[row.prediction] for row in rows])
+        probabilities = torch.tensor([row.probability for row in rows])
+        certain = (len(names) * probabilities - 1) / (len(names) - 1)
+        texts = [row.text for row in rows]
+        return cls(tokenizer.encode(texts), labels, certain.clamp_min(0), tokenizer)
+
+    def batch(self, step: int, steps: int) -> tuple[Batch, Tensor, Tensor]:
+        """Texts, labels and weights of a step; an epoch sees each text once.
+
+        Args:
+            step: number of the step, from 0.
+            steps: in an epoch.
+        """
+        size = max(1, -(-len(self.order) // max(steps, 1)))
+        start = step * size
+        rows = [self.order[i % len(self.order)] for i in range(start, start + size)]
+        batch = collate([self.encodings[i] for i in rows], pad_id=self.tokenizer.pad_id)
+        return batch, self.labels[rows], self.certain[rows]
