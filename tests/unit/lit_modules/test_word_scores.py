@@ -265,7 +265,7 @@ def test_answers_of_another_model_are_learnt(tmp_path: Path) -> None:
     assert torch.unique(module.further.certain).tolist() == pytest.approx([0.8, 1.0])
     assert module.predict_texts(["superb", "dire"]).argmax(dim=1).tolist() == [1, 0]
     path.write_text('{"text": "a", "prediction": "neutral", "probability": 0.5}\n')
-    with pytest.raises(ValueError, match="line 1: 'neutral', expected .* negative, positive"):
+    with pytest.raises(ValueError, match=r"line 1: 'neutral', expected .* negative, positive"):
         trained(module, tmp_path)
 
 
