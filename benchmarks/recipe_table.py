@@ -9,7 +9,8 @@ queries, seconds, seconds of the processor outside the victim, and the share of 
 texts that is valid (docs/attacks/validity.md: WordNet and the sentence encoder). TextAttack runs in
 an interpreter of its own and asks the same weights through a pipe. Both have the same vectors,
 sentence encoder, thresholds and masked language model, as what TextAttack takes is a download;
-language models beside that one are left out on both sides.
+language models beside that one are left out on both sides. A text on which TextAttack ends with an
+error of its own counts as one without success, and their number stands beside its name (`broken`).
 
 `--out` has a row as soon as it is done. The same command goes on behind the rows that are there;
 when all are, it prints the table. `--corpus` is a name of `CORPORA`, its test split.
@@ -130,8 +131,14 @@ def cells(name: str, side: str, row: dict[str, Any]) -> list[str]:
     """Returns a row of the table."""
     if "lacks" in row:
         return [name, side, str(row["lacks"]), *[""] * 5]
+    broken = row.get("broken")
     return [
-        *(name, side, shown(row["success"], 3), shown(row["words_changed"], 2)),
+        *(
+            name,
+            f"{side}, {broken} broken" if broken else side,
+            shown(row["success"], 3),
+            shown(row["words_changed"], 2),
+        ),
         *(shown(row["queries"], 0), f"{row['seconds']:.0f}", f"{row['outside']:.1f}"),
         shown(row["valid"], 2),
     ]
@@ -285,7 +292,8 @@ def row_of(
         "valid": wilson(valid, len(won)) if won else None,
     }
     rows = {key: None if one is None else finite(one) for key, one in found.items()}
-    return {**rows, "attacked": len(attacked)}
+    broken = sum(one["outcome"] == "broken" for one in answers)
+    return {**rows, "attacked": len(attacked), "broken": broken}
 
 
 def finite(one: Estimate) -> dict[str, float]:

@@ -330,10 +330,20 @@ def tags_by_nltk() -> None:
 
 
 def answers_of(made: Any, request: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns the outcome, the queries and the texts of each row."""
-    results = []
+    """Returns the outcome, the queries and the texts of each row.
+
+    Where TextAttack breaks off with its own error the outcome is `broken`: its sentence encoder
+    looks for the first word that a candidate has changed, and ends with StopIteration on one that
+    changed none.
+    """
+    results: list[dict[str, Any]] = []
     for text, label in zip(request["texts"], request["labels"], strict=True):
-        found = made.attack(text, label)
+        try:
+            found = made.attack(text, label)
+        except StopIteration:
+            asked = made.goal_function.num_queries
+            results.append({"outcome": "broken", "queries": asked, "text": None, "words": 0})
+            continue
         kind = type(found).__name__
         outcome = beside().KINDS.get(kind, "failed")
         if kind == "MaximizedAttackResult":
