@@ -232,9 +232,10 @@ def _message(error: Exception) -> str:
     if type(error).__name__ == "DataError":
         # Bad rows stand on lines of their own.
         text = "\n".join(" ".join(line.split()) for line in str(error).splitlines())
-    if _lost_worker(error):
+    lost = _lost_worker(error)
+    if lost is not None:
         return (
-            f"a process that --data.num_workers has started is gone ({text}): most often the "
+            f"a process that --data.num_workers has started is gone ({lost}): most often the "
             "system has ended it for lack of memory; the same command goes on from the last "
             "checkpoint, with fewer workers if it must"
         )
@@ -258,14 +259,21 @@ def _message(error: Exception) -> str:
     return f"{type(error).__name__}: {text} (--debug shows where)"
 
 
-def _lost_worker(error: Exception) -> bool:
-    """True if a data worker has died: torch says so, or was waiting for it."""
-    if "DataLoader worker" in str(error):
-        return True
-    frames = traceback.extract_tb(error.__traceback__)
-    return isinstance(error, ConnectionError | EOFError) and any(
-        Path(frame.filename).parts[-2:] == ("data", "dataloader.py") for frame in frames
-    )
+def _lost_worker(error: BaseException | None) -> str | None:
+    """Returns what is said of a data worker that has died: by torch, or by who waited for it.
+
+    Torch raises wherever the program is at that moment. In the middle of a checkpoint the error of
+    the file that was not finished comes on top.
+    """
+    while error is not None:
+        frames = traceback.extract_tb(error.__traceback__)
+        waiting = isinstance(error, ConnectionError | EOFError) and any(
+            Path(frame.filename).parts[-2:] == ("data", "dataloader.py") for frame in frames
+        )
+        if waiting or "DataLoader worker" in str(error):
+            return " ".join(str(error).split())
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def _in_thread(met: threading.ExceptHookArgs) -> None:

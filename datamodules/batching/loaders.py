@@ -1,7 +1,9 @@
 """Loaders of whole batches, and the state that a resumed run needs to repeat their order."""
 
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
 from typing import Any
 
 import torch
@@ -50,11 +52,28 @@ def make_loader(
         batch_size=None,
         collate_fn=_as_it_is,
         num_workers=num_workers,
+        worker_init_fn=_begin_worker,
         persistent_workers=num_workers > 0,
         pin_memory=pin_memory,
         # Else each iterator would draw from the global generator, and shift what follows there.
         generator=torch.Generator().manual_seed(seed),
     )
+
+
+def _begin_worker(_: int) -> None:
+    """Lets a worker end without a traceback where the training's process has hung up.
+
+    That process has an error of its own to report, and ends. A worker that hands a batch over just
+    then meets a closed connection in a thread of multiprocessing, which would print a traceback.
+    """
+    sys.excepthook = _unless_hung_up
+
+
+def _unless_hung_up(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    if not issubclass(kind, EOFError | ConnectionError):
+        sys.__excepthook__(kind, error, trace)
 
 
 def _as_it_is(batch: Any) -> Any:

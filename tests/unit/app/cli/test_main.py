@@ -44,6 +44,23 @@ def test_exit_status(
     assert capsys.readouterr().err == message
 
 
+def test_a_worker_that_dies_in_the_middle_of_a_checkpoint(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fake(_: object) -> None:
+        try:
+            msg = "DataLoader worker (pid(s) 7) exited unexpectedly"
+            raise RuntimeError(msg)
+        finally:
+            msg = "unexpected pos 64 vs 0"
+            raise RuntimeError(msg)
+
+    monkeypatch.setattr(module, "main", fake)
+    assert entry(["fit"]) == 1
+    said = capsys.readouterr().err
+    assert "--data.num_workers has started is gone (DataLoader worker (pid(s) 7)" in said
+
+
 def test_what_a_constructor_says(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
