@@ -26,6 +26,7 @@ from attacks.composition import Attack
 from attacks.constraints import WordDistance
 from attacks.constraints.fluency import Fluency
 from attacks.constraints.thought_vectors import ThoughtVectors
+from attacks.digests import file_digest
 from attacks.document import words_of
 from attacks.engine import Engine, Limits
 from attacks.goals import Unchanged, make_goal
@@ -103,10 +104,18 @@ def composed(name: str, resources: Resources) -> Attack:
 def _vectors(name: str, data_dir: Path) -> Path:
     """Returns the file of vectors; without marks for Alzantot, with which TextAttack fails."""
     path = data_dir / GLOVE
-    if "alzantot" not in name:
-        return path
-    made = Path(tempfile.gettempdir()) / "glove-50d-words.txt"
-    with gzip.open(path, "rt", encoding="utf-8") as stream:
+    return vectors_of_words(path) if "alzantot" in name else path
+
+
+def vectors_of_words(path: Path) -> Path:
+    """Returns a file with those vectors of another one that are of one word, and of no mark.
+
+    A mark in the place of a word leaves TextAttack a text with a word less: some of its searches
+    and its sentence encoder end with an error there.
+    """
+    made = Path(tempfile.gettempdir()) / f"vectors-of-words-{file_digest(path)[:16]}.txt"
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8") as stream:
         rows = [row for row in stream if words_of(row.split(" ")[0]) == [row.split(" ")[0]]]
     made.write_text("".join(rows), encoding="utf-8")
     return made

@@ -8,9 +8,10 @@ For each recipe a row of ours (as `attack` runs it) and one of TextAttack: succe
 queries, seconds, seconds of the processor outside the victim, and the share of the adversarial
 texts that is valid (docs/attacks/validity.md: WordNet and the sentence encoder). TextAttack runs in
 an interpreter of its own and asks the same weights through a pipe. Both have the same vectors,
-sentence encoder, thresholds and masked language model, as what TextAttack takes is a download;
-language models beside that one are left out on both sides. A text on which TextAttack ends with an
-error of its own counts as one without success, and their number stands beside its name (`broken`).
+sentence encoder, thresholds and masked language model, as what TextAttack takes is a download.
+Language models beside that one are left out on both sides, and so are vectors of marks. A text on
+which TextAttack ends with an error of its own counts as one without success, and their number
+stands beside its name (`broken`).
 
 `--out` has a row as soon as it is done. The same command goes on behind the rows that are there;
 when all are, it prints the table. `--corpus` is a name of `CORPORA`, its test split.
@@ -20,7 +21,8 @@ import json
 import math
 import time
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,9 +37,9 @@ from app.training.join import labelled_texts
 from attacks.composition import Attack
 from attacks.constraints.sentence_similarity import SentenceSimilarity
 from attacks.digests import file_digest
-from attacks.document import Document
+from attacks.document import Candidate, Document
 from attacks.engine import Engine, Limits, longest_first
-from attacks.goals import Floats
+from attacks.goals import Compat, Floats
 from attacks.journal import differences, told
 from attacks.outcome import Sample, words_changed
 from attacks.recipe_settings import RecipeSettings
@@ -49,6 +51,7 @@ from attacks.summary import Estimate, mean, wilson
 from attacks.validity.checks import Checks, ValidityLimits
 from attacks.victims.kinds import ModuleVictim, fastest_batch
 from benchmarks.command import command, line, table
+from benchmarks.recipe_parity import vectors_of_words
 from benchmarks.textattack_process import RECIPES, TextAttackProcess
 from datamodules.batching.sampler import permutation
 from text import Text
@@ -74,16 +77,36 @@ _BATCH = 32
 
 
 class Clocked(ModuleVictim):
-    """A victim that counts its seconds of the processor."""
+    """A victim that counts its seconds of the processor, gradients included."""
 
     spent = 0.0
 
     def logits(self, texts: Sequence[Text]) -> Floats:
         """See `Victim`."""
+        with self._counted():
+            return super().logits(texts)
+
+    def word_weights(
+        self, documents: Sequence[Document], *, compat: Compat = "none"
+    ) -> list[list[float]]:
+        """See `attacks.engine.WhiteBox`."""
+        with self._counted():
+            return super().word_weights(documents, compat=compat)
+
+    def flip_gains(
+        self, documents: Sequence[Document], candidates: Sequence[Sequence[Candidate]]
+    ) -> list[list[float]]:
+        """See `attacks.engine.WhiteBox`."""
+        with self._counted():
+            return super().flip_gains(documents, candidates)
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
         started = time.process_time()
-        answer = super().logits(texts)
-        self.spent += time.process_time() - started
-        return answer
+        try:
+            yield
+        finally:
+            self.spent += time.process_time() - started
 
 
 class Rows:
@@ -188,7 +211,8 @@ class Bench:
         self, given: Namespace, module: lit_modules.TaskModule, samples: Sequence[Sample]
     ) -> None:
         self.given, self.module, self.samples = given, module, samples
-        self.resources = Resources(given.data_dir, vectors=given.vectors, masked_lm=given.masked_lm)
+        self.vectors = vectors_of_words(given.vectors)
+        self.resources = Resources(given.data_dir, vectors=self.vectors, masked_lm=given.masked_lm)
         self.checks = Checks(self.resources.wordnet(), encoder=self.resources.sentence_encoder())
 
     def row(self, name: str, side: str) -> dict[str, Any]:
@@ -225,7 +249,7 @@ class Bench:
             "stop_words": sorted(TEXTFOOLER if name == "textfooler" else ENGLISH),
             "distance": 0.5,
             "query_budget": given.query_budget,
-            "vectors": str(given.vectors.resolve()),
+            "vectors": str(self.vectors.resolve()),
             "masked_lm": None if model is None else str(model.resolve()),
             "encoder": encoder_settings(attack),
         }

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from attacks.resources.language_model import load_masked_lm
 from attacks.resources.wordnet import WordNet
 from attacks.transformations.expected_words import MaskedLMSwap
 from attacks.validity.checks import Checks
+from attacks.victims.kinds import ModuleVictim
 from benchmarks import textattack_recipes
 from benchmarks.recipe_parity import ALL, joined, small_model
-from benchmarks.recipe_table import LACKS, ORDER, Rows, cells, missing, row_of
+from benchmarks.recipe_table import LACKS, ORDER, Clocked, Rows, cells, missing, row_of
 from benchmarks.textattack_process import TextAttackProcess
 from tests.unit.attacks.lexicon import write_wordnet
 
@@ -128,3 +130,24 @@ def test_a_masked_language_model_of_random_weights(tmp_path: Path) -> None:
 def test_contractions_are_joined() -> None:
     (row,) = samples("it is n't what you 'd think")
     assert joined(row).text == "it isn't what you'd think"
+
+
+def test_seconds_of_the_victim_include_its_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(*_: Any, **__: Any) -> list[list[float]]:
+        until = time.process_time() + 0.01
+        while time.process_time() < until:
+            pass
+        return [[0.0]]
+
+    for name in ("logits", "word_weights", "flip_gains"):
+        monkeypatch.setattr(ModuleVictim, name, busy)
+    module: Any = None
+    victim = Clocked(module)
+    for ask in (
+        lambda: victim.logits([]),
+        lambda: victim.word_weights([]),
+        lambda: victim.flip_gains([], []),
+    ):
+        before = victim.spent
+        ask()
+        assert victim.spent >= before + 0.01
