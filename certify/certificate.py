@@ -2,14 +2,14 @@
 
 import copy
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from certify.last_feedforward import LastFeedForward
+from certify.around_text import AroundText, Leads, Seen
 from certify.lipschitz import encoder_bound, measure, rounding_of_sums
 from certify.parts import check_holder, check_network
 from layers.attention.bounds import BOUNDS, Bound
@@ -18,7 +18,7 @@ from layers.encoders import LipschitzClassifier
 from layers.orthogonal import OrthogonalLinear
 
 CertifiedBound = Literal[Bound, "local"]
-"""A formula of Lipschitz constants, or the sound one with the pairs of the text (section 9)."""
+"""A formula of Lipschitz constants, or the sound one with what is known of the text (section 9)."""
 CERTIFIED_BOUNDS: tuple[CertifiedBound, ...] = (*BOUNDS, "local")
 LARGEST = 1e100
 """Entries of embeddings from which on their squares may overflow in float64."""
@@ -77,7 +77,8 @@ class Certifier:
             module: a classifier. One whose network is no `LipschitzClassifier` gets radius 0.
             bound: which formula; `paper` is for reproduction only and not a guarantee. `kim` is
                 Theorem 3.2 of Kim et al. as its proof gives it, for tied L2 attention only. `local`
-                is never less than `sound`: it follows the pairs of the last feed-forward map.
+                is never less than `sound`: it knows the attention and the pairs of features around
+                each text.
 
         Raises:
             ValueError: unknown bound, weights of reduced precision, or a network that the theorem
@@ -101,7 +102,7 @@ class Certifier:
             _check_bound(network, bound)
             self.network = in_float64(network)
             self.norms = measure(self.network)
-            self.last = LastFeedForward(self.network) if bound == "local" else None
+            self.around = AroundText(self.network, self.norms) if bound == "local" else None
 
     def _check(self) -> None:
         check_holder(self.module, self.module.network)
@@ -136,12 +137,8 @@ class Certifier:
                 raise ValueError(msg)
             if self.network is None:
                 return self._without(self.module.network(x, mask).to(torch.float64))
-        head, inputs = self.network.head, None
-        if self.last is not None and self.last.map is not None:
-            with self.last.listening() as seen:
-                logits = self.classify(x, mask)
-            (inputs,) = seen
-        else:
+        head = self.network.head
+        with self._listening() as seen:
             logits = self.classify(x, mask)
         prediction = logits.argmax(dim=1)
         lengths = mask.sum(dim=1).to(torch.float64)
@@ -156,10 +153,9 @@ class Certifier:
         margin = signed_margins(raised, prediction, head.weight)
         lipschitz = proven.lipschitz.nan_to_num(nan=torch.inf)
         radius = margin / lipschitz
-        if inputs is not None and self.last is not None:
+        if self.around is not None:
             leads = raised.gather(1, prediction.unsqueeze(1)) - raised
-            reach = self.last.distance(inputs, mask, prediction, leads)
-            nearer = (reach - proven.rounding_before) / proven.lipschitz_before
+            nearer = self.around.radius(seen, mask, Leads(prediction, leads, margin), proven)
             longer = (nearer > radius) & (margin > 0)
             radius = torch.where(longer, nearer, radius)
             lipschitz = torch.where(longer, margin / nearer, lipschitz)
@@ -180,6 +176,9 @@ class Certifier:
             raise ValueError(msg)
         logits: Tensor = self.network(x.to(torch.float64), mask)
         return logits
+
+    def _listening(self) -> AbstractContextManager[Seen]:
+        return nullcontext({}) if self.around is None else self.around.listening()
 
     def _without(self, logits: Tensor) -> Certificates:
         """Return the result for samples without a certificate."""

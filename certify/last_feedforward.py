@@ -6,11 +6,9 @@ The proof is docs/certificates.md, section 9.
 """
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from certify.lipschitz import UNIT, rounding_of_sums
 from layers.encoders import LipschitzBlock, LipschitzClassifier
@@ -48,21 +46,6 @@ class LastFeedForward:
         apart = self.inner.mT @ self.inner - torch.eye(size).to(self.inner)
         slack = 8 * size * UNIT * self.inner.square().sum()
         self.defect = apart.norm() * (1 + _ROUNDED) + slack
-
-    @contextmanager
-    def listening(self) -> Iterator[list[Tensor]]:
-        """Keeps the inputs of the map, `[B, N, d]` each, of the passes inside the context."""
-        seen: list[Tensor] = []
-        assert self.map is not None  # the caller looked
-
-        def keep(_: nn.Module, given: tuple[Tensor, ...]) -> None:
-            seen.append(given[0])
-
-        handle = self.map.register_forward_pre_hook(keep)
-        try:
-            yield seen
-        finally:
-            handle.remove()
 
     def distance(self, inputs: Tensor, mask: Tensor, labels: Tensor, leads: Tensor) -> Tensor:
         """`[B]`: how far the inputs of the map may move until some lead may have fallen to 0.

@@ -1,7 +1,7 @@
 """Lipschitz constants of encoders from measured weight norms; proofs in docs/certificates.md."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -24,6 +24,23 @@ class BlockNorms(NamedTuple):
 
     attention: AttentionNorms
     feedforward: Tensor
+
+
+Gain = Callable[[Tensor, Tensor], Tensor]
+"""Of an attention layer before its scaling, around its inputs for the texts of a batch: its
+Lipschitz constant `[B]` within a distance `[B]`, for tokens whose norms have a bound `[B]`."""
+
+
+class Around(NamedTuple):
+    """A ball around each text, and what each attention layer does in it.
+
+    Attributes:
+        gains: of the layers, in order; None where nothing better is known than everywhere.
+        distance: `[B]`, the radius of the ball.
+    """
+
+    gains: Sequence[Gain | None]
+    distance: Tensor
 
 
 class EncoderBound(NamedTuple):
@@ -88,7 +105,12 @@ def _norm(layer: OrthogonalLinear) -> Tensor:
 
 
 def encoder_bound(
-    network: LipschitzClassifier, norms: list[BlockNorms], lengths: Tensor, *, bound: Bound
+    network: LipschitzClassifier,
+    norms: Sequence[BlockNorms],
+    lengths: Tensor,
+    *,
+    bound: Bound,
+    around: Around | None = None,
 ) -> EncoderBound:
     """Lipschitz constant from embedded tokens to the pooled vector, and the pass's own error.
 
@@ -101,6 +123,7 @@ def encoder_bound(
         norms: of each block, by `measure`.
         lengths: `[B]` float64 number of real tokens.
         bound: formula of the attention layers.
+        around: the texts; then the constants hold between each text and all that is in its ball.
     """
     encoder, width = network.encoder, network.head.in_features
     exact = 1 + 1e-11  # covers the rounding of what is computed here
@@ -110,12 +133,16 @@ def encoder_bound(
     rounding = gamma * used * roots
     proven = used * exact + rounding
     before = lipschitz, rounding
-    for block, measured in zip(_blocks(encoder), norms, strict=True):
+    gains = [None] * len(norms) if around is None else around.gains
+    for block, measured, near in zip(_blocks(encoder), norms, gains, strict=True):
         attention = block.attention
         alpha_2 = attention.alpha_2(lengths, used)
         gain, mixed = _attention(
             attention, measured.attention, lengths, used=used, proven=proven, bound=bound
         )
+        if around is not None and near is not None:
+            local = near(lipschitz * exact * around.distance + rounding, proven)
+            gain = torch.where(local < gain, local, gain)
         half = (1 + gain / alpha_2) / 2
         step = _attention_rounding(attention, measured.attention, lengths, gamma, proven)
         lipschitz, rounding = lipschitz * half, rounding * half + step * proven * roots

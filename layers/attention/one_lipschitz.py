@@ -152,8 +152,8 @@ class OneLipschitzSelfAttention(nn.Module):
         Returns:
             The output `[B, N, d]` (zero at padding) and `[B]` a bound on its tokens' norms.
         """
-        value = self._split(self.value(x))
-        query, key = (self._split(part) for part in self.query_key(x).chunk(2, dim=-1))
+        value = self.split_heads(self.value(x))
+        query, key = (self.split_heads(part) for part in self.query_key(x).chunk(2, dim=-1))
         if self.value_clip is not None:
             value = project_to_ball(value, self.value_radius(radius)[:, None, None, None])
         scores = additive_scores(
@@ -171,7 +171,7 @@ class OneLipschitzSelfAttention(nn.Module):
         mixed = torch.cat(heads, dim=1).transpose(1, 2).flatten(-2) / alpha_2[:, None, None]
         return mixed * mask.unsqueeze(-1), radius * self.growth(lengths, radius) / alpha_2
 
-    def _split(self, x: Tensor) -> Tensor:
+    def split_heads(self, x: Tensor) -> Tensor:
         """`[B, N, h * e]` to `[B, h, N, e]`."""
         return x.reshape(*x.shape[:-1], -1, self.width // self.heads).transpose(1, 2)
 

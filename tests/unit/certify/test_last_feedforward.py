@@ -110,8 +110,8 @@ def _sizes(values: Tensor) -> Tensor:
     return found
 
 
-def test_without_a_last_map_the_bound_is_the_sound_one() -> None:
-    for depth, options in ((0, {}), (1, OPTIONS["offsets"])):
+def test_without_anything_local_the_bound_is_the_sound_one() -> None:
+    for depth, options in ((0, {}), (1, OPTIONS["distance"])):
         toy, batch = trained(depth, steps=0, **options), tokens(LENGTHS)
         whole, local = certify(toy, batch), certify(toy, batch, "local")
         assert torch.equal(local.radius, whole.radius)

@@ -1,0 +1,164 @@
+"""Constants of attention around a text: never below what ascent finds, and not far above it."""
+
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+from certify import certify
+from certify.certificate import in_float64
+from certify.lipschitz import measure
+from certify.local_attention import AttentionAround
+from layers.attention.bounds import attention_bound
+from layers.attention.one_lipschitz import OneLipschitzSelfAttention
+from tests.unit.certify.models import F64, OPTIONS, RADIUS, classifier, olsa, tokens
+
+LENGTHS = [1, 2, 3, 5, 5, 8]
+KINDS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "soft": {"initial_alpha_1": 4.0},
+    "sharp": {"initial_alpha_1": 0.1},
+    "relu": {"activation": "relu"},
+    "clip": OPTIONS["clip"],
+    "offsets": OPTIONS["offsets-clip"],
+}
+
+
+class Layer(NamedTuple):
+    attention: OneLipschitzSelfAttention
+    around: AttentionAround
+    x: Tensor
+    mask: Tensor
+    radius: Tensor
+    everywhere: Tensor
+
+    def moved(self, step: Tensor) -> Tensor:
+        """`[B]`: how far the output moves, before the scaling."""
+        lengths = self.mask.sum(dim=1).to(F64)
+        before, after = (
+            self.attention(x, self.mask, self.radius)[0] for x in (self.x, self.x + step)
+        )
+        scale = self.attention.alpha_2(lengths, self.radius)
+        found: Tensor = (after - before).flatten(1).norm(dim=1) * scale
+        return found
+
+
+def layer(seed: int = 0, **options: Any) -> Layer:
+    network = in_float64(olsa(classifier(1, seed=seed, **options)))
+    attention = network.encoder.blocks[0].get_submodule("attention")
+    assert isinstance(attention, OneLipschitzSelfAttention)
+    norms = measure(network)[0].attention
+    batch = tokens(LENGTHS, seed=seed, outside=1.0)
+    x = batch.x.masked_fill(~batch.mask.unsqueeze(-1), 0.0)
+    radius = torch.full((len(LENGTHS),), RADIUS, dtype=F64)
+    around = AttentionAround(attention, norms, x, batch.mask, radius)
+    values = attention.value_radius(radius)
+    lengths = batch.mask.sum(dim=1).to(F64)
+    everywhere = attention_bound(
+        attention.alpha_1, lengths, radius=radius, value_radius=values, norms=norms
+    )
+    return Layer(attention, around, x, batch.mask, radius, everywhere)
+
+
+def largest(given: Layer, distance: Tensor, *, starts: int = 4, steps: int = 40) -> Tensor:
+    """`[B]`: the most that ascent moves the output, in units of the step."""
+    generator, best = torch.Generator().manual_seed(1), torch.zeros(len(LENGTHS), dtype=F64)
+    for _ in range(starts):
+        step = torch.randn(given.x.shape, generator=generator, dtype=F64)
+        for _ in range(steps):
+            step = step * given.mask.unsqueeze(-1)
+            step = step / _sizes(step) * distance.view(-1, 1, 1)
+            step.requires_grad_()
+            found = given.moved(step) / distance
+            best = torch.maximum(best, found.detach())
+            (slope,) = torch.autograd.grad(found.sum(), step)
+            step = step.detach() + 0.5 * slope / _sizes(slope) * distance.view(-1, 1, 1)
+    return best
+
+
+def _sizes(values: Tensor) -> Tensor:
+    found: Tensor = values.flatten(1).norm(dim=1).clamp_min(1e-12).view(-1, 1, 1)
+    return found
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("distance", [1e-3, 0.3, 1.5])
+def test_no_step_moves_the_output_more(kind: str, distance: float) -> None:
+    given, reach = layer(**KINDS[kind]), torch.full((len(LENGTHS),), distance, dtype=F64)
+    gain = torch.minimum(given.around.gain(reach, given.radius), given.everywhere)
+    found = largest(given, reach)
+    assert bool((found <= gain * (1 + 1e-9)).all())
+
+
+@pytest.mark.parametrize(("kind", "share"), [("soft", 0.85), ("offsets", 0.6), ("plain", 0.55)])
+def test_the_bound_is_not_far_above_what_ascent_finds(kind: str, share: float) -> None:
+    """So a soft layer's constant that is 15 % too small would be noticed, whatever the reason."""
+    given, reach = layer(**KINDS[kind]), torch.full((len(LENGTHS),), 1e-3, dtype=F64)
+    found = largest(given, reach) / given.around.gain(reach, given.radius)
+    assert float(found.amin()) > share
+
+
+@pytest.mark.parametrize("kind", ["plain", "relu"])
+def test_logits_of_a_row_drift_apart_no_faster(kind: str) -> None:
+    """Ascent on all differences of two logits of a row: D is nearly reached."""
+    given = layer(**KINDS[kind])
+    network_norms = given.around.norms
+    asked = float(network_norms.kappa * network_norms.query)
+    answered = float(network_norms.score * network_norms.key)
+    most = ((2 * asked + answered) ** 2 + answered**2) ** 0.5 / float(2 * given.attention.alpha_1)
+
+    def logits(x: Tensor) -> Tensor:
+        query, key = (
+            given.attention.split_heads(part)
+            for part in given.attention.query_key(x).chunk(2, dim=-1)
+        )
+        pairs = (query.unsqueeze(-2) + key.unsqueeze(-3)) / 2
+        weight = given.attention.score_weight()[:, None, None, :]
+        if kind == "relu":
+            hidden = pairs.relu()
+        else:
+            high = torch.maximum(pairs[..., 0::2], pairs[..., 1::2])
+            low = torch.minimum(pairs[..., 0::2], pairs[..., 1::2])
+            hidden = torch.stack((high, low), dim=-1).flatten(-2)
+        return (hidden * weight).sum(dim=-1) / given.attention.alpha_1
+
+    x = given.x[-1:]
+    before = logits(x)
+    generator, best = torch.Generator().manual_seed(2), 0.0
+    for row, first, second in ((0, 1, 2), (0, 0, 1), (1, 0, 2), (3, 4, 3)):
+        for head in range(2):
+            step = torch.randn(x.shape, generator=generator, dtype=F64)
+            for _ in range(60):
+                step = (step / step.norm()).requires_grad_()
+                change = (logits(x + step) - before)[0, head, row]
+                found = change[first] - change[second]
+                best = max(best, float(found.detach().abs()))
+                (slope,) = torch.autograd.grad(found, step)
+                step = step.detach() + 0.3 * slope
+    assert 0.5 * most < best <= most
+
+
+def test_a_larger_ball_has_no_smaller_constant() -> None:
+    given = layer(**KINDS["offsets"])
+    distances = torch.linspace(0.0, 3.0, 13, dtype=F64)
+    gains = torch.stack(
+        [given.around.gain(one.expand(len(LENGTHS)), given.radius) for one in distances]
+    )
+    assert bool((gains.diff(dim=0) >= 0).all())
+
+
+def test_rounding_that_is_not_covered_proves_nothing() -> None:
+    given = layer(initial_alpha_1=1e-8)
+    reach = torch.zeros(len(LENGTHS), dtype=F64)
+    assert bool(given.around.gain(reach, given.radius).isinf().all())
+
+
+def test_without_a_feed_forward_map_attention_alone_gains() -> None:
+    batch = tokens(LENGTHS)
+    toy = classifier(2, **KINDS["soft"])
+    toy.network.eval().requires_grad_(requires_grad=False)
+    whole, local = certify(toy, batch), certify(toy, batch, "local")
+    assert float((local.radius / whole.radius).amax()) > 1.02
+    assert bool((local.radius >= whole.radius).all())
+    torch.testing.assert_close(local.margin / local.lipschitz, local.radius)
