@@ -26,7 +26,13 @@ from lit_modules.shared.settings import within
 from lit_modules.shared.task_module import labels_of
 from lit_modules.shared.text_module import CHECKPOINT_KEY
 from lit_modules.shared.word_level import WordLevel
-from lit_modules.shared.word_robustness import WordRobustness, least_leads, rivals, worst_texts
+from lit_modules.shared.word_robustness import (
+    WordEdits,
+    WordRobustness,
+    least_leads,
+    rivals,
+    worst_texts,
+)
 from lit_modules.shared.word_table import WordTable
 from text import Batch, Text, Tokenizer, Vocabulary, WordTokenizer, check_range
 
@@ -38,6 +44,7 @@ class WordScores(WordLevel, method=True):
 
     threats: Sequence[ThreatName] = ("synonyms", "characters", "words")
     candidates: Tensor | None = None
+    edits: WordEdits | None = None
     further: AnsweredTexts | None = None
 
     def __init__(
@@ -90,6 +97,9 @@ class WordScores(WordLevel, method=True):
         least = {"min_ngram_count": self.min_ngram_count, "vector_width": self.vector_width}
         check_range({**least, "min_unlabelled_count": self.min_unlabelled_count}, least=1)
         check_range({"spelling": self.spelling}, least=0)
+        if self.robustness.splits and self.window > 1:
+            msg = f"got robustness.splits with window={self.window}, expected window=1"
+            raise ValueError(msg)
         _check_net(self.net, self.window, bounded=self.bounded, robustness=self.robustness)
         return None if self.vectors is None else WordTable(self.vectors, self.vector_width)
 
@@ -188,6 +198,8 @@ class WordScores(WordLevel, method=True):
         assert isinstance(tokenizer, WordTokenizer)  # build_tokenizer made it
         if self.robustness.against != "none":
             self.candidates = self.robustness.table(tokenizer).to(self.device)
+        if self.robustness.splits:
+            self.edits = self.robustness.edits(tokenizer).to(self.device)
         if self.unlabelled is not None:
             self.further = AnsweredTexts.read(self.unlabelled, tokenizer, names)
 
@@ -233,9 +245,14 @@ class WordScores(WordLevel, method=True):
         assert self.scores is not None  # configure_model made them
         if self.robustness.search == "intervals":
             return self._least_leads(batch, places, labels)
-        texts = worst_texts(self.scores, places, labels, self.robustness.k)
+        if self.edits is not None:
+            ids = batch.input_ids * batch.mask
+            texts = self.edits.worst(self.scores, ids, labels, self.robustness.k)
+            mask = (texts > 0).flatten(0, 1)
+        else:
+            texts = worst_texts(self.scores, places, labels, self.robustness.k)
+            mask = batch.mask.repeat_interleave(texts.shape[1], dim=0)
         rows, count, length = texts.shape
-        mask = batch.mask.repeat_interleave(count, dim=0)
         found = self.network(self.scores(texts.view(-1, length)), mask).view(rows, count, -1)
         others = rivals(labels, count + 1)
         own = found.gather(2, labels.view(-1, 1, 1).expand(-1, count, 1)).squeeze(2)

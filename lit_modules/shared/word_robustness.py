@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -35,6 +35,8 @@ class WordRobustness:
         together: weight of the mean squared difference between the scores of a word and of its
             candidates, which draws them together (as EIBC does for embeddings).
         candidates: candidates of a word at most.
+        splits: in training, too, an edit of a character may split a word, join two neighbours, or
+            insert a word of one letter, as in the certificate; false: it changes one word.
         search: search for the worst text of a net over windows: paths, by the shortest path, as
             in the certificate; intervals, by bounds on its hidden units, which cost less for long
             windows and ask for more than is needed.
@@ -48,6 +50,7 @@ class WordRobustness:
     margin: float | None = None
     together: float = 0.0
     candidates: int = 32
+    splits: bool = False
     search: Search = "paths"
 
     def __post_init__(self) -> None:
@@ -70,13 +73,16 @@ class WordRobustness:
                 "lists for synonyms, and only for them"
             )
             raise ValueError(msg)
+        if self.splits and self.against == "synonyms":
+            msg = "got robustness.splits against synonyms, expected it against characters"
+            raise ValueError(msg)
 
     @property
     def unused(self) -> dict[str, str]:
         """Returns the settings without effect, each with the setting that disables it."""
         if self.against != "none":
             return {"candidates": "robustness.against=synonyms"} if self.lists else {}
-        names = ("k", "kappa", "ramp", "margin", "together", "candidates", "search")
+        names = ("k", "kappa", "ramp", "margin", "together", "candidates", "splits", "search")
         return dict.fromkeys(names, "robustness.against=none")
 
     def weight(self, progress: float) -> float:
@@ -104,16 +110,34 @@ class WordRobustness:
             threat = self.threat(tokenizer)
             found = [tokenizer.vocabulary(threat.of_word(word)) for word in tokens[first:]]
         else:
-            near = near_words(tokens[first:])
-            unknown = tokenizer.unk_id
-            found = [
-                [first + i, unknown, *(first + j for j in sorted(near[i]))][: self.candidates]
-                for i in range(len(near))
-            ]
+            found = self._near(tokens[first:], first, tokenizer.unk_id)
         size = max((len(row) for row in found), default=1)
         whole = [[index] * size for index in range(first)]
         whole += [[*row, *row[:1] * (size - len(row))] for row in found]
         return torch.tensor(whole)
+
+    def _near(self, words: Sequence[str], first: int, unknown: int) -> list[list[int]]:
+        """The ids of the candidates of each word against characters; its own first."""
+        near = near_words(words)
+        return [
+            [first + i, unknown, *(first + j for j in sorted(near[i]))][: self.candidates]
+            for i in range(len(near))
+        ]
+
+    def edits(self, tokenizer: WordTokenizer) -> "WordEdits":
+        """What an edit of a character makes of each known word, for training with `splits`."""
+        tokens, first = tokenizer.vocabulary.get_itos(), len(tokenizer.specials)
+        words = tokens[first:]
+        place = {word: first + index for index, word in enumerate(words)}
+        rows = [[(0, 0)] for _ in range(first)]
+        for word, near in zip(words, self._near(words, first, 0), strict=True):
+            halves = [(word[:at], word[end:]) for at in range(len(word)) for end in (at, at + 1)]
+            parts = ((place.get(left, 0), place.get(right, 0)) for left, right in halves)
+            rows.append(list(dict.fromkeys([*((one, 0) for one in near), *parts])))
+        size = max(map(len, rows))
+        pairs = torch.tensor([[*row, *row[:1] * (size - len(row))] for row in rows])
+        letters = [index for word, index in place.items() if len(word) == 1]
+        return WordEdits(pairs, torch.tensor([0, *letters]))
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         """`[B]` losses of the worst texts.
@@ -154,6 +178,75 @@ def worst_texts(scores: NgramScores, candidates: Tensor, labels: Tensor, k: int 
         chosen = find(scores, rows, direction, k).path[:, -1]
         found = rows.gather(2, chosen.unsqueeze(2)).squeeze(2)
     return found.view(len(labels), classes - 1, -1)
+
+
+class WordEdits(NamedTuple):
+    """What an edit of a character can make of known words.
+
+    Attributes:
+        pairs: `[V, S, 2]` ids: a word becomes one or two others; 0 is an unknown word, or none. The
+            word itself is first, and fills up.
+        letters: `[L]` ids of words of one letter, and 0.
+    """
+
+    pairs: Tensor
+    letters: Tensor
+
+    def to(self, device: torch.device) -> "WordEdits":
+        """On another device."""
+        return WordEdits(self.pairs.to(device), self.letters.to(device))
+
+    @torch.no_grad()
+    def worst(self, scores: NgramScores, ids: Tensor, labels: Tensor, k: int | None) -> Tensor:
+        """`[B, C - 1, M]` ids, 0 for none: for each rival the words of a text that nears it.
+
+        Each edit is the one that takes most from the lead of the label, of words that none before
+        has touched. So the text is the worst for one edit, where all neighbours can be joined, and
+        joined words are unknown; for more edits it may not be.
+
+        Args:
+            scores: of words alone.
+            ids: `[B, N]`, 0 behind a text.
+            labels: `[B]`.
+            k: number of edits; None for one in each word.
+        """
+        table, count = scores.word_table(), scores.classes - 1
+        eye = torch.eye(scores.classes, device=labels.device, dtype=table.dtype)
+        direction = eye[labels].unsqueeze(1) - eye[rivals(labels, scores.classes)]
+        pairs = self.pairs[ids]
+        # `[B, N, S, J]`, and `[B, J, N]` what is lost by the worst edit of a word.
+        leads = table[pairs].sum(dim=3) @ direction.transpose(1, 2).unsqueeze(1)
+        least, chosen = leads.min(dim=2)
+        own = leads[:, :, 0].transpose(1, 2)
+        lost, chosen = own - least.transpose(1, 2), chosen.transpose(1, 2)
+        length = ids.shape[1]
+        rows = pairs.unsqueeze(1).expand(-1, count, -1, -1, -1)
+        edited = rows.gather(3, chosen[..., None, None].expand(-1, -1, -1, 1, 2)).squeeze(3)
+        if k is None:
+            return edited.flatten(2)
+        added, letter = (direction @ table[self.letters].T).min(dim=2)
+        inserted = ids.new_zeros(*added.shape, k)
+        kept = ids[:, None, :, None].expand(-1, count, -1, 1)
+        words = torch.cat([kept, torch.zeros_like(kept)], dim=3)
+        free, place = (
+            torch.ones_like(lost, dtype=torch.bool),
+            torch.arange(length, device=ids.device),
+        )
+        for step in range(k):
+            alone = lost * free
+            both = free[..., :-1] & free[..., 1:]
+            joined = (own[..., :-1] + own[..., 1:]) * both
+            gains = torch.cat([alone, joined, -added.unsqueeze(2)], dim=2)
+            most, which = gains.max(dim=2, keepdim=True)
+            which = which.masked_fill(most <= 0, 2 * length)
+            one = place == which
+            two = (place + length == which) | (place + length - 1 == which) & (which >= length)
+            two &= which < 2 * length - 1
+            words = torch.where(one.unsqueeze(3), edited, words)
+            words = words.masked_fill(two.unsqueeze(3), 0)
+            free = free & ~one & ~two
+            inserted[..., step] = self.letters[letter] * (which == 2 * length - 1).squeeze(2)
+        return torch.cat([words.flatten(2), inserted], dim=2)
 
 
 def least_leads(scores: NgramScores, candidates: Tensor, labels: Tensor) -> Tensor:

@@ -108,6 +108,70 @@ def test_the_worst_text_of_training_is_the_worst(lists: str, window: int, k: int
         torch.testing.assert_close(reached[label] - reached[1 - label], least)
 
 
+KNOWN = ["a good film", "not a god film", "go d no t bad fil m ago", "an x bed oo"]
+
+
+def edited(k: int | None = 1) -> WordScores:
+    """Scores at random, for words that an edit splits or turns into another."""
+    robustness = WordRobustness(against="characters", splits=True, candidates=99, k=k)
+    ascii_words = WordSettings(split="ascii")
+    module = WordScores(robustness=robustness, normalised=False, words=ascii_words)
+    module.attach(module.build_tokenizer(KNOWN), ["negative", "neutral", "positive"])
+    module.configure_model()
+    assert module.scores is not None
+    with torch.no_grad():
+        module.scores.words.normal_()
+    return module
+
+
+def one_edit_away(text: str) -> set[str]:
+    letters = "abdefgilmnotx "
+    halves = [(text[:at], text[at:]) for at in range(len(text) + 1)]
+    found = {text, *(a + b[1:] for a, b in halves)}
+    return found | {a + c + b[cut:] for a, b in halves for c in letters for cut in (0, 1)}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_worst_edit_of_training_is_the_worst(seed: int) -> None:
+    torch.manual_seed(seed)
+    module = edited()
+    tokenizer = module.require_tokenizer()
+    # A letter can stand in the place of the full stop; each two words can be joined.
+    texts = ["a good film .", "not bad .", "ago no bed film .", "an unheard film ."]
+    one, labels = collate(tokenizer.encode(texts), pad_id=0), torch.tensor([0, 1, 2, 1])
+    module.edits = module.robustness.edits(tokenizer)  # type: ignore[arg-type] # of words
+    with torch.no_grad():
+        found = module._worst_leads(one, one.input_ids.unsqueeze(2), labels)
+        for row, text in enumerate(texts):
+            others = collate(tokenizer.encode(sorted(one_edit_away(text))), pad_id=0)
+            logits = module(others)
+            most = (logits - logits[:, labels[row]].unsqueeze(1)).amax(dim=0)
+            torch.testing.assert_close(found[row], most)
+
+
+def test_more_edits_never_help() -> None:
+    worst = []
+    for k in (1, 2, 3, None):
+        torch.manual_seed(0)
+        module = edited(k)
+        tokenizer = module.require_tokenizer()
+        one = collate(tokenizer.encode(["a good film", "not bad , a bed"]), pad_id=0)
+        module.edits = module.robustness.edits(tokenizer)  # type: ignore[arg-type] # of words
+        labels = torch.tensor([0, 2])
+        with torch.no_grad():
+            worst.append(module._worst_leads(one, one.input_ids.unsqueeze(2), labels))
+    assert (worst[0] <= worst[1]).all()
+    assert (worst[1] <= worst[2]).all()
+    assert (worst[3] >= 0).all()
+
+
+def test_training_for_all_edits(tmp_path: Path) -> None:
+    robustness = WordRobustness(against="characters", splits=True, k=2)
+    module = trained(made(robustness=robustness, optimisation=optimisation()), tmp_path)
+    assert module.edits is not None
+    assert module(batch(module)).argmax(dim=1).tolist()[4:6] == [1, 0]
+
+
 @pytest.mark.parametrize("search", ["paths", "intervals"])
 def test_a_net_over_windows_is_trained_for_the_worst_text(
     lists: str, tmp_path: Path, search: Any
@@ -328,7 +392,14 @@ def test_a_changed_model_is_refused() -> None:
 
 
 def test_wrong_settings() -> None:
-    for settings in ({"against": "synonyms"}, {"lists": "a"}, {"kappa": 2.0}, {"margin": 0.0}):
+    listed = {"against": "synonyms", "lists": "a", "splits": True}
+    for settings in (
+        {"against": "synonyms"},
+        {"lists": "a"},
+        {"kappa": 2.0},
+        {"margin": 0.0},
+        listed,
+    ):
         with pytest.raises(ValueError, match="expected"):
             WordRobustness(**settings)
     net = WindowNetSettings(hidden=4)
@@ -339,6 +410,7 @@ def test_wrong_settings() -> None:
         {"robustness": intervals, "window": 2},
         {"net": net, "window": 2, "robustness": replace(intervals, k=1)},
         {"spelling": -1},
+        {"robustness": WordRobustness(against="characters", splits=True), "window": 2},
     ):
         with pytest.raises(ValueError, match="expected"):
             WordScores(**wrong)
