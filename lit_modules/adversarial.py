@@ -23,6 +23,7 @@ from lit_modules.shared.process_means import global_means
 from lit_modules.shared.settings import named, rebuilt
 from lit_modules.shared.task_module import TaskModule, labels_of
 from lit_modules.shared.text_module import CHECKPOINT_KEY, METHODS, checkpoint_content
+from lit_modules.shared.word_level import WordLevel
 from text import Batch, TaskName, Text, Tokenizer
 from text.run_seed import run_seed
 
@@ -83,8 +84,15 @@ class AdversarialTraining(TaskModule, method=True):
             classifier: with or without weights.
 
         Raises:
-            ValueError: the adversary perturbs embeddings, and it has none.
+            ValueError: the adversary perturbs embeddings, and it has none; or it is trained on the
+                noise of a smoothed classifier.
         """
+        if isinstance(classifier, WordLevel) and classifier.smoothing.noise != "none":
+            msg = (
+                f"got smoothing.noise={classifier.smoothing.noise} in AdversarialTraining, "
+                "expected none: an adversary changes the texts as they are"
+            )
+            raise ValueError(msg)
         if self.adversary.embeds and type(classifier).embed is TaskModule.embed:
             msg = (
                 f"got {type(classifier).__name__}, which has no embed(), with "

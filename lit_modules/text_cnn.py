@@ -95,12 +95,14 @@ class TextCNN(WordLevel, method=True):
 
     def on_fit_start(self) -> None:
         """Reads the lists, which only training needs."""
+        super().on_fit_start()
         tokenizer, _ = self.require_text()
         assert isinstance(tokenizer, WordTokenizer)  # build_tokenizer made it
         if self.robustness.against != "none":
             self.candidates = self.robustness.table(tokenizer).to(self.device)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        batch = self.trained_on(batch)
         labels = labels_of(batch)
         logits = self(batch)
         losses = functional.cross_entropy(logits, labels, reduction="none")

@@ -94,6 +94,12 @@ class WordScores(WordLevel, method=True):
     def _checked_table(self) -> WordTable | None:
         """Checks the settings, and returns the word vectors of the file, if there is one."""
         check_range({"window": self.window}, least=1, most=4)
+        if self.unlabelled is not None and self.smoothing.noise != "none":
+            msg = (
+                f"got smoothing.noise={self.smoothing.noise} with unlabelled texts, expected one "
+                "of the two: those texts get no noise"
+            )
+            raise ValueError(msg)
         least = {"min_ngram_count": self.min_ngram_count, "vector_width": self.vector_width}
         check_range({**least, "min_unlabelled_count": self.min_unlabelled_count}, least=1)
         check_range({"spelling": self.spelling}, least=0)
@@ -194,6 +200,7 @@ class WordScores(WordLevel, method=True):
 
     def on_fit_start(self) -> None:
         """Reads what only training needs: lists and further texts."""
+        super().on_fit_start()
         tokenizer, names = self.require_text()
         assert isinstance(tokenizer, WordTokenizer)  # build_tokenizer made it
         if self.robustness.against != "none":
@@ -204,6 +211,7 @@ class WordScores(WordLevel, method=True):
             self.further = AnsweredTexts.read(self.unlabelled, tokenizer, names)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        batch = self.trained_on(batch)
         labels = labels_of(batch)
         logits = self(batch)
         loss = self._loss(batch, logits, labels, torch.ones_like(labels, dtype=torch.float32))

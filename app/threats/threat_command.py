@@ -112,6 +112,8 @@ def parser() -> argparse.ArgumentParser:
     add("--alpha", type=float, default=given.alpha, metavar="A", help=text)
     text = "word in the place of a masked one (default: one that no model knows; for BERT [MASK])"
     add("--mask", default=given.mask, metavar="WORD", help=text)
+    text = f"steps of a neighbourhood of substitutes in the lists (default: {given.hops})"
+    add("--hops", type=int, default=given.hops, metavar="N", help=text)
     text = "certify the model behind an encoding of words, JSON of `resources encode-words`"
     add("--encoding", metavar="FILE", help=text)
     add("--json", action="store_true", help="print JSON lines for --text on a terminal, too")
@@ -136,6 +138,7 @@ def _certifier(args: argparse.Namespace, model: TaskModule, threat: Threat) -> T
             samples=args.samples,
             alpha=args.alpha,
             mask=args.mask,
+            hops=args.hops,
         )
         answer = model.predict_texts
         return SmoothedCertifier(lambda texts: answer(texts).argmax(dim=1), threat, settings)
@@ -171,7 +174,8 @@ def around(options: Mapping[str, Any]) -> dict[str, Any] | None:
         options: of the command.
     """
     if options["smooth"] is not None:
-        return {name: options[name] for name in ("smooth", "rate", "samples", "alpha", "mask")}
+        names = ("smooth", "rate", "samples", "alpha", "mask", "hops")
+        return {name: options[name] for name in names}
     return None if options["encoding"] is None else {"encoding": file_digest(options["encoding"])}
 
 

@@ -336,7 +336,12 @@ class TaskModule(TextModule):
         del batch
         return {}
 
+    def trained_on(self, batch: Batch) -> Batch:
+        """Returns what a training step sees of a batch: the batch itself unless overridden."""
+        return batch
+
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        batch = self.trained_on(batch)
         logits, labels = self(batch), labels_of(batch)
         loss = self.loss(logits, labels)
         weight = self.step_weight(batch, batch_idx)

@@ -14,6 +14,7 @@ TRANSFORMER = [
     "--model.dropout=0.3",
 ]
 OLSA = ["--model=OLSA", "--model.width=8", "--model.heads=2", "--model.layers.dropout=0.3"]
+RANDOM_TEXTS = [*TRANSFORMER, "--model.smoothing.noise=mask", "--model.smoothing.rate=0.5"]
 METHODS = {"TextClassifier": TRANSFORMER, "OLSA": OLSA}
 INSIDE = [
     "--model=AdversarialTraining",
@@ -22,6 +23,7 @@ INSIDE = [
 ]
 LETTERS = ["--model.adversary.attack.recipe=deepwordbug"]
 ADVERSARIAL = {
+    "RandomTexts": RANDOM_TEXTS,
     "ASA": [
         "--model=ASA",
         '--model.backbone.architecture={"model_type": "bert", "hidden_size": 16, '
@@ -44,7 +46,7 @@ ADVERSARIAL = {
         *("--model.adversary.clean_epochs=0", "--model.adversary.adversarial_share=0.3"),
     ],
 }
-"""Noise, averaged weights, adversarial texts: what a resume could get wrong beside all that."""
+"""Noise, random and adversarial texts, averaged weights: what a resume could get wrong, too."""
 # 13 batches an epoch: the last is smaller, and alone in its window when gradients are accumulated.
 REVIEWS = ["--data=Reviews", "--data.limit_train=50"]
 BATCHES = 13

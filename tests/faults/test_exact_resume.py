@@ -10,6 +10,7 @@ QUICK = [
     Cell("TextClassifier", 2, 0, 1, True, "boundary"),
     Cell("SMART", 1, 0, 2, True, "mid-epoch"),
     Cell("ASA", 1, 0, 2, True, "second epoch"),
+    Cell("RandomTexts", 1, 0, 1, True, "mid-epoch"),
     Cell("EpochTextAdversary", 1, 0, 1, True, "second epoch"),
 ]
 MORE = [

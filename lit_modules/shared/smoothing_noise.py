@@ -1,0 +1,124 @@
+"""The noise of a smoothed classifier in training: each text becomes a random one around it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Literal, get_args
+
+from certify.smoothing import Smoothing
+from certify.smoothing.random_texts import RandomTexts, random_texts
+from certify.threats import Synonyms
+from text import Batch, Encoding, WordTokenizer, check_choice, collate
+
+TrainedNoise = Literal["none", "mask", "delete", "substitute"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmoothingNoise:
+    """The random texts that a model is trained on: those of `certify --smooth`.
+
+    Attributes:
+        noise: none: texts as they are; mask: RanMASK; delete: CERT-ED; substitute: SAFER.
+        rate: share of the words that are masked, or probability of a word to be deleted.
+        mask: word in the place of a masked one; if the training texts do not have it, a masked word
+            is an unknown one.
+        lists: JSON file with a list of words for each word, of noise=substitute.
+        hops: steps of a neighbourhood in the lists.
+    """
+
+    noise: TrainedNoise = "none"
+    rate: float = Smoothing.rate
+    mask: str = Smoothing.mask
+    lists: str | None = None
+    hops: int = Smoothing.hops
+
+    def __post_init__(self) -> None:
+        """Checks the settings.
+
+        Raises:
+            ValueError: a setting out of its range, or lists too many or too few.
+        """
+        check_choice("smoothing.noise", self.noise, get_args(TrainedNoise))
+        Smoothing(rate=self.rate, hops=self.hops)  # which checks them
+        if (self.lists is not None) != (self.noise == "substitute"):
+            msg = (
+                f"got smoothing.noise={self.noise} and lists={self.lists}, expected a file of "
+                "lists for substitute, and only for it"
+            )
+            raise ValueError(msg)
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Returns the settings without effect, each with the setting that disables it."""
+        names = {
+            "none": ("rate", "mask", "hops"),
+            "mask": ("hops",),
+            "delete": ("mask", "hops"),
+            "substitute": ("rate", "mask"),
+        }[self.noise]
+        return dict.fromkeys(names, f"smoothing.noise={self.noise}")
+
+    def texts(self, tokenizer: WordTokenizer) -> RandomTexts | None:
+        """Returns the distribution that is certified; None without noise.
+
+        Args:
+            tokenizer: splits texts into words.
+
+        Raises:
+            ValueError: broken lists, lists for texts, words that no certificate is about, or a mask
+                that is no word.
+            OSError: the lists cannot be read.
+        """
+        if self.noise == "none":
+            return None
+        if self.noise == "mask" and tokenizer.tokens(self.mask) != [self.mask]:
+            msg = f"got smoothing.mask={self.mask!r}, expected one word in lower case"
+            raise ValueError(msg)
+        words = tokenizer.splitter.settings
+        threat = (
+            Synonyms(lists={}, texts={}, words=words)
+            if self.lists is None
+            else Synonyms.read(Path(self.lists), words=words)
+        )
+        return random_texts(self.noise, threat, rate=self.rate, mask=self.mask, hops=self.hops)
+
+
+def random_batch(
+    batch: Batch, texts: RandomTexts, tokenizer: WordTokenizer, *, seed: int, epoch: int
+) -> Batch:
+    """Draws a random text for each text of a batch.
+
+    The draw is a function of seed, epoch and sample: it needs no state in a checkpoint, and is the
+    same however samples are spread over batches and processes. Of a text that was cut, words behind
+    the cut are not seen; a word without an id of its own has no list.
+
+    Args:
+        batch: of single texts.
+        texts: the distribution.
+        tokenizer: made the ids.
+        seed: of the run.
+        epoch: of the run.
+    """
+    drawn = [
+        _drawn(ids[:length], texts, tokenizer, Random(f"{seed} {epoch} {sample}"))
+        for ids, length, sample in zip(
+            batch.input_ids.tolist(),
+            batch.lengths.tolist(),
+            batch.sample_ids.tolist(),
+            strict=True,
+        )
+    ]
+    made = collate(drawn, pad_id=tokenizer.pad_id)
+    made = made.to(batch.input_ids.device)
+    return replace(made, sample_ids=batch.sample_ids, labels=batch.labels)
+
+
+def _drawn(
+    ids: Sequence[int], texts: RandomTexts, tokenizer: WordTokenizer, random: Random
+) -> Encoding:
+    vocabulary = tokenizer.vocabulary
+    words = [vocabulary.lookup_token(one) for one in ids]
+    # A text without a word is the unknown word, as the tokenizer has it.
+    found = vocabulary(texts.draw(words, random)) or [tokenizer.unk_id]
+    return Encoding(found, [0] * len(found))
