@@ -43,7 +43,20 @@ def main(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
     commands = {"run": _run, "status": _status, "collect": _collect, "merge": _merge}
     command = commands[args.command]
-    return command(args)
+    with _silent("datamodules"):
+        return command(args)
+
+
+@contextmanager
+def _silent(room: str) -> Iterator[None]:
+    """Lets a room say nothing but errors, and as much as before afterwards."""
+    logger = logging.getLogger(room)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -140,7 +153,6 @@ def _checked(args: argparse.Namespace) -> "tuple[Study, list[Cell], Work]":
     from app.study.cell_check import check
     from app.study.runner import Work
 
-    logging.getLogger("datamodules").setLevel(logging.ERROR)
     # Of a file with a wrong name, so are all names of runs.
     settings, found = check(cells, place) if NAME.fullmatch(study.name) else ({}, [])
     problems += found

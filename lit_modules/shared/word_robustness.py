@@ -35,8 +35,8 @@ class WordRobustness:
         together: weight of the mean squared difference between the scores of a word and of its
             candidates, which draws them together (as EIBC does for embeddings).
         candidates: candidates of a word at most.
-        splits: in training, too, an edit of a character may split a word, join two neighbours, or
-            insert a word of one letter, as in the certificate; false: it changes one word.
+        splits: an edit of a character may split a word, join two neighbours, or insert a word of
+            one letter, as in the certificate; false: it changes one word.
         search: search for the worst text of a net over windows: paths, by the shortest path, as
             in the certificate; intervals, by bounds on its hidden units, which cost less for long
             windows and ask for more than is needed.

@@ -1,3 +1,4 @@
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -6,6 +7,7 @@ import yaml
 
 from app.study.cells import Place, cells, chains, command_line, laid_out, only
 from app.study.study import Stage, StudyError
+from app.study.study_command import main as study_main
 from app.study.study_file import ATTACK_METRICS, attacks_of, examine, read_study
 from attacks.summary import _METRICS
 
@@ -315,3 +317,12 @@ def test_command_lines(tmp_path: Path) -> None:
         ],
         ["diagnose", *run, "--recipe=pwws", "--against", "a", "b", "--same_texts"],
     ]
+
+
+def test_other_programs_of_the_process_are_not_silenced(tmp_path: Path) -> None:
+    logger = logging.getLogger("datamodules")
+    before = logger.level
+    (tmp_path / "study.yaml").write_text("title: nothing\n")
+    with pytest.raises(StudyError):
+        study_main(["run", str(tmp_path / "study.yaml")])
+    assert logger.level == before != logging.ERROR
