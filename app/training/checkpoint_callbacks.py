@@ -248,6 +248,9 @@ class LastCheckpoint(Kept):
         late = time.monotonic() - self._saved_at > 60 * self.every_n_minutes
         stop, save = self._anyone(trainer, interruption.requested is not None, late)
         if stop or save:
+            # Lightning logs a step after its callbacks, and a run that goes on from this checkpoint
+            # never logs it: so it is logged before.
+            trainer._logger_connector.update_train_step_metrics()
             self._save(trainer)
         if stop:
             self._stop()

@@ -226,6 +226,30 @@ class NotANumber:
 
 
 @dataclass(frozen=True)
+class RaisesInMetrics:
+    """The file of metrics raises before it writes the n-th row, as a signal's handler may anywhere.
+
+    Args:
+        calls: how many calls are survived.
+    """
+
+    calls: int
+
+    def plant(self) -> None:
+        from app.runs.metrics_file import MetricsFile
+
+        left = self.calls
+
+        def before() -> None:
+            nonlocal left
+            left -= 1
+            if left == -1:
+                raise RuntimeError("planted")
+
+        wrap(MetricsFile, "log_metrics", before)
+
+
+@dataclass(frozen=True)
 class KillWorker:
     """SIGKILL to a worker of the training's loader, as the system does when memory is short.
 

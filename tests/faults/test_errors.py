@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.faults.conftest import FIT
-from tests.faults.injection import Clock, KillWorker, NotANumber, Raises
+from tests.faults.injection import Clock, KillWorker, NotANumber, Raises, RaisesInMetrics
 from tests.faults.program import Machine
 from tests.faults.settings import ALWAYS, BATCHES
 from tests.faults.state import checkpoint, compare_runs, damage, step
@@ -21,10 +21,12 @@ FAR = ["--model.optimisation.optimizer=torch.optim.SGD", "--model.optimisation.o
         Raises("optimizer_step", calls=BATCHES + 5),
         # Two batches before training, two after the first epoch.
         Raises("on_validation_batch_start", calls=5),
+        # Between the checkpoint of a step and the row of its metrics.
+        RaisesInMetrics(7),
     ],
-    ids=["batch", "step", "validation"],
+    ids=["batch", "step", "validation", "metrics"],
 )
-def test_an_error(machine: Machine, whole: Path, fault: Raises) -> None:
+def test_an_error(machine: Machine, whole: Path, fault: Raises | RaisesInMetrics) -> None:
     outcome = machine.run(FIT, "--run=a", ALWAYS, faults=[fault])
     assert outcome.status == 1
     assert outcome.err.splitlines()[-1] == "error: RuntimeError: planted (--debug shows where)"
