@@ -23,7 +23,7 @@ Seen = dict[nn.Module, tuple[Any, ...]]
 
 
 class Leads(NamedTuple):
-    """What a text has to lose.
+    """The leads of a text that a perturbation would have to take.
 
     Attributes:
         labels: `[B]` the predicted classes.

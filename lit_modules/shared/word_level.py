@@ -18,7 +18,7 @@ class WordLevel(TaskModule):
     """A method with a vocabulary of the words of its training split."""
 
     random_texts: RandomTexts | None = None
-    """What training texts are replaced by; read when a fit begins."""
+    """The random texts around those of training; read when a fit begins."""
 
     def __init__(
         self,

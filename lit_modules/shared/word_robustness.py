@@ -125,7 +125,7 @@ class WordRobustness:
         ]
 
     def edits(self, tokenizer: WordTokenizer) -> "WordEdits":
-        """What an edit of a character makes of each known word, for training with `splits`."""
+        """Returns the edits of each known word, for training with `splits`."""
         tokens, first = tokenizer.vocabulary.get_itos(), len(tokenizer.specials)
         words = tokens[first:]
         place = {word: first + index for index, word in enumerate(words)}
@@ -181,7 +181,7 @@ def worst_texts(scores: NgramScores, candidates: Tensor, labels: Tensor, k: int 
 
 
 class WordEdits(NamedTuple):
-    """What an edit of a character can make of known words.
+    """The words that an edit of a character can make of known ones.
 
     Attributes:
         pairs: `[V, S, 2]` ids: a word becomes one or two others; 0 is an unknown word, or none. The
