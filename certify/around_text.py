@@ -95,7 +95,7 @@ class AroundText:
             self._gain(attention, norms, seen, mask)
             for attention, norms in zip(self.attentions, self.norms, strict=True)
         ]
-        lengths, distance = mask.sum(dim=1).to(mask.device, torch.float64), FARTHEST * best
+        lengths, distance = mask.sum(dim=1).to(torch.float64), FARTHEST * best
         for _ in range(TRIES if any(gains) else 0):
             # Constants of a ball prove nothing outside it; a smaller ball has smaller constants.
             around = Around(gains, distance.nan_to_num(0.0, 0.0).clamp_min(0.0))

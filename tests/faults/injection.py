@@ -189,15 +189,7 @@ class Raises:
     def plant(self) -> None:
         import pytorch_lightning as pl
 
-        left = self.calls
-
-        def before() -> None:
-            nonlocal left
-            left -= 1
-            if left == -1:
-                raise RuntimeError("planted")
-
-        wrap(pl.LightningModule, self.hook, before)
+        wrap(pl.LightningModule, self.hook, raising(self.calls))
 
 
 @dataclass(frozen=True)
@@ -238,15 +230,7 @@ class RaisesInMetrics:
     def plant(self) -> None:
         from app.runs.metrics_file import MetricsFile
 
-        left = self.calls
-
-        def before() -> None:
-            nonlocal left
-            left -= 1
-            if left == -1:
-                raise RuntimeError("planted")
-
-        wrap(MetricsFile, "log_metrics", before)
+        wrap(MetricsFile, "log_metrics", raising(self.calls))
 
 
 @dataclass(frozen=True)
@@ -357,6 +341,19 @@ class Phases:
             note("certify" if type(self).__name__ == "CertifyEvaluator" else "test")
 
         setattr(LightningModule, "on_test_batch_start", evaluating)  # noqa: B010 (mypy forbids to assign to a method)
+
+
+def raising(calls: int) -> Callable[[], None]:
+    """Returns a function that raises when it is called once more than so often."""
+    left = calls
+
+    def before() -> None:
+        nonlocal left
+        left -= 1
+        if left == -1:
+            raise RuntimeError("planted")
+
+    return before
 
 
 def wrap(owner: Any, name: str, before: Callable[[], None]) -> None:
