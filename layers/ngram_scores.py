@@ -31,22 +31,49 @@ class NgramFinder(NamedTuple):
     Attributes:
         keys: `[M]` int64, sorted: those of the table that can be found, each as one number.
         rows: `[M]`, their rows of the table.
-        marks: `[2^b]` bool: False where no key has these last b bits, which says of most n-grams
-            that they are not in the table, without a search.
+        occurs: `[order, V]` bool: the words that some n-gram has at a place. Most n-grams of a
+            lattice have a word that none of the table has there, which costs no search.
+        marks: `[2^b]` bool: False where no key has these last b bits, which says of most of the
+            others that they are not in the table.
     """
 
     keys: Tensor
     rows: Tensor
+    occurs: Tensor
     marks: Tensor
 
-    def __call__(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns which of n-grams `[L]`, each as one number, are in the table, and their rows."""
-        marked = self.marks.index_select(0, numbers & (len(self.marks) - 1))
-        places = marked.nonzero().flatten()
-        some = numbers.index_select(0, places)
-        found = torch.searchsorted(self.keys, some).clamp_max(len(self.keys) - 1)
-        known = self.keys[found] == some
-        return places[known], self.rows[found[known]]
+    def among(self, places: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """Finds the n-grams that candidates make, one of each place of the n-gram.
+
+        Args:
+            places: for each place `[P, S]` ids of the candidates at P positions of texts.
+
+        Returns:
+            Which of the `[P, S, ..., S]` n-grams, flat, are in the table, and their rows.
+        """
+        size, order = places[0].shape[1], len(places)
+        here = [
+            occurs.index_select(0, words.flatten()).view_as(words)
+            for occurs, words in zip(self.occurs, places, strict=True)
+        ]
+        # Behind a text there are none.
+        some = torch.stack([one.any(dim=1) for one in here]).all(dim=0).nonzero().flatten()
+        fits = here[0][some]
+        for one in here[1:]:
+            fits = (fits.unsqueeze(2) & one[some].unsqueeze(1)).flatten(1)
+        at = fits.flatten().nonzero().flatten()
+        row = some[torch.div(at, size**order, rounding_mode="floor")]
+        at, position = at % size**order + row * size**order, row * size
+        numbers = torch.zeros_like(at)
+        for place, words in enumerate(places):
+            choice = torch.div(at, size ** (order - 1 - place), rounding_mode="floor") % size
+            word = words.flatten().index_select(0, position + choice)
+            numbers = numbers * self.occurs.shape[1] + word
+        marked = self.marks.index_select(0, numbers & (len(self.marks) - 1)).nonzero().flatten()
+        at, numbers = at[marked], numbers[marked]
+        found = torch.searchsorted(self.keys, numbers).clamp_max(len(self.keys) - 1)
+        known = self.keys[found] == numbers
+        return at[known], self.rows[found[known]]
 
 
 class NgramScores(nn.Module):
@@ -208,14 +235,18 @@ class NgramScores(nn.Module):
     def finder(self, order: int) -> NgramFinder:
         """Returns what finds n-grams of an order by their numbers with the base `size`."""
         keys = rest = self.keys(order)
-        fits = keys >= 0
+        fits, words = keys >= 0, []
         for _ in range(order):
-            fits, rest = fits & (rest % self.size >= self.specials), rest // self.size
+            words.append(rest % self.size)
+            fits, rest = fits & (words[-1] >= self.specials), rest // self.size
         keys, rows = keys[fits], fits.nonzero().flatten()
+        occurs = torch.zeros(order, self.size, dtype=torch.bool, device=keys.device)
+        for place, found in enumerate(reversed(words)):
+            occurs[place, found[fits]] = True
         bits = max(10, (32 * len(keys)).bit_length())
         marks = torch.zeros(1 << bits, dtype=torch.bool, device=keys.device)
         marks[keys & (len(marks) - 1)] = True
-        return NgramFinder(keys, rows, marks)
+        return NgramFinder(keys, rows, occurs, marks)
 
     def of_windows(self, windows: Tensor) -> Tensor:
         """`[..., w]` ids of windows to `[..., C]` scores of the net, each window computed once."""

@@ -5,10 +5,11 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from layers.ngram_scores import NgramScores
 
-TOGETHER = 1 << 16
+TOGETHER = 1 << 18
 """Choices of words whose scores are looked up together, if they are of several positions."""
 
 
@@ -46,7 +47,7 @@ def worst_words(
     lost, order = (local[..., 0] - least).sort(dim=1, descending=True, stable=True)
     taken = lost[:, :k].cumsum(dim=1)
     if taken.shape[1] < k:
-        taken = torch.nn.functional.pad(taken, (0, k - taken.shape[1]), mode="constant")
+        taken = functional.pad(taken, (0, k - taken.shape[1]), mode="constant")
         reached = lost.sum(dim=1, keepdim=True)
         taken[:, lost.shape[1] :] = reached
     rank = order.argsort(dim=1)
@@ -66,7 +67,12 @@ def worst_path(
     """
     rows, _, size = candidates.shape
     width, limit = scores.width, 1 if k is None else k + 1
-    words = (scores.word_table()[candidates] * direction[:, None, None]).sum(dim=-1)
+    words = functional.embedding(candidates, scores.word_table())
+    words = (words * direction[:, None, None]).sum(dim=-1)
+    # Rows are filled up with the word itself. It is one choice: the others are never chosen.
+    again = candidates == candidates[..., :1]
+    again[..., 0] = False
+    words, candidates = words.masked_fill(again, torch.inf), candidates.masked_fill(again, 0)
     # Index of a state: its last choice counts least. Outside of the text all choices are word 0.
     states = size ** (width - 1)
     padded = torch.cat([candidates.new_zeros(rows, width - 1, size), candidates], dim=1)
@@ -106,15 +112,14 @@ def _steps(
     together = max(1, TOGETHER // max(1, rows * size**width))
     for start in range(0, length, together):
         stop = min(start + together, length)
-        local, numbers = words[:, start:stop], padded[:, width - 1 + start : width - 1 + stop]
+        local = words[:, start:stop]
         for order, (table, find) in enumerate(tables, start=2):
+            first = width - order + start
+            places = [padded[:, first + i : first + i + stop - start] for i in range(order)]
+            at, found = find.among([place.flatten(0, 1) for place in places])
             # The choice of one more word in front counts most.
-            before = padded[:, width - order + start : width - order + stop].unsqueeze(-1)
-            numbers = before * scores.size ** (order - 1) + numbers.unsqueeze(2)
-            local = local.unsqueeze(2).expand_as(numbers).flatten(2)
-            numbers = numbers.flatten(2)
-            at, found = find(numbers.flatten())
-            row = torch.div(at, numbers[0].numel(), rounding_mode="floor")
+            local = local.unsqueeze(2).expand(-1, -1, size, -1).flatten(2)
+            row = torch.div(at, local[0].numel(), rounding_mode="floor")
             local.view(-1)[at] += (table[found] * direction[row]).sum(dim=-1)
         if scores.net is not None:
             windows = _windows(padded[:, start : stop + width - 1].unfold(1, width, 1))
