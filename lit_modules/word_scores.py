@@ -3,7 +3,6 @@
 import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -58,7 +57,6 @@ class WordScores(WordLevel, method=True):
         vectors: str | None = None,
         vector_width: int = 50,
         spelling: int = 0,
-        word_dropout: float = 0.0,
         net: WindowNetSettings = WindowNetSettings(),
         unlabelled: str | None = None,
         min_unlabelled_count: int | None = None,
@@ -76,8 +74,6 @@ class WordScores(WordLevel, method=True):
             vectors: file of word vectors; a linear function of them is added, or the net's input.
             vector_width: numbers of a vector.
             spelling: number of hashed n-grams of 3 to 5 characters, which words share; 0 for none.
-            word_dropout: share of the words of a text that are unknown, drawn anew in each step of
-                training; so a text is not known by a few of its words.
             net: the net over windows.
             unlabelled: file of answers of another model, as `predict --file --output` writes them.
             min_unlabelled_count: words that these texts have so often are known, too; n-grams are
@@ -90,7 +86,6 @@ class WordScores(WordLevel, method=True):
         self.window, self.min_ngram_count, self.net = window, min_ngram_count, net
         self.vectors, self.vector_width, self.spelling = vectors, vector_width, spelling
         self.bounded, self.normalised, self.robustness = bounded, normalised, robustness
-        self.word_dropout = word_dropout
         self.unlabelled, self.min_unlabelled_count = unlabelled, min_unlabelled_count
         self.table = self._checked_table()
         self.scores: NgramScores | None = None
@@ -108,7 +103,6 @@ class WordScores(WordLevel, method=True):
         least = {"min_ngram_count": self.min_ngram_count, "vector_width": self.vector_width}
         check_range({**least, "min_unlabelled_count": self.min_unlabelled_count}, least=1)
         check_range({"spelling": self.spelling}, least=0)
-        check_range({"word_dropout": self.word_dropout}, least=0, below=1)
         if self.robustness.splits and self.window > 1:
             msg = f"got robustness.splits with window={self.window}, expected window=1"
             raise ValueError(msg)
@@ -217,7 +211,7 @@ class WordScores(WordLevel, method=True):
             self.further = AnsweredTexts.read(self.unlabelled, tokenizer, names)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        batch = self._dropped(self.trained_on(batch))
+        batch = self.trained_on(batch)
         labels = labels_of(batch)
         logits = self(batch)
         loss = self._loss(batch, logits, labels, torch.ones_like(labels, dtype=torch.float32))
@@ -230,21 +224,10 @@ class WordScores(WordLevel, method=True):
         if self.further is not None:
             share = self.trainer.num_training_batches
             more, targets, certain = self.further.batch(self.trainer.global_step, int(share))
-            more, targets = self._dropped(more.to(self.device)), targets.to(self.device)
+            more, targets = more.to(self.device), targets.to(self.device)
             size = len(more) / len(batch)
             whole = whole + size * self._loss(more, self(more), targets, certain.to(self.device))
         return whole
-
-    def _dropped(self, batch: Batch) -> Batch:
-        """Makes words of a batch unknown, by chance."""
-        if self.word_dropout == 0:
-            return batch
-        tokenizer, _ = self.require_text()
-        assert isinstance(tokenizer, WordTokenizer)  # build_tokenizer made it
-        drawn = torch.rand(batch.input_ids.shape, device=self.device) < self.word_dropout
-        return replace(
-            batch, input_ids=batch.input_ids.masked_fill(drawn & batch.mask, tokenizer.unk_id)
-        )
 
     def _loss(self, batch: Batch, logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
         """The mean loss of a batch and of its worst texts; each sample counts by its weight."""

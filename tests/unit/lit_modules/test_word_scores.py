@@ -360,37 +360,6 @@ def test_words_of_unlabelled_texts_are_known(tmp_path: Path) -> None:
         found(min_unlabelled_count=1)
 
 
-def test_words_are_dropped_in_training_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "answers.jsonl"
-    row = {"text": "not a good film " * 20, "prediction": "positive", "probability": 1.0}
-    path.write_text("".join(json.dumps(row) + "\n" for _ in range(40)))
-    module = made(word_dropout=0.3, unlabelled=str(path), max_length=80)
-    seen, tokenizer = list[Batch](), module.require_tokenizer()
-    loss = module._loss
-
-    def spied(one: Batch, *others: Any) -> torch.Tensor:
-        seen.append(one)
-        return loss(one, *others)
-
-    monkeypatch.setattr(module, "_loss", spied)
-    trained(module, tmp_path, epochs=20)
-    own, further = seen[::2], seen[1::2]
-    whole = batch(module)
-    for batches in (own, further):
-        unknown = torch.cat([one.input_ids[one.mask] == 1 for one in batches])
-        assert float(unknown.float().mean()) == pytest.approx(0.3, abs=0.04)
-        assert all((one.input_ids[~one.mask] == 0).all() for one in batches)
-    assert not torch.equal(own[0].input_ids, own[1].input_ids)
-    assert all(
-        torch.equal(one.input_ids.where(one.input_ids != 1, whole.input_ids), whole.input_ids)
-        for one in own
-    )
-    assert torch.equal(module.predict_texts(TEXTS[:1]), module.predict_texts(TEXTS[:1]))
-    assert 1 not in tokenizer.encode(TEXTS[:1])[0].input_ids
-
-
 def test_who_has_no_certificate() -> None:
     ascii_words = WordSettings(split="ascii")
     with pytest.raises(ValueError, match="window=1 has one"):
@@ -441,7 +410,6 @@ def test_wrong_settings() -> None:
         {"robustness": intervals, "window": 2},
         {"net": net, "window": 2, "robustness": replace(intervals, k=1)},
         {"spelling": -1},
-        {"word_dropout": 1.0},
         {"robustness": WordRobustness(against="characters", splits=True), "window": 2},
     ):
         with pytest.raises(ValueError, match="expected"):
