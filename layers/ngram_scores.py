@@ -31,8 +31,8 @@ class NgramFinder(NamedTuple):
     Attributes:
         keys: `[M]` int64, sorted: those of the table that can be found, each as one number.
         rows: `[M]`, their rows of the table.
-        occurs: `[order, V]` bool: the words that some n-gram has at a place. Most n-grams of a
-            lattice have a word that none of the table has there, which costs no search.
+        occurs: `[order, V]` bool: the words that some n-gram has at a place. An n-gram of a lattice
+            that has another word there, or none, costs no search.
         marks: `[2^b]` bool: False where no key has these last b bits, which says of most of the
             others that they are not in the table.
     """
