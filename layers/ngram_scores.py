@@ -135,6 +135,7 @@ class NgramScores(nn.Module):
             )
         self._net_tables: Tensor | None = None
         self._kept: dict[int, Tensor] = {}
+        self._finders: dict[int, tuple[Tensor, int, NgramFinder]] = {}
 
     @torch.no_grad()
     def keep(self) -> Self:
@@ -234,6 +235,14 @@ class NgramScores(nn.Module):
 
     def finder(self, order: int) -> NgramFinder:
         """Returns what finds n-grams of an order by their numbers with the base `size`."""
+        keys = self.keys(order)
+        of, version, found = self._finders.get(order, (None, 0, None))
+        if found is None or of is not keys or version != keys._version:
+            found = self._made_finder(order)
+            self._finders[order] = (keys, keys._version, found)
+        return found
+
+    def _made_finder(self, order: int) -> NgramFinder:
         keys = rest = self.keys(order)
         fits, words = keys >= 0, []
         for _ in range(order):

@@ -1,13 +1,13 @@
 """The worst text among all that candidates can make: a shortest path through a lattice."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from layers.ngram_scores import NgramScores
+from layers.ngram_scores import NgramFinder, NgramScores
 
 TOGETHER = 1 << 18
 """Choices of words whose scores are looked up together, if they are of several positions."""
@@ -63,69 +63,161 @@ def worst_path(
     """Finds the least score of words and n-grams or windows (Viterbi); see `worst_words`.
 
     A state is the last w - 1 choices and, with a limit, the number of changes so far; so the time
-    is N (k + 1) S^w for a width of w.
+    is N (k + 1) S^w for a width of w. Without a limit texts are cut where w - 1 words in a row have
+    no choice: what stands behind does not depend on the choices in front.
     """
-    rows, _, size = candidates.shape
-    width, limit = scores.width, 1 if k is None else k + 1
     words = functional.embedding(candidates, scores.word_table())
     words = (words * direction[:, None, None]).sum(dim=-1)
     # Rows are filled up with the word itself. It is one choice: the others are never chosen.
     again = candidates == candidates[..., :1]
     again[..., 0] = False
     words, candidates = words.masked_fill(again, torch.inf), candidates.masked_fill(again, 0)
-    # Index of a state: its last choice counts least. Outside of the text all choices are word 0.
-    states = size ** (width - 1)
-    padded = torch.cat([candidates.new_zeros(rows, width - 1, size), candidates], dim=1)
-    value = words.new_full((rows, limit, states), torch.inf)
-    value[:, 0, 0] = 0.0
-    choices = torch.arange(size if width == 1 else states, device=words.device)
-    changed = choices % size > 0
-    back = []
-    for local in _steps(scores, words, padded, direction):
-        if width == 1:
-            moved = value + local.view(rows, 1, size)
-        else:
-            moved = value.unsqueeze(-1) + local.view(rows, 1, states, size)
-        moved = moved.view(rows, limit, size, -1)
-        # Dimension 2 is the choice that is left behind; the last one is the new state.
-        if k is not None:
-            moved = _counted(moved, changed, alone=width == 1)
-        value, where = moved.min(dim=2)
-        back.append(where.to(torch.int16))
-    return _trace(value, back, size, width, counted=k is not None)
+    # Outside of the text all choices are word 0.
+    width = scores.width
+    padded = functional.pad(candidates, (0, 0, width - 1, 0))
+    tables = [(scores.ngram_table(order), scores.finder(order)) for order in scores.orders]
+    lattice = _Lattice(scores, tables, words, padded, direction)
+    if k is not None or width == 1:
+        return lattice.shortest(k)
+    return _by_segments(lattice, ~again[..., 1:].all(dim=2))
 
 
-def _steps(
-    scores: NgramScores, words: Tensor, padded: Tensor, direction: Tensor
-) -> Iterator[Tensor]:
-    """Yields for each position `[R, S^w]` scores of its word with every choice of those before.
+def _by_segments(lattice: "_Lattice", choice: Tensor) -> Worst:
+    """Finds the least score without a limit, of all segments of the texts side by side.
 
     Args:
-        scores: of the words.
-        words: `[R, N, S]` scores of the candidates alone.
-        padded: `[R, w - 1 + N, S]` candidates.
+        lattice: of the texts.
+        choice: `[R, N]` bool, True for a word with more than one candidate.
+    """
+    rows, length = choice.shape
+    value = lattice.words.new_zeros(rows)
+    path = choice.new_zeros(rows * length, dtype=torch.int64)
+    # A segment starts behind w - 1 words without a choice. A text starts with such ones.
+    context = functional.pad(choice, (lattice.scores.width - 1, 0))
+    starts = ~context.unfold(1, lattice.scores.width - 1, 1)[:, :length].any(dim=2)
+    first = starts.flatten().nonzero().flatten()
+    if len(first) < 2 * rows:  # hardly a place to cut
+        return lattice.shortest(None)
+    lengths = first.diff(append=first.new_tensor([rows * length]))
+    fixed = (lengths == 1) & ~choice.flatten()[first]
+    # Word 0 fills up texts, and has no score.
+    filled = fixed & (lattice.padded[:, -length:, 0].flatten()[first] == 0)
+    first, lengths, fixed = first[~filled], lengths[~filled], fixed[~filled]
+    for some, kept in _alike(first, lengths, fixed):
+        row, part = torch.div(some, length, rounding_mode="floor"), lattice.part(some, kept)
+        found = part.shortest(None)
+        value.index_add_(0, row, found.value[:, 0])
+        places = some.unsqueeze(1) + torch.arange(found.path.shape[2], device=some.device)
+        inside = places < (some + kept).unsqueeze(1)
+        path[places[inside]] = found.path[:, 0][inside]
+    return Worst(value.unsqueeze(1), path.view(rows, 1, length))
+
+
+def _alike(first: Tensor, lengths: Tensor, fixed: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yields the starts and lengths of segments, those of about the same length together."""
+    if fixed.any():
+        yield first[fixed], lengths[fixed]
+    first, lengths = first[~fixed], lengths[~fixed]
+    least, longest = 0, int(lengths.max()) if len(lengths) else 0
+    while least < longest:
+        most = max(2, 2 * least)
+        some = (lengths > least) & (lengths <= most)
+        if some.any():
+            yield first[some], lengths[some]
+        least = most
+
+
+class _Lattice(NamedTuple):
+    """The candidates of texts, and what finds their scores.
+
+    Attributes:
+        scores: of words and n-grams or windows.
+        tables: of the n-grams of each order, with what finds them.
+        words: `[R, N, S]` scores of the candidates alone; infinite for one that fills up.
+        padded: `[R, w - 1 + N, S]` candidates, behind those of the words in front.
         direction: `[R, C]`.
     """
-    rows, length, size = words.shape
-    width = scores.width
-    tables = [(scores.ngram_table(order), scores.finder(order)) for order in scores.orders]
-    together = max(1, TOGETHER // max(1, rows * size**width))
-    for start in range(0, length, together):
-        stop = min(start + together, length)
-        local = words[:, start:stop]
-        for order, (table, find) in enumerate(tables, start=2):
-            first = width - order + start
-            places = [padded[:, first + i : first + i + stop - start] for i in range(order)]
-            at, found = find.among([place.flatten(0, 1) for place in places])
-            # The choice of one more word in front counts most.
-            local = local.unsqueeze(2).expand(-1, -1, size, -1).flatten(2)
-            row = torch.div(at, local[0].numel(), rounding_mode="floor")
-            local.view(-1)[at] += (table[found] * direction[row]).sum(dim=-1)
-        if scores.net is not None:
-            windows = _windows(padded[:, start : stop + width - 1].unfold(1, width, 1))
-            whole = (scores.of_windows(windows) * direction[:, None, None]).sum(dim=-1)
-            local = local.unsqueeze(2) + whole.view(rows, stop - start, -1, size)
-        yield from local.flatten(2).unbind(1)
+
+    scores: NgramScores
+    tables: list[tuple[Tensor, NgramFinder]]
+    words: Tensor
+    padded: Tensor
+    direction: Tensor
+
+    def part(self, starts: Tensor, lengths: Tensor) -> Self:
+        """Returns the lattice of segments, filled up with word 0 behind.
+
+        Args:
+            starts: `[M]` positions in all rows of words, flat.
+            lengths: `[M]`.
+        """
+        rows, length, size = self.words.shape
+        row = torch.div(starts, length, rounding_mode="floor")
+        longest = int(lengths.max())
+        # One choice is enough for words without others.
+        alone = longest == 1 and bool(self.words.flatten(0, 1)[starts, 1:].isinf().all())
+        size = 1 if alone else size
+        places = torch.arange(longest, device=starts.device)
+        inside = (places < lengths.unsqueeze(1)).unsqueeze(2)
+        at = (starts.unsqueeze(1) + places).clamp_max(rows * length - 1)
+        words = self.words[..., :size].flatten(0, 1)[at]
+        behind = words.new_full((size,), torch.inf)
+        behind[0] = 0.0
+        words = torch.where(inside, words, behind)
+        front = self.padded.shape[1] - length
+        before = torch.arange(front, device=starts.device)
+        begin = (starts + row * front).unsqueeze(1)
+        flat = self.padded[..., :size].flatten(0, 1)
+        own = flat[(begin + front + places).clamp_max(len(flat) - 1)] * inside
+        padded = torch.cat([flat[begin + before], own], dim=1)
+        return self._replace(words=words, padded=padded, direction=self.direction[row])
+
+    def shortest(self, k: int | None) -> Worst:
+        """Returns the least scores with at most 0 to k changes, or without a limit."""
+        rows, _, size = self.words.shape
+        width, limit = self.scores.width, 1 if k is None else k + 1
+        # Index of a state: its last choice counts least.
+        states = size ** (width - 1)
+        value = self.words.new_full((rows, limit, states), torch.inf)
+        value[:, 0, 0] = 0.0
+        choices = torch.arange(size if width == 1 else states, device=value.device)
+        changed = choices % size > 0
+        back = []
+        for local in self.steps():
+            if width == 1:
+                moved = value + local.view(rows, 1, size)
+            else:
+                moved = value.unsqueeze(-1) + local.view(rows, 1, states, size)
+            moved = moved.view(rows, limit, size, -1)
+            # Dimension 2 is the choice that is left behind; the last one is the new state.
+            if k is not None:
+                moved = _counted(moved, changed, alone=width == 1)
+            value, where = moved.min(dim=2)
+            back.append(where.to(torch.int16))
+        return _trace(value, back, size, width, counted=k is not None)
+
+    def steps(self) -> Iterator[Tensor]:
+        """Yields for each position `[R, S^w]` scores of its word with all choices before."""
+        rows, length, size = self.words.shape
+        width = self.scores.width
+        together = max(1, TOGETHER // max(1, rows * size**width))
+        for start in range(0, length, together):
+            stop = min(start + together, length)
+            local = self.words[:, start:stop]
+            for order, (table, find) in enumerate(self.tables, start=2):
+                first = width - order + start
+                ends = range(first, first + order)
+                places = [self.padded[:, at : at + stop - start] for at in ends]
+                at, found = find.among([place.flatten(0, 1) for place in places])
+                # The choice of one more word in front counts most.
+                local = local.unsqueeze(2).expand(-1, -1, size, -1).flatten(2)
+                row = torch.div(at, local[0].numel(), rounding_mode="floor")
+                local.view(-1)[at] += (table[found] * self.direction[row]).sum(dim=-1)
+            if self.scores.net is not None:
+                windows = _windows(self.padded[:, start : stop + width - 1].unfold(1, width, 1))
+                whole = (self.scores.of_windows(windows) * self.direction[:, None, None]).sum(-1)
+                local = local.unsqueeze(2) + whole.view(rows, stop - start, -1, size)
+            yield from local.flatten(2).unbind(1)
 
 
 def _windows(places: Tensor) -> Tensor:

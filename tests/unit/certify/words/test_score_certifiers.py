@@ -202,6 +202,43 @@ def test_certificates_do_not_depend_on_the_batch() -> None:
         assert together == [certifier([text], (1, None))[0] for text in asked]
 
 
+@pytest.mark.parametrize("width", [2, 3])
+@pytest.mark.parametrize("net", [False, True])
+def test_texts_cut_where_words_have_no_choice(width: int, net: bool) -> None:
+    # With as many changes as words nothing is cut, and the least score is the same.
+    for seed in range(8):
+        model = net_model(width, seed=seed) if net else score_model(width, seed=seed)
+        scores = model.scores
+        random = torch.Generator().manual_seed(seed)
+        candidates = torch.randint(1, scores.size, (5, 20, 4), generator=random)
+        fixed = torch.rand(5, 20, generator=random) < 0.6
+        candidates[fixed] = candidates[fixed][:, :1]
+        candidates[:2, 15:] = 0
+        candidates[0] = candidates[0, :, :1]  # a text without a choice
+        sign = torch.tensor([1.0, -1.0, 1.0, 1.0, -1.0], dtype=torch.float64)
+        direction = torch.stack([sign, -sign], dim=1)
+        cut, whole = (
+            worst_path(scores, candidates, direction),
+            worst_path(scores, candidates, direction, 20),
+        )
+        assert torch.equal(cut.value[:, 0], whole.value[:, -1])
+        ids = candidates.gather(2, cut.path[:, 0].unsqueeze(2)).squeeze(2)
+        reached = (scores(ids) * direction.unsqueeze(1)).sum(dim=(1, 2))
+        assert torch.equal(reached, cut.value[:, 0])
+
+
+def test_what_finds_ngrams_follows_their_numbers() -> None:
+    scores = score_model(2).scores
+    first = scores.finder(2)
+    assert scores.finder(2) is first
+    other = score_model(2, seed=5).scores
+    assert not torch.equal(first.keys, other.finder(2).keys)
+    scores.keys(2).copy_(other.keys(2))
+    assert torch.equal(scores.finder(2).keys, other.finder(2).keys)
+    scores.to(torch.float64)
+    assert torch.equal(scores.finder(2).keys, other.finder(2).keys)
+
+
 @pytest.mark.parametrize("k", [None, 0, 1, 3])
 def test_two_ways_for_words_alone(k: int | None) -> None:
     model = score_model()
