@@ -1,9 +1,11 @@
 """The cost of certificates in words beside a prediction, and of training for them.
 
-    python -m benchmarks.word_certificates [--lists FILE] [--words 10000] [--texts 256]
+    python -m benchmarks.word_certificates [--lists FILE] [--file TEXTS]
+        [--words 10000] [--texts 256]
 
 Random scores of `--words` words and as many pairs of words, and a net over pairs with `--hidden`
-hidden units, on random texts of `--length` words.
+hidden units, on random texts of `--length` words. With `--file` the texts are the first of that
+file, a line each, cut to `--length` words; words and pairs are its most frequent ones.
 Without `--lists` each word has 8 random candidates. Times are medians over rounds in which all
 take turns, of the processor. A prediction splits the texts, looks the words up and adds their
 scores; so does a certificate, which is for any number of words (`all`) or one character. Random
@@ -18,9 +20,12 @@ a Transformer with one layer of width 32 (`--bound propagation`, forward passes)
 
 import random
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
+from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
@@ -39,18 +44,55 @@ from layers.transformer import TransformerClassifier, TransformerLayers
 from layers.window_net import WindowNetSettings
 from lit_modules.shared.word_robustness import Search, least_leads, rivals, worst_texts
 from text import Vocabulary, WordSettings, WordTokenizer, collate
+from text.word_splitter import WordSplitter
 
 ASCII = WordSettings(split="ascii")
 _FEW = 8
 """Texts of a certificate against characters, which takes milliseconds for each."""
 
 
+class Content(NamedTuple):
+    """Texts and the words of a model.
+
+    Attributes:
+        texts: to certify.
+        words: of the vocabulary.
+        pairs: of words that have scores; None for random ones.
+    """
+
+    texts: list[str]
+    words: list[str]
+    pairs: list[tuple[str, str]] | None
+
+
+def content_of(file: Path, given: Namespace) -> Content:
+    """Returns the first texts of a file, its most frequent words, and as many pairs of them."""
+    split = WordSplitter(ASCII).split
+    with file.open(encoding="utf-8") as stream:
+        rows = [split(line) for line in stream]
+    count = Counter(word for row in rows for word in row)
+    words = [word for word, _ in count.most_common(given.words)]
+    known = set(words)
+    seen = Counter(
+        pair for row in rows for pair in pairwise(row) if pair[0] in known and pair[1] in known
+    )
+    pairs = [pair for pair, _ in seen.most_common(given.words)]
+    return Content([" ".join(row[: given.length]) for row in rows[: given.texts]], words, pairs)
+
+
 def model(
-    words: Sequence[str], width: int, classes: int, *, hidden: int = 0, trained: bool = False
+    words: Sequence[str],
+    width: int,
+    classes: int,
+    *,
+    hidden: int = 0,
+    trained: bool = False,
+    pairs: Sequence[tuple[str, str]] | None = None,
 ) -> ScoreModel:
     """Returns random scores of words, and of as many n-grams of each order up to a width.
 
-    With hidden units a net over windows stands in the place of the n-grams.
+    With hidden units a net over windows stands in the place of the n-grams. The n-grams are random,
+    or these pairs.
     """
     vocabulary = Vocabulary(dict.fromkeys(words, 1))
     tokenizer = WordTokenizer(vocabulary, max_length=512, words=ASCII)
@@ -60,6 +102,8 @@ def model(
         torch.unique(torch.randint(3, size, (len(words), order), generator=generator), dim=0)
         for order in orders
     ]
+    if pairs and grams:
+        grams = [torch.tensor([tokenizer.vocabulary(pair) for pair in pairs])]
     torch.manual_seed(0)
     net = WindowNetSettings(hidden=hidden) if hidden else None
     counts = [len(rows) for rows in grams]
@@ -119,11 +163,14 @@ def ways(given: Namespace) -> dict[str, tuple[str, int, Callable[[], object]]]:
     else:
         threat = Synonyms.read(given.lists, words=ASCII)
         words = list(threat.lists)[: given.words]
-    texts = [" ".join(rng.choices(words, k=given.length)) for _ in range(given.texts)]
+    texts, pairs = [" ".join(rng.choices(words, k=given.length)) for _ in range(given.texts)], None
+    if given.file is not None:
+        texts, words, pairs = content_of(Path(given.file), given)
     found: dict[str, tuple[str, int, Callable[[], object]]] = {}
     for width, hidden, name in ((1, 0, "words"), (2, 0, "pairs"), (2, given.hidden, "net")):
         one, other = (
-            model(words, width, given.classes, hidden=hidden, trained=new) for new in (False, True)
+            model(words, width, given.classes, hidden=hidden, trained=new, pairs=pairs)
+            for new in (False, True)
         )
         certifier = SynonymCertifier(one, threat)
         plain, size = f"prediction, {name}", given.texts
@@ -176,6 +223,7 @@ def main() -> None:
     """Prints milliseconds for each text, and ratios."""
     parser = command(__doc__, length=40, repeats=5, out=None)
     parser.add_argument("--lists", help="file of lists; random ones if none")
+    parser.add_argument("--file", help="texts, a line each; random ones if none")
     parser.add_argument("--words", type=int, default=10_000, help="words of the vocabulary")
     parser.add_argument("--texts", type=int, default=256, help="texts of a batch")
     parser.add_argument("--classes", type=int, default=2, help="number of classes")
@@ -192,7 +240,9 @@ def main() -> None:
     each = {
         way: 1e3 * median(one.compared for one in seen[way]) / measured[way][1] for way in measured
     }
-    about = settings(given, "lists", "words", "texts", "length", "classes", "hidden", "moved")
+    about = settings(
+        given, "lists", "file", "words", "texts", "length", "classes", "hidden", "moved"
+    )
     rows = []
     for way, (beside, _, _) in measured.items():
         rows.append([way, each[way], each[way] / each[beside] if beside else "", beside])

@@ -1,6 +1,8 @@
 """The benchmark of certificates in words compares what it says."""
 
 import sys
+from argparse import Namespace
+from pathlib import Path
 
 import pytest
 import torch
@@ -29,6 +31,24 @@ def test_a_robust_step_has_other_gradients() -> None:
     assert isinstance(plain, tuple)
     assert isinstance(robust, tuple)
     assert not torch.equal(plain[0], robust[0])
+
+
+def test_words_and_pairs_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "texts.txt"
+    file.write_text("aa bb. aa cc\naa bb dd\nee\n", "utf-8")
+    given = Namespace(words=3, texts=2, length=3)
+    content = benchmark.content_of(file, given)
+    assert content.texts == ["aa bb aa", "aa bb dd"]
+    assert content.words == ["aa", "bb", "cc"]
+    assert content.pairs is not None
+    assert content.pairs[0] == ("aa", "bb")
+    assert "dd" not in {word for pair in content.pairs for word in pair}
+    one = benchmark.model(content.words, 2, 2, trained=True, pairs=content.pairs)
+    with torch.no_grad():
+        one.scores.words.zero_()
+        one.scores.tables[0].fill_(1.0)
+    found = one.scores.keep()(torch.tensor([one.tokenizer.vocabulary(["aa", "bb"])]))
+    assert found[0, 1].tolist() == [1.0, 1.0]
 
 
 def test_all_is_printed(
