@@ -11,6 +11,9 @@ from layers.ngram_scores import NgramFinder, NgramScores
 
 TOGETHER = 1 << 18
 """Choices of words whose scores are looked up together, if they are of several positions."""
+STEP, GROUP = 80, 1500
+"""Cost of a step through texts side by side, and of a group of segments of about the same length,
+each in words of one text (measured with 9 candidates and w = 2)."""
 
 
 class Worst(NamedTuple):
@@ -96,14 +99,17 @@ def _by_segments(lattice: "_Lattice", choice: Tensor) -> Worst:
     context = functional.pad(choice, (lattice.scores.width - 1, 0))
     starts = ~context.unfold(1, lattice.scores.width - 1, 1)[:, :length].any(dim=2)
     first = starts.flatten().nonzero().flatten()
-    if len(first) < 2 * rows:  # hardly a place to cut
-        return lattice.shortest(None)
     lengths = first.diff(append=first.new_tensor([rows * length]))
     fixed = (lengths == 1) & ~choice.flatten()[first]
     # Word 0 fills up texts, and has no score.
     filled = fixed & (lattice.padded[:, -length:, 0].flatten()[first] == 0)
     first, lengths, fixed = first[~filled], lengths[~filled], fixed[~filled]
-    for some, kept in _alike(first, lengths, fixed):
+    groups = list(_alike(first, lengths, fixed))
+    sizes = [(len(kept), int(kept.max())) for _, kept in groups]
+    apart = sum(2 * count * most + STEP * most + GROUP for count, most in sizes)
+    if apart > rows * length + STEP * length:
+        return lattice.shortest(None)
+    for some, kept in groups:
         row, part = torch.div(some, length, rounding_mode="floor"), lattice.part(some, kept)
         found = part.shortest(None)
         value.index_add_(0, row, found.value[:, 0])
