@@ -78,12 +78,8 @@ class WordSimilarity:
         close = np.abs(cosines - self.minimum) < NEAR
         for n in np.flatnonzero(close).tolist():
             # In the order of the vocabulary, in single precision.
-            first, second = sorted((place, places[n]))
-            cosines[n] = cosine_similarity(
-                torch.from_numpy(vectors.matrix[first]),
-                torch.from_numpy(vectors.matrix[second]),
-                dim=0,
-            )
+            pair = torch.from_numpy(vectors.matrix[sorted((place, places[n]))])
+            cosines[n] = cosine_similarity(pair[0], pair[1], dim=0)
         for (row, _), cosine in zip(known, cosines.tolist(), strict=True):
             if cosine < self.minimum:
                 flags[row] = False

@@ -237,6 +237,7 @@ def test_exactly_the_minimum() -> None:
     vectors = small_vectors()
     good, fine = (torch.from_numpy(vectors.matrix[i]) for i in (0, 1))
     cosine = float(torch.nn.functional.cosine_similarity(good, fine, dim=0))
+    vectors.matrix.flags.writeable = False  # as it comes from the cache
     one = group("good", 0, "fine")
     assert WordSimilarity(vectors, cosine).keep([one]) == [[True]]
     assert WordSimilarity(vectors, np.nextafter(cosine, 2)).keep([one]) == [[False]]
