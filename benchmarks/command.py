@@ -44,6 +44,13 @@ def command(doc: str | None, *names: str, **defaults: Any) -> ArgumentParser:
     return parser
 
 
+def check_there(parser: ArgumentParser, *paths: str | Path | None) -> None:
+    """Ends the program with an error for a file or folder that is not there; None is no path."""
+    for path in paths:
+        if path is not None and not Path(path).exists():
+            parser.error(f"got {path}, which is not there, expected a file or folder that is")
+
+
 def settings(given: Namespace, *names: str) -> dict[str, Any]:
     """Returns the named options, the version of torch, the device and the load of the machine."""
     on_gpu = getattr(given, "device", "cpu") == "cuda"

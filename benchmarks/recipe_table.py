@@ -50,7 +50,7 @@ from attacks.resources.stop_words import ENGLISH, TEXTFOOLER
 from attacks.summary import Estimate, mean, wilson
 from attacks.validity.checks import Checks, ValidityLimits
 from attacks.victims.kinds import ModuleVictim, fastest_batch
-from benchmarks.command import command, line, table
+from benchmarks.command import check_there, command, line, table
 from benchmarks.recipe_parity import vectors_of_words
 from benchmarks.textattack_process import RECIPES, TextAttackProcess
 from datamodules.batching.sampler import permutation
@@ -353,6 +353,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--recipes", default=",".join(ORDER), help="in their order")
     parser.add_argument("--out", type=Path, required=True, help="file of the rows, JSON")
     given = parser.parse_args(argv)
+    recipes = given.recipes.split(",")
+    if unknown := [name for name in recipes if name not in ORDER]:
+        parser.error(f"got --recipes {','.join(unknown)}, expected some of {', '.join(ORDER)}")
+    check_there(parser, given.ckpt_path, given.vectors, given.masked_lm, given.python)
     about = {
         "corpus": given.corpus,
         "samples": given.samples,
@@ -363,7 +367,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     rows = Rows(given.out, about)
     module = lit_modules.load(given.ckpt_path)
     bench = Bench(given, module, chosen(given))
-    for name in given.recipes.split(","):
+    for name in recipes:
         for side in SIDES if given.python is not None else SIDES[:1]:
             if rows.has(name, side):
                 continue

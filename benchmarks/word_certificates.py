@@ -33,7 +33,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from benchmarks.command import command, heading, save, settings, table
+from benchmarks.command import check_there, command, heading, save, settings, table
 from benchmarks.timing import Times, rounds, timed
 from certify.bound_propagation import WordBalls, WordBallsCertifier
 from certify.smoothing import SmoothedCertifier, Smoothing
@@ -71,6 +71,9 @@ def content_of(file: Path, given: Namespace) -> Content:
     with file.open(encoding="utf-8") as stream:
         rows = [split(line) for line in stream]
     count = Counter(word for row in rows for word in row)
+    if not count:
+        msg = f"got {file} without a word, expected texts, a line each"
+        raise ValueError(msg)
     words = [word for word, _ in count.most_common(given.words)]
     known = set(words)
     seen = Counter(
@@ -230,6 +233,7 @@ def main() -> None:
     parser.add_argument("--hidden", type=int, default=32, help="hidden units of the net")
     parser.add_argument("--moved", type=int, default=8, help="words of the Transformer's text")
     given = parser.parse_args()
+    check_there(parser, given.lists, given.file)
     torch.set_num_threads(1)
     measured = ways(given)
 

@@ -18,7 +18,7 @@ from attacks.validity.checks import Checks
 from attacks.victims.kinds import ModuleVictim
 from benchmarks import textattack_recipes
 from benchmarks.recipe_parity import ALL, joined, small_model
-from benchmarks.recipe_table import LACKS, ORDER, Clocked, Rows, cells, missing, row_of
+from benchmarks.recipe_table import LACKS, ORDER, Clocked, Rows, cells, main, missing, row_of
 from benchmarks.textattack_process import TextAttackProcess
 from tests.unit.attacks.lexicon import write_wordnet
 
@@ -92,6 +92,29 @@ def test_every_recipe_has_a_row_or_a_reason() -> None:
     assert missing("hard-label", "ours", given) is None
     assert missing("hard-label", "TextAttack", given) == "no such recipe"
     assert missing("kuleshov", "TextAttack", given) is None  # without its language model
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--recipes", "pwws,nosuch"], "got --recipes nosuch, expected some of pwws"),
+        (["--vectors", "absent.txt"], "got absent.txt, which is not there"),
+        (["--python", "absent"], "got absent, which is not there"),
+    ],
+)
+def test_wrong_options_are_said_before_anything_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    there = tmp_path / "there"
+    there.touch()
+    out = tmp_path / "rows.json"
+    given = {"--data_dir": tmp_path, "--ckpt_path": there, "--vectors": there, "--out": out}
+    named = [str(part) for pair in given.items() for part in pair]
+    with pytest.raises(SystemExit) as stopped:
+        main([*named, *options])
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err
+    assert not out.exists()
 
 
 def test_the_other_program_asks_our_victim(tmp_path: Path) -> None:
