@@ -651,7 +651,7 @@ def _figures_of(section: Section) -> dict[str, Cell]:
         count = len(evidence.pgd.records) if evidence.pgd is not None else 0
         title = "accuracy under PGD" + (f", eps {epsilon:g}" if epsilon is not None else "")
         found[title] = _share_cell(metrics["test/pgd_accuracy"], count)
-    found |= _certified_figures(evidence)
+    found |= _certified_figures(evidence) | _figures_in_words(evidence)
     if evidence.attacks:
         lowest = min(evidence.attacks, key=lambda one: one.summary.accuracy.value)
         found["accuracy under the strongest text attack"] = Cell(
@@ -675,6 +675,24 @@ def _certified_figures(evidence: Evidence) -> dict[str, Cell]:
         stage, _, radius = name.partition("/accuracy@")
         if radius and stage in PROVEN:
             found[f"certified accuracy at radius {radius}"] = _share_cell(value, len(records))
+    return found
+
+
+def _figures_in_words(evidence: Evidence) -> dict[str, Cell]:
+    """Accuracy and certified accuracy of each `certify --threat` on the test split."""
+    found = {}
+    for stage, about in evidence.about.items():
+        count = evidence.metrics.get(f"{stage}/samples")
+        if "threat" not in about or about.get("split") != "test" or count is None:
+            continue
+        name, around = stage.removeprefix("certify_"), about.get("around") or {}
+        sure = f", with confidence {1 - around['alpha']:g}" if "alpha" in around else ""
+        for key in ("accuracy", *(f"accuracy@{k}" for k in about["k"])):
+            k = key.partition("@")[2]
+            title = f"certified accuracy, k = {k}{sure}" if k else key
+            found[f"{name}: {title}"] = _share_cell(
+                evidence.metrics.get(f"{stage}/{key}"), int(count)
+            )
     return found
 
 

@@ -85,18 +85,40 @@ def figures(records: Sequence[Record], ks: Sequence[int | None], skipped: int) -
     return {**found, "samples": float(count), "skipped": float(skipped), "cut": float(cut)}
 
 
-def curve(records: Sequence[Record], ks: Sequence[int | None]) -> Series:
-    """Returns certified accuracy in % by the number of changes."""
+class Curve(NamedTuple):
+    """Certified accuracy in % by the number of changes.
+
+    Attributes:
+        changes: the numbers of changes; None for all words at once.
+        accuracy: in %, as many.
+    """
+
+    changes: Sequence[int | None]
+    accuracy: Sequence[float]
+
+    def drawn(self) -> tuple[Series, Sequence[str]]:
+        """Returns the line of a figure, and the names of its places where they are no numbers."""
+        names = () if None not in self.changes else tuple(map(written, self.changes))
+        places = range(len(names)) if names else [k for k in self.changes if k is not None]
+        return Series(name="certified", x=list(places), mean=self.accuracy), names
+
+
+def curve(records: Sequence[Record], ks: Sequence[int | None]) -> Curve:
+    """Returns certified accuracy by the number of changes, 0 first and all words last."""
     right = [line for line in records if line["prediction"] == line["label"]]
-    if "all" in map(written, ks) and any(line["certified"] not in _known(ks) for line in records):
+    numbers = [k for k in ks if k]
+    if None in ks and any(line["certified"] not in _known(ks) for line in records):
         # The largest number of each text is known.
-        places = list(range(POINTS + 1))
-        kept = [sum(_reaches(line["certified"], k) for line in right) for k in places]
+        numbers = list(range(1, POINTS + 1))
+        kept = [sum(_reaches(line["certified"], k) for line in right) for k in numbers]
     else:
-        places = [0, *(k for k in ks if k)]
-        asked = [sum(line["holds"][str(k)] for line in right) for k in places[1:]]
-        kept = [len(right), *asked]
-    return Series(name="certified", x=places, mean=[100 * one / len(records) for one in kept])
+        kept = [sum(line["holds"][str(k)] for line in right) for k in numbers]
+    changes: list[int | None] = [0, *numbers]
+    kept = [len(right), *kept]
+    if None in ks:
+        changes.append(None)
+        kept.append(sum(line["holds"]["all"] for line in right))
+    return Curve(changes, [100 * one / len(records) for one in kept])
 
 
 def _known(ks: Sequence[int | None]) -> set[str]:
@@ -132,22 +154,25 @@ def write(
     from torch.utils.tensorboard import SummaryWriter
 
     lines, picture = (run.path / f"certificates_{name}.{end}" for end in ("jsonl", "png"))
-    atomic.write_lines(
-        lines, ({**line, "checkpoint": about["checkpoint"][:12]} for line in records)
-    )
-    drawn = curve(records, ks)
+    atomic.write_lines(lines, ({**one, "checkpoint": about["checkpoint"][:12]} for one in records))
+    found = curve(records, ks)
+    line, names = found.drawn()
     figure = error_bars(
-        [drawn],
+        [line],
         picture,
         x_label="changes",
         y_label="certified accuracy, %",
         title=f"{run.name}: {about['threat']['name']}",
+        ticks=names,
         about=json.dumps(about),
     )
     writer = SummaryWriter(str(run.path))
-    for place, value in zip(drawn.x, drawn.mean, strict=True):
+    for k, value in zip(found.changes, found.accuracy, strict=True):
         # A curve over changes, where others are over steps.
-        writer.add_scalar(f"certify_{name}/accuracy", value / 100, int(place))
+        if k is None:
+            writer.add_scalar(f"certify_{name}/accuracy_all", value / 100, 0)
+        else:
+            writer.add_scalar(f"certify_{name}/accuracy", value / 100, k)
     writer.add_image(f"certify_{name}/curve", pixels(figure), 0, dataformats="HWC")
     writer.close()
     return [lines, picture]

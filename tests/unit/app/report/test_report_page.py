@@ -224,6 +224,23 @@ def test_a_run_that_is_only_trained(runs: Path) -> None:
         assert f"python -m steadfast {command} --run new" in found.text
 
 
+def test_certificates_in_words_are_main_figures(runs: Path) -> None:
+    names = {"certify_synonyms": None, "certify_words-smooth": {"smooth": "delete", "alpha": 0.05}}
+    about: dict[str, dict[str, Any]] = {
+        stage: {"threat": {"name": "synonyms"}, "k": ["1", "all"], "split": "test", "around": one}
+        for stage, one in names.items()
+    }
+    about["certify_synonyms-dev"] = {**about["certify_synonyms"], "split": "validation"}
+    values = {"accuracy": 0.75, "accuracy@1": 0.5, "accuracy@all": 0.25, "samples": 4.0}
+    metrics = {f"{stage}/{key}": value for stage in about for key, value in values.items()}
+    found, _ = page(make_run(runs / "words", metrics=metrics, about=about))
+    assert "synonyms: accuracy 0.7500 0.3006 to 0.9544, 4 texts" in found.text
+    assert "synonyms: certified accuracy, k = all 0.2500" in found.text
+    assert "words-smooth: certified accuracy, k = 1, with confidence 0.95 0.5000" in found.text
+    assert "synonyms-dev" not in found.text
+    assert "No figure was measured" not in found.text
+
+
 def test_without_certificates_the_reason_is_given(runs: Path) -> None:
     run = make_run(runs / "plain", metrics={"test/accuracy": 0.5})
     content = json.loads(run.results_path.read_text())

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from app.runs.run_directory import RunDirectory
-from app.threats.threat_records import sandwich
+from app.threats.threat_records import curve, sandwich
 from certify.threats import Synonyms
 
 THREAT = Synonyms.of({"good": ["fine"], "film": ["movie"]})
@@ -38,3 +38,31 @@ def test_a_text_outside_of_the_set_is_no_success(tmp_path: Path) -> None:
     assert (every.attacks, every.attacked, every.broken) == (("iga",), 0.5, ())
     (broken,) = sandwich(run, [certified(0, "1"), certified(1, "1")], [1], THREAT)
     assert broken.broken == (1,)
+
+
+def test_a_curve_ends_with_all_words() -> None:
+    known = [
+        {**certified(0, "1", "all"), "certified": "all"},
+        {**certified(1, "1"), "certified": "1"},
+    ]
+    found = curve(known, [1, None])
+    assert found.changes == [0, 1, None]
+    assert found.accuracy == [100.0, 100.0, 50.0]
+    line, names = found.drawn()
+    assert names == ("0", "1", "all")
+    assert list(line.x) == [0, 1, 2]
+    # Without all words, places are numbers.
+    line, names = curve(known, [1]).drawn()
+    assert (list(line.x), names) == ([0, 1], ())
+
+
+def test_a_curve_of_texts_whose_largest_number_is_known() -> None:
+    known = [
+        {**certified(0, "1"), "certified": "3"},
+        {**certified(1, "1", "all"), "certified": "all"},
+    ]
+    found = curve(known, [1, None])
+    assert found.changes[:5] == [0, 1, 2, 3, 4]
+    assert found.accuracy[:5] == [100.0, 100.0, 100.0, 100.0, 50.0]
+    assert found.changes[-1] is None
+    assert found.accuracy[-1] == 50.0
