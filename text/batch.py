@@ -1,8 +1,10 @@
 """The batch: what a corpus hands to a module, and how encoded texts become one."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from itertools import chain
+from math import inf
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -143,30 +145,46 @@ class Batch:
         return Batch(**parts)
 
 
+PASS_OVERHEAD = {"cpu": 64}
+"""Tokens that take as long as a forward pass costs beside its tokens, by type of device."""
+_ELSEWHERE = 1024
+
+
 def length_batches(
-    lengths: Sequence[int], batch_size: int, *, slack: float = 0.15, least: int = 32
+    lengths: Sequence[int], batch_size: int, *, device: str = "cpu"
 ) -> list[list[int]]:
     """Put texts of like length together, for passes that need no other order.
+
+    A batch costs its tokens, padding included, and the overhead of a pass (`PASS_OVERHEAD`). The
+    batches are those of least cost among all that keep the order of lengths, by dynamic
+    programming: a batch ends at the last text of a length, or it is full.
 
     Args:
         lengths: tokens of each text.
         batch_size: most texts of a batch.
-        slack: a text that is longer than the shortest of its batch by more than this share begins
-            a new one: what is saved of padding is more than a smaller batch costs,
-        least: if the batch has so many already.
+        device: type of the device that the passes run on.
 
     Returns:
         Positions of the texts, each once, the shortest first.
     """
-    batches: list[list[int]] = []
-    limit = 0.0
-    for i in sorted(range(len(lengths)), key=lengths.__getitem__):
-        full = not batches or len(batches[-1]) == batch_size
-        if full or (lengths[i] > limit and len(batches[-1]) >= least):
-            batches.append([])
-            limit = (1 + slack) * lengths[i] + 1
-        batches[-1].append(i)
-    return batches
+    overhead = PASS_OVERHEAD.get(device, _ELSEWHERE)
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    count = len(order)
+    ends = [i for i in range(1, count) if lengths[order[i - 1]] < lengths[order[i]]] + [count]
+    costs, starts = [0.0] + [inf] * count, [0] * (count + 1)
+    for start in range(count):
+        if costs[start] == inf:  # no batch ends here
+            continue
+        full = min(start + batch_size, count)
+        for end in (*ends[bisect_right(ends, start) : bisect_left(ends, full)], full):
+            cost = costs[start] + (end - start) * lengths[order[end - 1]] + overhead
+            if cost < costs[end]:
+                costs[end], starts[end] = cost, start
+    batches = []
+    while count:
+        batches.append(order[starts[count] : count])
+        count = starts[count]
+    return batches[::-1]
 
 
 Labels = Sequence[int] | Sequence[float] | Sequence[Sequence[int]]

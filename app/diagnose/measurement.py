@@ -237,7 +237,7 @@ def _similarities(
     after = tokenizer.encode([attacked for _, attacked in pairs])
     lengths = [max(len(a.input_ids), len(b.input_ids)) for a, b in zip(before, after, strict=True)]
     moments, unrelated = {kind: LayerMoments() for kind in KINDS}, PairSimilarity()
-    for rows in length_batches(lengths, batch_size):
+    for rows in length_batches(lengths, batch_size, device=model.device.type):
         clean, attacked = (
             collate([encodings[i] for i in rows], pad_id=tokenizer.pad_id, pairs=model.pairs).to(
                 model.device

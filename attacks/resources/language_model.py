@@ -141,8 +141,10 @@ class MaskedLM:
             raise ValueError(msg)
         self._words, spaced, glued = _vocabulary(tokenizer, model.config, whole=whole_words)
         self._usable = torch.stack([glued, spaced]).to(model.device)
-        usual = 32 if model.device.type == "cpu" else 256
-        self._batches = Batches(usual if batch_size is None else batch_size)
+        device = model.device.type
+        if batch_size is None:
+            batch_size = 32 if device == "cpu" else 256
+        self._batches = Batches(batch_size, device)
         self._known: OrderedDict[Query, list[str]] = OrderedDict()
 
     def about(self) -> dict[str, Any]:

@@ -93,7 +93,7 @@ class SentenceEncoder:
         self.device = torch.device(device)
         if batch_size is None:
             batch_size = 32 if self.device.type == "cpu" else 256
-        self._batches = Batches(batch_size)
+        self._batches = Batches(batch_size, self.device.type)
         if remembered < 0:
             msg = f"got {remembered=}, expected at least 0"
             raise ValueError(msg)

@@ -26,7 +26,7 @@ class WordScores:
         self.model, self.tokenizer = model.eval(), tokenizer
         limits = [tokenizer.model_max_length, longest_text(model), 512]
         self.max_length = min(limit for limit in limits if limit)
-        self._batches = Batches(batch_size)
+        self._batches = Batches(batch_size, model.device.type)
         self._ids: dict[str, list[int]] = {}
 
     def about(self) -> dict[str, Any]:
@@ -46,11 +46,8 @@ class WordScores:
             for ids in rows
         }
         masked = [self._masked(place, count) for place, count in wanted]
-        found: dict[tuple[Place, int], Tensor] = {}
-        for start in range(0, len(masked), self._batches.batch_size):
-            part = masked[start : start + self._batches.batch_size]
-            keys = [*wanted][start : start + len(part)]
-            found |= dict(zip(keys, self._forward(part), strict=True))
+        tables = self._batches.each(self._forward, masked, lambda row: len(row[0]))
+        found = dict(zip(wanted, tables, strict=True))
         scores = []
         for (place, _), rows in zip(asked, forms, strict=True):
             row = []

@@ -63,7 +63,7 @@ class SubwordSwap:
         self.reference = compat == "textattack"
         limits = [tokenizer.model_max_length, longest_text(model), 512]
         self.max_length = min(limit for limit in limits if limit)
-        self._batches = Batches(batch_size)
+        self._batches = Batches(batch_size, model.device.type)
         self._special = set(tokenizer.all_special_ids)
         pieces_of = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
         self._mark: str | None = pieces_of.get("continuing_subword_prefix") or None
@@ -160,12 +160,10 @@ class SubwordSwap:
             parts += [(number, ids[i : i + room]) for i in range(0, len(ids), room)]
         ids_of: list[list[Tensor]] = [[] for _ in texts]
         scores_of: list[list[Tensor]] = [[] for _ in texts]
-        step = self._batches.batch_size
-        for start in range(0, len(parts), step):
-            chunk = parts[start : start + step]
-            for (number, _), (best, scores) in zip(chunk, self._forward(chunk), strict=True):
-                ids_of[number].append(best)
-                scores_of[number].append(scores)
+        answers = self._batches.each(self._forward, parts, lambda part: len(part[1]))
+        for (number, _), (best, scores) in zip(parts, answers, strict=True):
+            ids_of[number].append(best)
+            scores_of[number].append(scores)
         empty = torch.zeros(0, 1, dtype=torch.int64)
         return {
             text: (offsets[i], torch.cat(ids_of[i] or [empty]), torch.cat(scores_of[i] or [empty]))

@@ -34,7 +34,7 @@ class ModelFluency:
         self.masked = type(model).__name__.endswith("ForMaskedLM")
         limits = [tokenizer.model_max_length, longest_text(model), 512]
         self.max_length = min(limit for limit in limits if limit)
-        self._batches = Batches(batch_size)
+        self._batches = Batches(batch_size, model.device.type)
 
     @classmethod
     def load(cls, name_or_path: str | Path, *, device: Any = None) -> "ModelFluency":

@@ -1,11 +1,13 @@
 """Batches that shrink when memory runs out."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import torch
 from torch import Tensor
+
+from text import length_batches
 
 log = logging.getLogger(__name__)
 Item = TypeVar("Item")
@@ -42,7 +44,16 @@ class Halving:
 
 
 class Batches(Halving):
-    """Runs a function on length-sorted batches of a size that memory allows."""
+    """Runs a function on batches of like length, of a size that memory allows.
+
+    Args:
+        batch_size: items per batch at first.
+        device: type of the device that the function computes on.
+    """
+
+    def __init__(self, batch_size: int, device: str = "cpu") -> None:
+        super().__init__(batch_size)
+        self.device = device
 
     def run(
         self,
@@ -57,15 +68,49 @@ class Batches(Halving):
             items: those of like length go together.
             length: of an item.
         """
-        order = sorted(range(len(items)), key=lambda row: length(items[row]))
+        order: list[int] = []
         parts: list[Tensor] = []
-        done = 0
-
-        def batch() -> list[int]:
-            rows = order[done : done + self.batch_size]
-            parts.append(function([items[row] for row in rows]).cpu())
-            return rows
-
-        while done < len(order):
-            done += len(self.fitting(batch))
+        for rows, part in self._parts(lambda some: function(some).cpu(), items, length):
+            order += rows
+            parts.append(part)
         return torch.cat(parts)[torch.tensor(order).argsort()]
+
+    def each(
+        self,
+        function: Callable[[list[Item]], Sequence[Answer]],
+        items: Sequence[Item],
+        length: Callable[[Item], int],
+    ) -> list[Answer]:
+        """Returns an answer to each item, in their order.
+
+        Args:
+            function: from b items to b answers.
+            items: those of like length go together.
+            length: of an item.
+        """
+        answers: dict[int, Answer] = {}
+        for rows, part in self._parts(function, items, length):
+            answers.update(zip(rows, part, strict=True))
+        return [answers[row] for row in range(len(items))]
+
+    def _parts(
+        self,
+        function: Callable[[list[Item]], Answer],
+        items: Sequence[Item],
+        length: Callable[[Item], int],
+    ) -> Iterator[tuple[list[int], Answer]]:
+        lengths = [length(item) for item in items]
+        waiting = length_batches(lengths, self.batch_size, device=self.device)[::-1]
+
+        def part() -> tuple[list[int], Answer]:
+            if len(waiting[-1]) > self.batch_size:  # memory ran out
+                rest = [row for rows in waiting for row in rows]
+                smaller = length_batches(
+                    [lengths[row] for row in rest], self.batch_size, device=self.device
+                )
+                waiting[:] = [[rest[i] for i in rows] for rows in smaller[::-1]]
+            return waiting[-1], function([items[row] for row in waiting[-1]])
+
+        while waiting:
+            yield self.fitting(part)
+            waiting.pop()

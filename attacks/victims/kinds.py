@@ -218,7 +218,8 @@ class HuggingFaceVictim(_Batched):
         first = [text if isinstance(text, str) else text[0] for text in texts]
         second = [text[1] for text in pairs] if pairs else None
         coded = self.tokenizer(first, second, truncation=True, max_length=self.max_length)
-        batches = length_batches([len(ids) for ids in coded["input_ids"]], self.batch_size)
+        lengths = [len(ids) for ids in coded["input_ids"]]
+        batches = length_batches(lengths, self.batch_size, device=self.model.device.type)
         parts = []
         with in_mode(self.model, training=False):
             for rows in batches:

@@ -272,7 +272,8 @@ class TaskModule(TextModule):
         encodings = self._encoded(texts)
         if not encodings:
             return torch.empty(0, self.task.outputs(class_names), device=self.device)
-        batches = length_batches([len(encoding.input_ids) for encoding in encodings], batch_size)
+        lengths = [len(encoding.input_ids) for encoding in encodings]
+        batches = length_batches(lengths, batch_size, device=self.device.type)
         parts = []
         training = self.training
         self.eval()

@@ -1,4 +1,5 @@
 import pickle
+from itertools import product
 
 import pytest
 import torch
@@ -54,13 +55,42 @@ def test_nothing_to_pad_is_an_error(encodings: list[Encoding], what: str) -> Non
 
 @given(st.lists(st.integers(1, 200), max_size=300), st.integers(1, 70))
 def test_texts_of_like_length_go_together(lengths: list[int], batch_size: int) -> None:
-    batches = length_batches(lengths, batch_size, slack=0.15, least=8)
-    assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
-    for batch in batches:
-        assert 0 < len(batch) <= batch_size
-        found = [lengths[i] for i in batch]
-        assert found == sorted(found)
-        assert all(length <= 1.15 * found[0] + 1 for length in found[8:])
+    batches = length_batches(lengths, batch_size)
+    found = [i for batch in batches for i in batch]
+    assert sorted(found) == list(range(len(lengths)))
+    assert [lengths[i] for i in found] == sorted(lengths)
+    assert all(0 < len(batch) <= batch_size for batch in batches)
+
+
+def cost_of(parts: list[list[int]], overhead: int) -> int:
+    return sum(len(part) * max(part) + overhead for part in parts)
+
+
+def least_cost(lengths: list[int], batch_size: int, overhead: int) -> float:
+    """Of all ways to cut the sorted lengths into batches."""
+    found = sorted(lengths)
+    costs = []
+    for cuts in product([False, True], repeat=len(found) - 1):
+        parts = [[found[0]]]
+        for cut, length in zip(cuts, found[1:], strict=True):
+            if cut:
+                parts.append([])
+            parts[-1].append(length)
+        if all(len(part) <= batch_size for part in parts):
+            costs.append(cost_of(parts, overhead))
+    return min(costs)
+
+
+@given(
+    st.lists(st.sampled_from([3, 4, 9, 20, 33, 90]) | st.integers(1, 300), min_size=1, max_size=9),
+    st.integers(1, 10),
+    st.sampled_from(["cpu", "cuda"]),
+)
+def test_no_other_batches_cost_less(lengths: list[int], batch_size: int, device: str) -> None:
+    overhead = {"cpu": 64, "cuda": 1024}[device]
+    batches = length_batches(lengths, batch_size, device=device)
+    cost = cost_of([[lengths[i] for i in batch] for batch in batches], overhead)
+    assert cost == least_cost(lengths, batch_size, overhead)
 
 
 def test_labels_of_the_four_tasks() -> None:

@@ -116,7 +116,7 @@ def test_less_memory_than_expected(
 
     monkeypatch.setattr(encoder, "_forward", tight)
     np.testing.assert_allclose(encoder.encode(TEXTS), expected, atol=1e-6)
-    assert sizes == [5, 4, 2, 2, 1]
+    assert sizes == [5, 3, 2, 2, 1]
     assert encoder._batches.batch_size == 2
     assert "2 texts per batch from here on" in caplog.text
 

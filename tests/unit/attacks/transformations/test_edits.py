@@ -1,6 +1,7 @@
 """Unseen characters, keys, names, numbers, contractions, forms, inserted and merged words."""
 
 import unicodedata
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -286,6 +287,34 @@ def test_scores_are_log_probabilities() -> None:
     assert found[0][1] == pytest.approx(float(mean), rel=1e-4)
     long = "film " * 300
     assert len(scores([((long, long), ["good"])])[0]) == 1
+
+
+def test_less_memory_than_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = random_model()
+    asked: Any = [(("the", end), ["good", "goodful"]) for end in ("film", "film film", "bad")]
+    documents = [Document.of(text) for text in ("the good", "good film plot", "bad", "the film")]
+    jobs = [Job(one, one, list(range(len(one))), Random(0), 0, 0) for one in documents]
+
+    def answers() -> tuple[list[list[float]], list[list[str]]]:
+        proposed = SubwordSwap(model, wordpiece(), 3).propose(jobs)
+        words = [[str(one.text) for one in candidates] for candidates in proposed]
+        return WordScores(model, wordpiece())(asked), words
+
+    scores, words = answers()
+    forward, sizes = model.forward, []
+
+    def tight(*, input_ids: torch.Tensor, **others: Any) -> Any:
+        sizes.append(len(input_ids))
+        if len(input_ids) > 2:
+            msg = "CUDA out of memory"
+            raise torch.cuda.OutOfMemoryError(msg)
+        return forward(input_ids=input_ids, **others)
+
+    monkeypatch.setattr(model, "forward", tight)
+    again = answers()
+    assert max(sizes) > 2
+    assert again[1] == words
+    assert [*chain(*again[0])] == pytest.approx([*chain(*scores)], rel=1e-4)
 
 
 def test_fluent_words() -> None:
