@@ -193,7 +193,10 @@ class TemplateExchange:
         at = label.index(EACH)
         found = _at(item, label[:at])
         if not isinstance(found, list):
-            msg = f"got {shown(found)}, expected a list of classes with their scores"
+            msg = (
+                f"got {shown(found)}, expected a list of classes with their scores; an answer of "
+                "another shape is described by --http.answer"
+            )
             raise AnswerError(msg)
         given = {}
         for one in found:
