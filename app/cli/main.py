@@ -244,6 +244,8 @@ def _message(error: Exception) -> str:
             f"could not write {error.filename}: {error.strerror}; make room or correct the "
             "permissions, then give the same command again"
         )
+    if isinstance(error, FileNotFoundError | IsADirectoryError) and error.filename:
+        return f"got {error.filename}, expected a path that can be opened: {error.strerror}"
     expected = isinstance(error, ValueError | OSError) or type(error).__module__.split(".")[0] in (
         "lit_modules",
         "datamodules",

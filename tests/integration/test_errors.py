@@ -233,3 +233,12 @@ def test_a_damaged_results_file_is_not_overwritten(trained: Path, steadfast: Ste
     assert outcome.status == 1
     assert "unreadable content" in outcome.err
     assert (trained / "results.json").read_text() == '{"run"'
+
+
+@pytest.mark.parametrize("lists", ["absent.json", "."])
+def test_a_file_that_is_not_there_is_named(here: Path, steadfast: Steadfast, lists: str) -> None:
+    arguments = ["encode-words", f"--lists={lists}", "--texts", "some.txt", "--to", "words.json"]
+    outcome = steadfast("resources", arguments)
+    assert outcome.status == 1
+    assert outcome.err.startswith(f"error: got {lists}, expected a path that can be opened: ")
+    assert not (here / "words.json").exists()
