@@ -2,8 +2,7 @@
 
 import json
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -214,9 +213,7 @@ class MaskedLM:
         mask = torch.arange(length, device=ids.device) < counts.unsqueeze(1)
         places = torch.tensor([one.place for one in chunk], device=ids.device)
         row = torch.arange(len(chunk), device=ids.device)
-        with _only(self.model, row, places):
-            logits = self.model(input_ids=ids, attention_mask=mask.long()).logits
-        logits = (logits[:, 0] if logits.shape[1] == 1 else logits[row, places]).float()
+        logits = logits_at(self.model, ids, mask, row, places)
         usable = self._usable[torch.tensor([int(one.spaced) for one in chunk], device=ids.device)]
         found = logits.masked_fill(~usable, -torch.inf).topk(min(self.k, logits.shape[1]), dim=1)
         confidence = found.values - logits.logsumexp(dim=1, keepdim=True)
@@ -224,21 +221,36 @@ class MaskedLM:
         return torch.where(enough, found.indices, -1)
 
 
-@contextmanager
-def _only(model: Any, rows: Tensor, places: Tensor) -> Iterator[None]:
-    """Gives the last layer one token of each text: its width is the vocabulary."""
+def logits_at(model: Any, ids: Tensor, mask: Tensor, rows: Tensor, places: Tensor) -> Tensor:
+    """Returns `[M, V]` logits of single tokens by a model with a head of V words.
+
+    The last layer sees these tokens alone: it is as wide as the vocabulary.
+
+    Args:
+        model: of `transformers`.
+        ids: `[B, N]` token ids.
+        mask: `[B, N]`, True for tokens.
+        rows: `[M]` text of each token.
+        places: `[M]` its position.
+    """
+    picked = False
 
     def pick(_module: Any, inputs: tuple[Tensor, ...]) -> Any:
-        hidden = inputs[0]
-        return (hidden[rows, places].unsqueeze(1),) if hidden.ndim == 3 else None
+        nonlocal picked
+        if inputs[0].ndim != 3:
+            return None
+        picked = True
+        return (inputs[0][rows, places].unsqueeze(1),)
 
     head = model.get_output_embeddings()
     handle = head.register_forward_pre_hook(pick) if head is not None else None
     try:
-        yield
+        logits = model(input_ids=ids, attention_mask=mask.long()).logits
     finally:
         if handle is not None:
             handle.remove()
+    found: Tensor = logits[:, 0] if picked else logits[rows, places]
+    return found.float()
 
 
 def _vocabulary(tokenizer: Any, config: Any, *, whole: bool) -> tuple[list[str], Tensor, Tensor]:

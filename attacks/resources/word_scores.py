@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attacks.resources.language_model import logits_at
 from attacks.victims.batches import Batches
 from layers.positions import longest_text
 
@@ -63,8 +64,8 @@ class WordScores:
             self._ids[word] = list(spaced) or [self.tokenizer.unk_token_id]
         return self._ids[word]
 
-    def _masked(self, place: Place, count: int) -> tuple[list[int], int]:
-        """Returns token ids with masks in the place, and the position of the first."""
+    def _masked(self, place: Place, count: int) -> tuple[list[int], range]:
+        """Returns token ids with masks in the place, and their positions."""
         coded = [self.tokenizer(text, add_special_tokens=False)["input_ids"] for text in place]
         head, tail = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
         room = self.max_length - count - (head is not None) - (tail is not None)
@@ -74,21 +75,17 @@ class WordScores:
         ids = [*([head] if head is not None else []), *before]
         start = len(ids)
         ids += [self.tokenizer.mask_token_id] * count + behind
-        return [*ids, *([tail] if tail is not None else [])], start
+        return [*ids, *([tail] if tail is not None else [])], range(start, start + count)
 
     @torch.no_grad()
-    def _forward(self, rows: Sequence[tuple[list[int], int]]) -> list[Tensor]:
+    def _forward(self, masked: Sequence[tuple[list[int], range]]) -> list[Tensor]:
         """Returns `[masks, V]` log-probabilities of each text."""
-        length = max(len(ids) for ids, _ in rows)
+        length = max(len(ids) for ids, _ in masked)
         pad = self.tokenizer.pad_token_id or 0
-        device = self.model.device
-        ids = torch.tensor([[*row, *[pad] * (length - len(row))] for row, _ in rows], device=device)
-        mask = torch.tensor(
-            [[1] * len(row) + [0] * (length - len(row)) for row, _ in rows], device=device
-        )
-        logits = self.model(input_ids=ids, attention_mask=mask).logits.float()
-        tables = []
-        for row, (found, start) in enumerate(rows):
-            count = found.count(self.tokenizer.mask_token_id)
-            tables.append(logits[row, start : start + count].log_softmax(dim=-1).cpu())
-        return tables
+        ids = torch.tensor([[*row, *[pad] * (length - len(row))] for row, _ in masked])
+        mask = torch.arange(length) < torch.tensor([len(row) for row, _ in masked]).unsqueeze(1)
+        rows = torch.tensor([i for i, (_, places) in enumerate(masked) for _ in places])
+        places = torch.tensor([place for _, places in masked for place in places])
+        on_device = (one.to(self.model.device) for one in (ids, mask, rows, places))
+        scores = logits_at(self.model, *on_device).log_softmax(dim=-1).cpu()
+        return list(torch.split(scores, [len(places) for _, places in masked]))

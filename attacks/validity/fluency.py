@@ -10,6 +10,7 @@ from torch import Tensor
 
 from attacks.document import count_words
 from attacks.goals import Floats, probabilities
+from attacks.resources.language_model import logits_at
 from attacks.victims.batches import Batches
 from attacks.victims.kinds import HuggingFaceVictim
 from layers.positions import longest_text
@@ -111,13 +112,11 @@ class ModelFluency:
             ids, mask = self._padded(
                 [[*tokens[:place], mask_id, *tokens[place + 1 :]] for _, tokens, place in chunk]
             )
-            logits = self.model(input_ids=ids, attention_mask=mask.long()).logits.float()
             rows = torch.arange(len(chunk), device=ids.device)
             places = torch.tensor([place for *_, place in chunk], device=ids.device)
             wanted = torch.tensor([tokens[place] for _, tokens, place in chunk], device=ids.device)
-            found = torch.nn.functional.cross_entropy(
-                logits[rows, places], wanted, reduction="none"
-            )
+            logits = logits_at(self.model, ids, mask, rows, places)
+            found = torch.nn.functional.cross_entropy(logits, wanted, reduction="none")
             return found.unsqueeze(1)
 
         totals = [0.0] * len(coded)

@@ -287,6 +287,11 @@ def test_scores_are_log_probabilities() -> None:
     assert found[0][1] == pytest.approx(float(mean), rel=1e-4)
     long = "film " * 300
     assert len(scores([((long, long), ["good"])])[0]) == 1
+    ((spoken,),) = scores([(("the", "[MASK]"), ["good"])])  # a mask of the text's own
+    with torch.no_grad():
+        table = model(input_ids=torch.tensor([[2, PIECES.index("the"), 4, 4, 3]])).logits[0, 2]
+    expected = table.log_softmax(-1)[PIECES.index("good")]
+    assert spoken == pytest.approx(float(expected), rel=1e-4)
 
 
 def test_less_memory_than_expected(monkeypatch: pytest.MonkeyPatch) -> None:
