@@ -4,7 +4,6 @@ import argparse
 import json
 import logging
 import sys
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,6 +28,7 @@ from app.threats.threat_records import (
     write,
     written,
 )
+from app.threats.unfinished import certified
 from app.training.join import require_classification, require_classifier
 from attacks.digests import file_digest
 from certify.encoding import EncodedCertifier, Encoding
@@ -44,7 +44,7 @@ from text import check_range
 log = logging.getLogger(__name__)
 
 AT_ONCE = 256
-"""Texts that are certified together."""
+"""Texts that are certified together; of random texts, those of a single one."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -87,7 +87,7 @@ def parser() -> argparse.ArgumentParser:
         "Certify that no change of words or characters changes an answer. For each text: the "
         "prediction, the number of changes that is certified, whether that is exact, and the "
         "worst text. Without --text the texts are a split of the run's corpus, and the outcome "
-        "is filed in the run. Without --threat `certify` measures l2 radii.",
+        "is filed in the run; the same command goes on after a kill. Without --threat `certify` measures l2 radii.",
     )
     add = made.add_argument
     # l2 is what the command does without it.
@@ -211,7 +211,6 @@ def _certify_split(
 ) -> None:
     """Certifies the samples of a split and files the outcome."""
     (run, files), (model, certifier), (threat, ks) = places, asked, about_what
-    started = time.monotonic()
     source, samples = split_texts(run, args.split, data_dir=args.data_dir, count=args.num_samples)
     kept = [
         Sample(sample_id, subject, label)
@@ -222,13 +221,6 @@ def _certify_split(
         msg = f"got lists with none of the {len(samples)} texts, expected those of this corpus"
         raise ValueError(msg)
     _, names = model.require_text()
-    records: list[Record] = []
-    for start in range(0, len(kept), AT_ONCE):
-        some = kept[start : start + AT_ONCE]
-        answers = certifier([one.text for one in some], ks)
-        records += [record(a, ks, names, one) for a, one in zip(answers, some, strict=True)]
-    seconds = time.monotonic() - started
-    values = figures(records, ks, len(samples) - len(kept))
     name = name_of(args)
     about = {
         **weights_of(checkpoint).about(),
@@ -240,6 +232,15 @@ def _certify_split(
         "around": around(vars(args)),
         "rows": {args.split: fingerprint(source.examples(args.split))},
     }
+
+    def lines(some: Sequence[Sample]) -> list[Record]:
+        answers = certifier([one.text for one in some], ks)
+        return [record(a, ks, names, one) for a, one in zip(answers, some, strict=True)]
+
+    journal = files.path / f"certificates_{name}.journal.jsonl"
+    at_once = 1 if certifier.kind == "probabilistic" else AT_ONCE
+    records, seconds = certified(journal, about, kept, lines, at_once=at_once)
+    values = figures(records, ks, len(samples) - len(kept))
     paths = write(files, name, records, ks, about)
     results.merge(
         files.results_path,
@@ -249,6 +250,7 @@ def _certify_split(
         seconds=seconds,
         about=about,
     )
+    journal.unlink()
     layers = sandwich(files, records, ks, threat)
     print(harmless(table(values, layers, Counter(line["kind"] for line in records))))
     print(harmless("\n" + ", ".join(map(str, paths))))

@@ -5,9 +5,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from certify.smoothing import SmoothedCertifier
+from certify.threats import TextCertificate
 from tests.integration.conftest import QUIET, REVIEWS, ROOT, Steadfast, lines, results
 
 LISTS = {"good": ["fine", "great"], "bad": ["poor", "dull"], "the": ["this"], "was": ["is"]}
@@ -179,6 +182,36 @@ def test_around_a_model(here: Path, steadfast: Steadfast) -> None:
     outcome = steadfast("certify", synonyms, "--encoding=encoding.json", "--tag=encoded")
     assert outcome.status == 0, outcome.err
     assert "certify_synonyms-encoded/accuracy@all" in results("a")["metrics"]
+
+
+def test_a_certification_that_is_stopped_goes_on(
+    here: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cnn = ["--model=TextCNN", "--model.width=8", *REVIEWS, *QUIET]
+    assert steadfast("fit", cnn, "--trainer.max_epochs=1", "--run=a").status == 0
+    asked = ["--run=a", "--threat=words", "--smooth=delete", "--samples=20", "--num_samples=5"]
+    certify, texts = SmoothedCertifier._certified, list[str]()
+
+    def stopped(self: SmoothedCertifier, text: str, ks: Any) -> TextCertificate:
+        texts.append(text)
+        if len(texts) == 4:
+            raise KeyboardInterrupt
+        return certify(self, text, ks)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SmoothedCertifier, "_certified", stopped)
+        assert steadfast("certify", asked, "--tag=a").status == 130
+    assert "certify_words-a" not in results("a")["about"]
+    other = steadfast("certify", asked, "--tag=a", "--rate=0.5")
+    assert other.status == 1
+    assert "of a command that has not ended, with other settings (around" in other.err
+    outcome = steadfast("certify", asked, "--tag=a")
+    assert outcome.status == 0, outcome.err
+    assert "3 of 5 texts were certified by an earlier start" in outcome.err
+    assert steadfast("certify", asked, "--tag=b").status == 0
+    both = [lines(f"runs/a/certificates_words-{tag}.jsonl") for tag in "ab"]
+    assert both[0] == both[1]
+    assert not list(Path("runs/a").glob("*journal*"))
 
 
 def test_edits_of_lips_lev(here: Path, steadfast: Steadfast) -> None:
