@@ -87,7 +87,8 @@ def parser() -> argparse.ArgumentParser:
         "Certify that no change of words or characters changes an answer. For each text: the "
         "prediction, the number of changes that is certified, whether that is exact, and the "
         "worst text. Without --text the texts are a split of the run's corpus, and the outcome "
-        "is filed in the run; the same command goes on after a kill. Without --threat `certify` measures l2 radii.",
+        "is filed in the run; the same command goes on after a kill. Without --threat `certify` "
+        "measures l2 radii.",
     )
     add = made.add_argument
     # l2 is what the command does without it.
