@@ -21,6 +21,7 @@ from app.threats.corpus_split import split_texts
 from app.threats.threat_records import (
     Record,
     Sample,
+    attacks_inside,
     figures,
     record,
     sandwich,
@@ -249,10 +250,12 @@ def _certify_split(
         identity=_identity(run, model, source.corpus),
         metrics={f"certify_{name}/{key}": value for key, value in values.items()},
         seconds=seconds,
-        about=about,
+        about={**about, "lists_file": args.lists, "words": threat.words.split},
     )
     journal.unlink()
-    layers = sandwich(files, records, ks, threat)
+    # Attacks are on the model itself, not on what is put around it.
+    attacks = [] if about["around"] else attacks_inside(files, threat, args.split)
+    layers = sandwich(attacks, records, ks)
     print(harmless(table(values, layers, Counter(line["kind"] for line in records))))
     print(harmless("\n" + ", ".join(map(str, paths))))
     if any(one.broken for one in layers):

@@ -1,7 +1,7 @@
 """Certificates in words as records: lines, figures, a curve, and what attacks show from above."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -196,51 +196,90 @@ class Layer(NamedTuple):
     broken: tuple[int, ...]
 
 
+class Inside(NamedTuple):
+    """An attack that was held inside a threat.
+
+    Attributes:
+        name: of its files.
+        k: largest number of changes.
+        outcomes: by the number and the text of the sample; a text outside of the set is no success.
+    """
+
+    name: str
+    k: int | None
+    outcomes: Mapping[tuple[int, str], str]
+
+    @property
+    def changed(self) -> set[tuple[int, str]]:
+        """The samples that it has changed."""
+        return {key for key, outcome in self.outcomes.items() if outcome == "succeeded"}
+
+
 def sandwich(
-    run: RunDirectory, records: Sequence[Record], ks: Sequence[int | None], threat: Threat
+    attacks: Sequence[Inside], records: Sequence[Record], ks: Sequence[int | None]
 ) -> list[Layer]:
-    """Compares certificates with the attacks of the run that were held inside the same threat.
+    """Compares certificates with attacks on the same classifier inside the same threat.
+
+    Accuracy under attack is that of the attacks with as many changes, over the samples that all of
+    them have. An attack with fewer changes can contradict a certificate, too.
 
     Args:
-        run: with `attacks/`.
+        attacks: see `attacks_inside`.
         records: of all samples.
         ks: the numbers of changes.
-        threat: of the certificates.
     """
-    attacks = [*_attacks(run, threat)]
     layers = []
-    for k in map(written, ks):
-        mine = [(name, found) for name, of, found in attacks if of == k]
-        common = set.intersection(*(set(found) for _, found in mine)) if mine else set()
-        lines = [line for line in records if not mine or line["sample_id"] in common]
+    for k in ks:
+        mine = [one for one in attacks if one.k == k]
+        weaker = [one for one in attacks if k is None or (one.k is not None and one.k <= k)]
+        common = set.intersection(*(set(one.outcomes) for one in mine)) if mine else set()
+        lines = [line for line in records if not mine or _key(line) in common]
         right = [line for line in lines if line["prediction"] == line["label"]]
-        fell = {i for _, found in mine for i, outcome in found.items() if outcome == "succeeded"}
-        held = [line["sample_id"] for line in right if line["holds"][k]]
+        fell = set[tuple[int, str]]().union(*(one.changed for one in mine))
         count = max(len(lines), 1)
-        stood = sum(line["sample_id"] not in fell for line in right) / count
+        stood = sum(_key(line) not in fell for line in right) / count
+        changed = set[tuple[int, str]]().union(*(one.changed for one in weaker))
+        held = [
+            line
+            for line in records
+            if line["holds"][written(k)] and line["prediction"] == line["label"]
+        ]
         layers.append(
             Layer(
-                k=k,
-                certified=len(held) / count,
-                attacks=tuple(name for name, _ in mine),
+                k=written(k),
+                certified=sum(line["holds"][written(k)] for line in right) / count,
+                attacks=tuple(one.name for one in mine),
                 attacked=stood if mine else None,
-                broken=tuple(i for i in held if i in fell),
+                broken=tuple(line["sample_id"] for line in held if _key(line) in changed),
             )
         )
     return layers
 
 
-def _attacks(run: RunDirectory, threat: Threat) -> Iterable[tuple[str, str, dict[int, str]]]:
+def _key(line: Record) -> tuple[int, str]:
+    return line["sample_id"], line["text"]
+
+
+def attacks_inside(run: RunDirectory, threat: Threat, split: str) -> list[Inside]:
+    """Returns the attacks of a run on a split that were held inside a threat.
+
+    Args:
+        run: with `attacks/`.
+        threat: with any number of changes.
+        split: name of the split.
+    """
+    inside = []
     for side in sorted((run.path / "attacks").glob("*.json")):
         about = json.loads(side.read_text(encoding="utf-8")).get("about", {})
-        inside = about.get("threat") or {}
-        if inside.get("digest") != threat.digest:
+        of = about.get("threat") or {}
+        if of.get("digest") != threat.digest or about.get("split", "test") != split:
             continue
         lines = side.with_suffix(".jsonl").read_text(encoding="utf-8").splitlines()
-        rows = [json.loads(line) for line in lines]
-        held = threat.at(parse_k(inside["k"]))
-        found = {row["sample_id"]: _outcome(row, held) for row in rows if "sample_id" in row}
-        yield side.stem, inside["k"], found
+        rows = [row for row in map(json.loads, lines) if "sample_id" in row]
+        k = parse_k(of["k"])
+        found = {_key(row): _outcome(row, threat.at(k)) for row in rows}
+        inside.append(Inside(side.stem, k, found))
+    return inside
 
 
 def _outcome(row: Record, threat: Threat) -> str:

@@ -175,6 +175,15 @@ def test_around_a_model(here: Path, steadfast: Steadfast) -> None:
     assert outcome.status == 1
     assert "without --tag" in outcome.err
 
+    # An attack on the model says nothing about the smoothed classifier around it.
+    inside = ["--attack.threat.kind=words", "--attack.threat.k=1", "--attack.num_samples=5"]
+    outcome = steadfast("attack", "--run=a", "--attack=deepwordbug", inside, QUIET)
+    assert outcome.status == 0, outcome.err
+    words = ["--run=a", "--threat=words", "--k", "1", "--num_samples=5", "--samples=20"]
+    outcome = steadfast("certify", words, "--smooth=delete", "--tag=smooth")
+    assert outcome.status == 0, outcome.err
+    assert "deepwordbug" not in outcome.out
+
     Path("texts.txt").write_text("the food was good\nthis was great\n")
     texts = ["--texts=texts.txt", "--to=encoding.json", "--fidelity=0.2"]
     outcome = steadfast("resources", "encode-words", lists, texts)

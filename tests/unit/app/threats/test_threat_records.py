@@ -5,14 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from app.runs.run_directory import RunDirectory
-from app.threats.threat_records import curve, sandwich
+from app.threats.threat_records import attacks_inside, curve, sandwich
 from certify.threats import Synonyms
 
 THREAT = Synonyms.of({"good": ["fine"], "film": ["movie"]})
 
 
-def attacked(folder: Path, name: str, changed: dict[int, str], k: str) -> None:
-    about = {"threat": {"name": "synonyms", "k": k, "digest": THREAT.digest}}
+def attacked(folder: Path, name: str, changed: dict[int, str], k: str, **more: str) -> None:
+    about = {"threat": {"name": "synonyms", "k": k, "digest": THREAT.digest}, **more}
+    folder.mkdir(exist_ok=True)
     (folder / f"{name}.json").write_text(json.dumps({"about": about}))
     rows = [
         {"sample_id": i, "text": "a good film", "outcome": "succeeded", "adversarial": text}
@@ -22,22 +23,46 @@ def attacked(folder: Path, name: str, changed: dict[int, str], k: str) -> None:
 
 
 def certified(sample: int, *holds: str) -> dict[str, Any]:
-    known = {"sample_id": sample, "prediction": 1, "label": 1}
+    known = {"sample_id": sample, "prediction": 1, "label": 1, "text": "a good film"}
     return {**known, "holds": {k: k in holds for k in ("1", "all")}}
 
 
 def test_a_text_outside_of_the_set_is_no_success(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
-    (tmp_path / "attacks").mkdir()
     # A crossing of two texts with one change each has two.
     attacked(tmp_path / "attacks", "pso", {0: "a fine movie", 1: "a fine film"}, "1")
     attacked(tmp_path / "attacks", "iga", {0: "a fine movie", 1: "a film"}, "all")
-    records = [certified(0, "1"), certified(1)]
-    one, every = sandwich(run, records, [1, None], THREAT)
+    attacks = attacks_inside(run, THREAT, "test")
+    one, every = sandwich(attacks, [certified(0, "1"), certified(1)], [1, None])
     assert (one.attacks, one.certified, one.attacked, one.broken) == (("pso",), 0.5, 0.5, ())
     assert (every.attacks, every.attacked, every.broken) == (("iga",), 0.5, ())
-    (broken,) = sandwich(run, [certified(0, "1"), certified(1, "1")], [1], THREAT)
+    (broken,) = sandwich(attacks, [certified(0, "1"), certified(1, "1")], [1])
     assert broken.broken == (1,)
+
+
+def test_fewer_changes_contradict_a_certificate_too(tmp_path: Path) -> None:
+    attacked(tmp_path / "attacks", "pso", {0: "a fine film"}, "1")
+    attacks = attacks_inside(RunDirectory(tmp_path), THREAT, "test")
+    records = [certified(0, "1", "all"), certified(1, "all")]
+    found = sandwich(attacks, records, [1, None])
+    assert [one.broken for one in found] == [(0,), (0,)]
+    # Under attacks with any number of changes nothing is known.
+    assert [one.attacked for one in found] == [0.0, None]
+    assert found[1].certified == 1.0
+    attacked(tmp_path / "attacks", "pso", {0: "a fine film"}, "all")
+    attacks = attacks_inside(RunDirectory(tmp_path), THREAT, "test")
+    assert [one.broken for one in sandwich(attacks, records, [1, None])] == [(), (0,)]
+
+
+def test_other_samples_are_not_compared(tmp_path: Path) -> None:
+    attacked(tmp_path / "attacks", "pso", {0: "a fine film"}, "1", split="validation")
+    run, records = RunDirectory(tmp_path), [certified(0, "1")]
+    assert attacks_inside(run, THREAT, "test") == []
+    attacks = attacks_inside(run, THREAT, "validation")
+    (found,) = sandwich(attacks, records, [1])
+    assert found.broken == (0,)
+    (found,) = sandwich(attacks, [{**records[0], "text": "a good movie"}], [1])
+    assert found.broken == ()
 
 
 def test_a_curve_ends_with_all_words() -> None:
