@@ -69,6 +69,7 @@ class Evidence:
         metrics: flat names and numbers.
         pgd: records of `test` under PGD.
         certificates: records of certificates by a theorem.
+        in_words: those of each stage of `certify --threat` on the test split.
         predictions: records of `predict`.
         attacks: attacks that change words.
         unused: sentences that name what is there and is not used, and why.
@@ -83,6 +84,7 @@ class Evidence:
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     pgd: Measured | None = None
     certificates: Measured | None = None
+    in_words: Mapping[str, Measured] = field(default_factory=dict)
     predictions: Measured | None = None
     attacks: Sequence[Attacked] = ()
     unused: Sequence[str] = ()
@@ -123,6 +125,7 @@ def read_evidence(run: RunDirectory) -> Evidence:
     for path in sorted(run.path.glob("printed_*.jsonl")):
         reader.unused.append(f"{path.name}: a formula as printed, which guarantees nothing")
     metrics = reader.metrics()
+    in_words = reader.in_words()
     pgd = reader.records("pgd.jsonl", "test")
     predictions = reader.records("predictions.jsonl", "predict")
     attacks = reader.attacks()
@@ -139,6 +142,7 @@ def read_evidence(run: RunDirectory) -> Evidence:
         metrics=metrics,
         pgd=pgd,
         certificates=certificates[0] if certificates else None,
+        in_words=in_words,
         predictions=predictions,
         attacks=attacks,
         unused=tuple(reader.unused),
@@ -194,6 +198,16 @@ class _Reader:
             return None
         about = self.stage(stage)
         return Measured(file, records, (about.get("rows") or {}).get("test"), about)
+
+    def in_words(self) -> dict[str, Measured]:
+        """The records of certificates in words on the test split, by their stages."""
+        found = {}
+        for stage, about in ({} if self.results is None else self.results.get("about", {})).items():
+            if "threat" in about and stage.startswith("certify_") and about.get("split") == "test":
+                file = f"certificates_{stage.removeprefix('certify_')}.jsonl"
+                if (measured := self.records(file, stage)) is not None:
+                    found[stage] = measured
+        return found
 
     def attacks(self) -> tuple[Attacked, ...]:
         """The attacks that have ended, by name."""

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.attack.attack_report import Piece, class_name, pairs
+from app.attack.attack_report import class_name, pairs
 from app.cli.terminal import harmless
 from app.report import report_pictures as pictures
 from app.report.clean_figures import (
@@ -21,38 +21,33 @@ from app.report.clean_figures import (
     reliability,
 )
 from app.report.evidence import PROVEN, Attacked, Evidence, Measured, read_evidence
+from app.report.page_parts import (
+    WORST,
+    Cell,
+    Worst,
+    estimate_cell,
+    interval,
+    share_cell,
+    shortened,
+    shown,
+)
 from app.report.report_pictures import Curve, Picture
 from app.report.sandwich import Ball, Found, Layers, sandwich, steps
+from app.report.words_part import InWords, contradiction, in_words
 from app.runs import atomic
 from app.runs.run_directory import RunDirectory
 from app.runs.sample_records import Record
 from app.runs.summary_table import notes
 from app.runs.weights import SHORT
 from attacks.outcome import AttackRecord
-from attacks.summary import Estimate, doubt, mean, wilson
+from attacks.summary import doubt, mean, wilson
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
 PAGE = "report.html"
-WORST = 5
-"""Texts of each attack, and rows of the table of the tightest sandwiches."""
-_LONGEST = 320
-"""Characters of an unchanged part of a text; the middle of longer ones is left out."""
 _OTHERS = ("f1", "spearman", "pearson", "bits_per_character", "loss")
 """Figures of `test` that are shown without an interval."""
-
-
-class Cell(NamedTuple):
-    """A figure with its interval.
-
-    Attributes:
-        value: as text.
-        interval: as text; "" without one.
-    """
-
-    value: str
-    interval: str = ""
 
 
 @dataclass(frozen=True)
@@ -161,25 +156,6 @@ class Checked:
 
 
 @dataclass(frozen=True)
-class Worst:
-    """An adversarial pair on the page.
-
-    Attributes:
-        title: of its row.
-        facts: lines about it.
-        before: parts of each clean text.
-        after: parts of each adversarial text.
-        broken: True if it lies inside its certificate.
-    """
-
-    title: str
-    facts: Sequence[str]
-    before: Sequence[Sequence[Piece]]
-    after: Sequence[Sequence[Piece]]
-    broken: bool
-
-
-@dataclass(frozen=True)
 class Section:
     """All that the page says of one run.
 
@@ -188,6 +164,7 @@ class Section:
         clean: answers to texts as they are; None where not known.
         calibration: None where not known.
         checked: the sandwich; None without certificates.
+        in_words: certificates in words.
         worst: pairs of each attack, by its name.
         missing: what was not measured, and the command that measures it ("" if none does).
         remarks: on the figures.
@@ -197,6 +174,7 @@ class Section:
     clean: Clean | None
     calibration: Calibration | None
     checked: Checked | None
+    in_words: Sequence[InWords]
     worst: Mapping[str, Sequence[Worst]]
     missing: Sequence[tuple[str, str]]
     remarks: Sequence[str]
@@ -258,6 +236,12 @@ def write_report(runs: Sequence[RunDirectory], folder: Path | None = None) -> Wr
         for one in sections
         if one.checked is not None and one.checked.broken
     ]
+    said += [
+        f"run {one.name}: {contradiction(found)}"
+        for one in sections
+        for found in one.in_words
+        if found.broken
+    ]
     return Written(page, said)
 
 
@@ -275,7 +259,7 @@ def _template() -> "Template":
         lstrip_blocks=True,
         finalize=lambda one: harmless(one) if type(one) is str else one,
     )
-    environment.filters["number"] = _number
+    environment.filters["number"] = shown
     environment.filters["ratio"] = _ratio
     return environment.get_template("report.html.j2")
 
@@ -285,6 +269,12 @@ def _rendered(sections: Sequence[Section], common: Mapping[str, Picture]) -> str
     return _template().render(
         sections=sections,
         broken=[one for one in sections if one.checked is not None and one.checked.broken],
+        contradicted=[
+            (one.name, contradiction(found))
+            for one in sections
+            for found in one.in_words
+            if found.broken
+        ],
         facts=_facts(sections),
         settings=_settings(sections),
         figures=_figures(sections),
@@ -306,6 +296,7 @@ def _section(evidence: Evidence, number: int) -> Section:
         clean=clean,
         calibration=calibration,
         checked=checked,
+        in_words=list(in_words(evidence)),
         worst={one.name: _worst(evidence, one, checked) for one in evidence.attacks},
         missing=list(_missing(evidence)),
         remarks=list(_remarks(evidence)),
@@ -492,22 +483,12 @@ def _worst(evidence: Evidence, attack: Attacked, checked: Checked | None) -> lis
             Worst(
                 title=f"sample {one.sample_id}: {' → '.join(named)}",
                 facts=facts,
-                before=[_shortened(pieces) for pieces in before],
-                after=[_shortened(pieces) for pieces in after],
+                before=[shortened(pieces) for pieces in before],
+                after=[shortened(pieces) for pieces in after],
                 broken=(attack.name, one.sample_id) in inside,
             )
         )
     return made
-
-
-def _shortened(pieces: Sequence[Piece]) -> list[Piece]:
-    half = _LONGEST // 2
-    return [
-        piece
-        if piece.changed or len(piece.text) <= _LONGEST
-        else Piece(f"{piece.text[:half]} […] {piece.text[-half:]}", False)
-        for piece in pieces
-    ]
 
 
 # What is missing
@@ -637,26 +618,26 @@ def _figures_of(section: Section) -> dict[str, Cell]:
     if "test/accuracy" in metrics:
         answered = _answered(evidence) if evidence.classifies else None
         count = 0 if answered is None else len(answered.records)
-        found["accuracy"] = _share_cell(metrics["test/accuracy"], count)
+        found["accuracy"] = share_cell(metrics["test/accuracy"], count)
     if section.clean is not None and section.clean.macro is not None:
-        found["F1, mean of the classes"] = Cell(_number(section.clean.macro))
+        found["F1, mean of the classes"] = Cell(shown(section.clean.macro))
     for name in _OTHERS:
         if f"test/{name}" in metrics and not (name == "f1" and section.clean is not None):
-            found[name.replace("_", " ")] = Cell(_number(metrics[f"test/{name}"]))
+            found[name.replace("_", " ")] = Cell(shown(metrics[f"test/{name}"]))
     if section.calibration is not None:
         error = section.calibration.error
-        found["expected calibration error"] = Cell(_number(error))
+        found["expected calibration error"] = Cell(shown(error))
     epsilon = metrics.get("test/pgd_epsilon")
     if "test/pgd_accuracy" in metrics:
         count = len(evidence.pgd.records) if evidence.pgd is not None else 0
         title = "accuracy under PGD" + (f", eps {epsilon:g}" if epsilon is not None else "")
-        found[title] = _share_cell(metrics["test/pgd_accuracy"], count)
+        found[title] = share_cell(metrics["test/pgd_accuracy"], count)
     found |= _certified_figures(evidence) | _figures_in_words(evidence)
     if evidence.attacks:
         lowest = min(evidence.attacks, key=lambda one: one.summary.accuracy.value)
         found["accuracy under the strongest text attack"] = Cell(
-            f"{_number(lowest.summary.accuracy.value)} ({lowest.name})",
-            _interval(lowest.summary.accuracy),
+            f"{shown(lowest.summary.accuracy.value)} ({lowest.name})",
+            interval(lowest.summary.accuracy),
         )
     return found
 
@@ -667,14 +648,14 @@ def _certified_figures(evidence: Evidence) -> dict[str, Cell]:
     found, records = {}, evidence.certificates.records
     if _labelled(records):
         right = [one["radius"] * (one["label"] == one["prediction"]) for one in records]
-        found["mean certified radius, 0 where wrong"] = _estimate_cell(mean(right))
+        found["mean certified radius, 0 where wrong"] = estimate_cell(mean(right))
     else:
         radii = [float(one["radius"]) for one in records]
-        found["mean certified radius, right or wrong"] = _estimate_cell(mean(radii))
+        found["mean certified radius, right or wrong"] = estimate_cell(mean(radii))
     for name, value in evidence.metrics.items():
         stage, _, radius = name.partition("/accuracy@")
         if radius and stage in PROVEN:
-            found[f"certified accuracy at radius {radius}"] = _share_cell(value, len(records))
+            found[f"certified accuracy at radius {radius}"] = share_cell(value, len(records))
     return found
 
 
@@ -690,35 +671,10 @@ def _figures_in_words(evidence: Evidence) -> dict[str, Cell]:
         for key in ("accuracy", *(f"accuracy@{k}" for k in about["k"])):
             k = key.partition("@")[2]
             title = f"certified accuracy, k = {k}{sure}" if k else key
-            found[f"{name}: {title}"] = _share_cell(
+            found[f"{name}: {title}"] = share_cell(
                 evidence.metrics.get(f"{stage}/{key}"), int(count)
             )
     return found
-
-
-def _share_cell(value: float | None, count: int) -> Cell:
-    """A share, with its interval where it is one of so many texts."""
-    if value is None:
-        return Cell("not finite")
-    hits = round(value * count)
-    whole = count > 0 and abs(hits / count - value) < 1e-4 and 0 <= hits <= count
-    return Cell(_number(value), _interval(wilson(hits, count)) if whole else "")
-
-
-def _estimate_cell(one: Estimate | None) -> Cell:
-    return Cell("–") if one is None else Cell(_number(one.value), _interval(one))
-
-
-def _interval(one: Estimate) -> str:
-    if math.isinf(one.high):
-        return "one text"
-    return f"{one.low:.4f} to {one.high:.4f}, {one.count} texts"
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.4f}" if math.isfinite(value) else "not finite"
 
 
 class AttackRow(NamedTuple):
@@ -750,10 +706,10 @@ def _attack_rows(sections: Sequence[Section]) -> list[AttackRow]:
         AttackRow(
             attack=one.name,
             run=section.name,
-            accuracy=_estimate_cell(one.summary.accuracy),
-            clean=_estimate_cell(one.summary.clean_accuracy),
-            success=_estimate_cell(one.summary.success_rate),
-            words=_estimate_cell(one.summary.words_changed),
+            accuracy=estimate_cell(one.summary.accuracy),
+            clean=estimate_cell(one.summary.clean_accuracy),
+            success=estimate_cell(one.summary.success_rate),
+            words=estimate_cell(one.summary.words_changed),
             queries="–" if one.summary.queries is None else f"{one.summary.queries.value:.1f}",
             unreliable=one.summary.unreliable,
         )

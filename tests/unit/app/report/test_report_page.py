@@ -13,12 +13,13 @@ from app.report.evidence import read_evidence
 from app.report.report_command import main
 from app.report.report_page import write_report
 from app.runs.run_directory import RunDirectory
+from certify.threats import Synonyms
 from tests.unit.app.report.report_samples import (
     certified_run,
     write_predictions,
     write_text_attack,
 )
-from tests.unit.app.study.run_samples import make_run, write_lines
+from tests.unit.app.study.run_samples import digest, make_run, write_lines
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(2)">&amp;\u202e\x1b[2J{{ 7 * 7 }}'
@@ -289,3 +290,114 @@ def test_another_folder(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     certified_run(runs / "first")
     assert main(["--run", "first", "--run", "first", "--output", "here"]) == 0
     assert capsys.readouterr().out == "here/report.html\n"
+
+
+LISTS = {"good": ["fine"], "film": ["movie"], "<b>": ["bold"]}
+
+
+def words_run(
+    path: Path, *, kind: str = "exact", around: dict[str, Any] | None = None, **more: Any
+) -> RunDirectory:
+    """Two texts, both right and certified for one word, the first one for all of them."""
+    lists = path.parent.parent / "lists.json"
+    lists.write_text(json.dumps(LISTS))
+    threat = Synonyms.read(lists, k=None)
+    about = {
+        "k": ["1", "all"],
+        "split": "test",
+        "around": around,
+        "lists_file": str(lists),
+        "threat": {"name": "synonyms", "digest": threat.digest, "statement": threat.statement},
+        "words": threat.words.split,
+        **more,
+    }
+    values = {"accuracy": 1.0, "accuracy@1": 1.0, "accuracy@all": 0.5, "samples": 2.0}
+    metrics = {f"certify_synonyms/{key}": value for key, value in values.items()}
+    run = make_run(path, metrics=metrics, about={"certify_synonyms": about})
+    known = {"label": 0, "prediction": 0, "class": "bad", "kind": kind, "cut": False, "unknown": 0}
+    known |= {} if around is None else {"confidence": 0.95}
+    texts = [("a good film", None, "all"), (f"a good film {HOSTILE}", "a fine film <b>", "1")]
+    write_lines(
+        path / "certificates_synonyms.jsonl",
+        [
+            {"sample_id": i, "text": text, "witness": witness, "certified": certified}
+            | {"witness_class": None if witness is None else "good"}
+            | {"holds": {"1": True, "all": certified == "all"}}
+            | {**known, "checkpoint": digest(path)[:12]}
+            for i, (text, witness, certified) in enumerate(texts)
+        ],
+    )
+    return run
+
+
+def attack_inside(run: RunDirectory, name: str, k: str, *changed: str | None) -> None:
+    threat = Synonyms.read(run.path.parent.parent / "lists.json", k=None)
+    texts = ("a good film", f"a good film {HOSTILE}")
+    about = {"name": "synonyms", "k": k, "digest": threat.digest}
+    write_text_attack(run, name, list(zip(texts, changed, strict=True)), threat=about)
+
+
+def test_certificates_in_words_below_attacks(runs: Path) -> None:
+    run = words_run(runs / "words")
+    attack_inside(run, "pwws", "all", None, f"a fine movie {HOSTILE}")
+    attack_inside(run, "random", "1", None, None)
+    found, text = page(run)
+    assert "exact: 2 texts." in found.text
+    whole = "1.0000 0.3424 to 1.0000, 2 texts"  # Wilson
+    half = "0.5000 0.0945 to 0.9055, 2 texts"
+    assert f"1 {whole} {whole} {whole} random all {half} {half} {half} pwws" in found.text
+    assert "sample 1: bad → good" in found.text
+    assert "certified for 1" in found.text
+    assert "Contradiction" not in found.text
+    assert "<script" not in text
+    assert "<del>good</del>" in text
+
+
+@pytest.mark.parametrize(("name", "k"), [("pwws", "all"), ("random", "1")])
+def test_a_contradiction_in_words_is_a_banner_and_status_1(
+    runs: Path, capsys: pytest.CaptureFixture[str], name: str, k: str
+) -> None:
+    run = words_run(runs / "words")
+    attack_inside(run, name, k, "a fine film", None)
+    assert entry(["report", "--run", "words"]) == 1
+    out, err = capsys.readouterr()
+    said = "an attack has changed 1 of 2 texts inside their certificate in words (synonyms: sam"
+    assert f"contradiction: run words: {said}ples 0)" in err
+    found = Page(Path(out.strip()).read_text())
+    assert ("div", {"class": "banner", "role": "alert"}) in found.elements
+    assert f"Contradiction in words A{said[1:]}ples 0)" in found.text
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("lists", "not compared with attacks: lists.json has other lists than those of the"),
+        (
+            "file",
+            "not compared with attacks: lists.json cannot be read (No such file or directory)",
+        ),
+        ("version", "not compared with attacks: an earlier version has certified these texts"),
+        ("around", "not compared with attacks: these are on the model itself"),
+    ],
+)
+def test_certificates_of_another_set_or_classifier_are_not_compared(
+    runs: Path, change: str, why: str
+) -> None:
+    around = {"smooth": "mask", "alpha": 0.05} if change == "around" else None
+    run = words_run(runs / "words", around=around, lists_file="lists.json")
+    attack_inside(run, "pwws", "all", "a fine film", None)
+    if change == "lists":
+        Path("lists.json").write_text(json.dumps({"good": ["fine"]}))
+    elif change == "file":
+        Path("lists.json").unlink()
+    elif change == "version":
+        content = json.loads(run.results_path.read_text())
+        del content["about"]["certify_synonyms"]["words"]
+        run.results_path.write_text(json.dumps(content))
+    written = write_report([run])
+    assert not written.contradictions
+    found = Page(written.page.read_text())
+    assert why in found.text
+    assert "under attack" not in found.text.partition("Certificates in words")[2]
+    if change == "around":
+        assert "each with confidence 0.95, of the smoothed classifier" in found.text
