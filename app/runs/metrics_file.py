@@ -18,7 +18,8 @@ _FIRST = ("step", "epoch")
 class MetricsFile(Logger):
     """Writes a row for each step at which a fit logs something; other columns stay empty.
 
-    A row is on the disk as soon as something is known of its step. Figures of evaluations stand in `results.json` alone, so the two never contradict each other.
+    A row is on the disk as soon as something is known of its step. Figures of evaluations stand in
+    `results.json` alone, so the two never contradict each other.
     (Lightning's `CSVLogger` deletes its file when a run goes on.)
 
     Args:
@@ -70,7 +71,9 @@ class MetricsFile(Logger):
             self._start = self._stream.seek(0, os.SEEK_END)
         if new := [name for name in row if name not in self._columns]:
             self._columns += new
-            before = [one for one in _rows(self.path) if one != self._row or one["step"] != row["step"]]
+            before = [
+                one for one in _rows(self.path) if one != self._row or one["step"] != row["step"]
+            ]
             self._write_anew([*before, row])
             return
         try:

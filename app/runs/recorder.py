@@ -11,19 +11,19 @@ import yaml
 from pytorch_lightning.loggers import TensorBoardLogger
 from torch import Tensor
 
-from app.runs import results
 from app.processes.distributed import dry
+from app.runs import results
+from app.runs.metrics_file import MetricsFile
 from app.runs.results import Results
 from app.runs.resume import with_additions
-from app.runs.metrics_file import MetricsFile
 from app.runs.run_directory import RunDirectory
 from app.runs.trackers import keep_names
-from attacks.digests import file_digest
-from app.training.stand_in import WholeSplit
 from app.runs.weights import Weights, keep_apart, shelf, unfinished, weights_of
+from app.training.stand_in import WholeSplit
+from attacks.digests import file_digest
 from datamodules import PTBCharacters, TextDataModule
-from datamodules.labelled import Split
 from datamodules.batching.examples import fingerprint
+from datamodules.labelled import Split
 from lit_modules import TaskModule
 
 log = logging.getLogger(__name__)

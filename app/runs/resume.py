@@ -8,9 +8,9 @@ from pathlib import Path
 from pydoc import locate
 from typing import Any
 
-from app.training.early_stopping import LIGHTNING_EPOCHS, stopped_early
 from app.runs.results import Stage
 from app.runs.run_directory import RunDirectory, existing, named, of_checkpoint
+from app.training.early_stopping import LIGHTNING_EPOCHS, stopped_early
 from attacks.digests import file_digest
 from lit_modules import CheckpointError, TaskModule, TextModule, read_checkpoint
 

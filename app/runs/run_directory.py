@@ -43,9 +43,9 @@ class RunDirectory:
     """The files of one run.
 
     `config.yaml` (the settings), `checkpoints/` with `best.ckpt`, `last.ckpt` and `previous.ckpt`,
-    TensorBoard's event files, `metrics.csv` and what was measured: `results.json`, `certificates.jsonl` and the
-    like. All that was measured is about the chosen checkpoint; what is about other weights lies in
-    `others/`, a folder for each.
+    TensorBoard's event files, `metrics.csv` and what was measured: `results.json`,
+    `certificates.jsonl` and the like. All that was measured is about the chosen checkpoint; what is
+    about other weights lies in `others/`, a folder for each.
 
     Args:
         path: the directory; its last part is the name of the run.
@@ -184,8 +184,11 @@ class RunDirectory:
             self.path.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError) as error:
             file = next(p for p in (self.path, *self.path.parents) if p.is_file())
-            msg = f"got run {self.name!r} in {self.path}, but {file} is a file, expected a folder"
-            raise ValueError(f"{msg}; choose another --run or --runs_dir") from error
+            msg = (
+                f"got run {self.name!r} in {self.path}, but {file} is a file, expected a folder; "
+                "choose another --run or --runs_dir"
+            )
+            raise ValueError(msg) from error
         self._lock = (self.path / ".lock").open("wb")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

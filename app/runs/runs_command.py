@@ -116,7 +116,9 @@ def table(runs: Sequence[Listed]) -> str:
     head = ("run", "state", "method", "corpus", "seed", "test", "certified", "under attack", "last")
     rows = [head]
     for one in runs:
-        shown = "" if one.metric is None else f"{one.metric.removeprefix('test/')} {_shown(one.value)}"
+        shown = (
+            "" if one.metric is None else f"{one.metric.removeprefix('test/')} {_shown(one.value)}"
+        )
         attack = "" if one.attack is None else f"{one.attack} {_shown(one.attacked)}"
         radius = "" if one.radius is None else f"radius {one.radius:.3f}"
         seed = "" if one.seed is None else str(one.seed)

@@ -37,7 +37,10 @@ def test_a_row_for_each_step(tmp_path: Path) -> None:
     assert rows(path) == seen
     assert [row["step"] for row in seen] == ["0", "1", "2", "3"]
     assert seen[2] == {
-        **{"step": "2", "epoch": "0", "lr": repr(0.5 / 3), "train/loss": "0.2"},
+        "step": "2",
+        "epoch": "0",
+        "lr": repr(0.5 / 3),
+        "train/loss": "0.2",
         "val/loss": repr(2 / 7),
     }
     assert path.read_text().startswith("step,epoch,lr,train/loss,val/loss\n")

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from app.runs import results
-from app.runs.summary_table import notes, table
 from app.runs.results import Results, Stage
+from app.runs.summary_table import notes, table
 
 IDENTITY: dict[str, Any] = {"run": "a", "method": "OLSA", "corpus": "reviews", "seed": 3}
 

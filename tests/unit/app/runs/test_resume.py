@@ -4,7 +4,6 @@ from typing import Any
 import pytest
 
 from app.runs import results
-from app.training.checkpoint_callbacks import AtomicCheckpointIO
 from app.runs.results import Stage
 from app.runs.resume import (
     HARMLESS,
@@ -17,6 +16,7 @@ from app.runs.resume import (
     with_additions,
 )
 from app.runs.run_directory import RunDirectory
+from app.training.checkpoint_callbacks import AtomicCheckpointIO
 from attacks.digests import file_digest
 from lit_modules import CheckpointError
 

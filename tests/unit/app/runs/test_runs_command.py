@@ -80,7 +80,11 @@ def test_states(tmp_path: Path) -> None:
         name: name for name in ("begun", "interrupted", "damaged", "measured", "training")
     }
     assert "results.json with unreadable content" in str(found["damaged"].problem)
-    assert (found["begun"].method, found["begun"].corpus, found["begun"].seed) == ("OLSA", "SST2", 3)
+    assert (found["begun"].method, found["begun"].corpus, found["begun"].seed) == (
+        "OLSA",
+        "SST2",
+        3,
+    )
 
 
 def test_order_names_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,14 +16,14 @@ def test_shards_are_a_division(total: int, count: int) -> None:
     assert max(sizes) - min(sizes) <= 1
 
 
-
-
 def test_names() -> None:
     assert str(Shard.of("2/7")) == "2/7"
     assert Shard(2, 7).suffix() == "shard-2-of-7"
 
 
-@pytest.mark.parametrize("text", ["0/3", "4/3", "3", "a/b", "1/0", "-1/2", "1/2/3", "", "1 /2", "1/2\n"])
+@pytest.mark.parametrize(
+    "text", ["0/3", "4/3", "3", "a/b", "1/0", "-1/2", "1/2/3", "", "1 /2", "1/2\n"]
+)
 def test_what_is_no_shard(text: str) -> None:
     with pytest.raises(ValueError, match="expected I/N with I from 1 to N"):
         Shard.of(text)

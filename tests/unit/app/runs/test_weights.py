@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from app.runs import results
-from app.training.checkpoint_callbacks import AtomicCheckpointIO
 from app.runs.run_directory import RunDirectory
 from app.runs.weights import (
     about_to_be_replaced,
@@ -15,6 +14,7 @@ from app.runs.weights import (
     unfinished,
     weights_of,
 )
+from app.training.checkpoint_callbacks import AtomicCheckpointIO
 from lit_modules import CheckpointError
 
 IDENTITY: dict[str, Any] = {"run": "a", "method": "OLSA", "corpus": "reviews", "seed": 0}
