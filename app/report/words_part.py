@@ -116,12 +116,12 @@ def _threat(about: Mapping[str, Any]) -> Threat:
         ValueError: nobody has said which words and lists it has, or the lists are others now.
         OSError: the lists cannot be read.
     """
-    if "words" not in about:
+    if (given := about.get("threat_from")) is None:
         msg = "an earlier version has certified these texts, and has not said which words they have"
         raise ValueError(msg)
-    name, lists = about["threat"]["name"], about["lists_file"]
+    name, lists = about["threat"]["name"], given["lists"]
     k = None if THREATS[name].endless else 0
-    threat = parse_threat(name, lists=lists, k=k, words=WordSettings(split=about["words"]))
+    threat = parse_threat(name, lists=lists, k=k, words=WordSettings(split=given["words"]))
     if threat.digest != about["threat"]["digest"]:
         msg = f"{lists} has other lists than those of the certificates"
         raise ValueError(msg)

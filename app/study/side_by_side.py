@@ -28,7 +28,7 @@ _USUAL = (
 """The metrics that are shown where runs have them, besides the accuracy under attacks."""
 _SHARES = re.compile(r"(.*_)?(accuracy|rate|f1)(@.*)?")
 _OF_WEIGHTS = {"checkpoint", "file", "epoch", "step", "training_ended", "seed", "program"}
-_OF_MACHINE = {"precision", "radii"}
+_OF_MACHINE = {"precision", "radii", "threat_from"}
 """Entries of `about` that a figure does not depend on as a figure of that name."""
 _ROWS = "rows of "
 

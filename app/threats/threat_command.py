@@ -250,7 +250,7 @@ def _certify_split(
         identity=_identity(run, model, source.corpus),
         metrics={f"certify_{name}/{key}": value for key, value in values.items()},
         seconds=seconds,
-        about={**about, "lists_file": args.lists, "words": threat.words.split},
+        about={**about, "threat_from": {"lists": args.lists, "words": threat.words.split}},
     )
     journal.unlink()
     # Attacks are on the model itself, not on what is put around it.

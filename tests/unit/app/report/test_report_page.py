@@ -296,7 +296,7 @@ LISTS = {"good": ["fine"], "film": ["movie"], "<b>": ["bold"]}
 
 
 def words_run(
-    path: Path, *, kind: str = "exact", around: dict[str, Any] | None = None, **more: Any
+    path: Path, *, around: dict[str, Any] | None = None, lists_file: str | None = None
 ) -> RunDirectory:
     """Two texts, both right and certified for one word, the first one for all of them."""
     lists = path.parent.parent / "lists.json"
@@ -306,15 +306,20 @@ def words_run(
         "k": ["1", "all"],
         "split": "test",
         "around": around,
-        "lists_file": str(lists),
         "threat": {"name": "synonyms", "digest": threat.digest, "statement": threat.statement},
-        "words": threat.words.split,
-        **more,
+        "threat_from": {"lists": lists_file or str(lists), "words": threat.words.split},
     }
     values = {"accuracy": 1.0, "accuracy@1": 1.0, "accuracy@all": 0.5, "samples": 2.0}
     metrics = {f"certify_synonyms/{key}": value for key, value in values.items()}
     run = make_run(path, metrics=metrics, about={"certify_synonyms": about})
-    known = {"label": 0, "prediction": 0, "class": "bad", "kind": kind, "cut": False, "unknown": 0}
+    known = {
+        "label": 0,
+        "prediction": 0,
+        "class": "bad",
+        "kind": "exact",
+        "cut": False,
+        "unknown": 0,
+    }
     known |= {} if around is None else {"confidence": 0.95}
     texts = [("a good film", None, "all"), (f"a good film {HOSTILE}", "a fine film <b>", "1")]
     write_lines(
@@ -392,7 +397,7 @@ def test_certificates_of_another_set_or_classifier_are_not_compared(
         Path("lists.json").unlink()
     elif change == "version":
         content = json.loads(run.results_path.read_text())
-        del content["about"]["certify_synonyms"]["words"]
+        del content["about"]["certify_synonyms"]["threat_from"]
         run.results_path.write_text(json.dumps(content))
     written = write_report([run])
     assert not written.contradictions

@@ -8,7 +8,14 @@ from app.runs.results import write
 from app.runs.run_directory import RunDirectory
 from app.study.compare_command import main
 from app.study.study import StudyError
-from tests.unit.app.study.run_samples import SETTINGS, make_run, write_attack, write_pgd
+from tests.unit.app.study.run_samples import (
+    SETTINGS,
+    digest,
+    make_run,
+    write_attack,
+    write_lines,
+    write_pgd,
+)
 
 GOLD = "1" * 40
 
@@ -125,6 +132,27 @@ def test_attacks_of_other_settings_stand_side_by_side(capsys: pytest.CaptureFixt
     assert f"attack/pwws/accuracy, %: {said}" in printed
     assert "**Differences from: a** | row" in printed
     assert "| c | attack/pwws/accuracy, % | +12.5 [" in printed
+
+
+def test_the_place_of_lists_does_not_count_but_their_content_does(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    metric = "certify_synonyms/accuracy@1"
+    for gamma, name in ((0.5, "a"), (1.0, "b"), (2.0, "c")):
+        lists, held = ("2" if name == "c" else "1"), int(20 * gamma)
+        made = run(name, 0, 20, gamma=gamma, more={metric: gamma / 2})
+        content = made.results()
+        assert content is not None
+        about = {"lists": lists, "threat_from": {"lists": f"{name}/lists.json", "words": "ascii"}}
+        content["about"]["certify_synonyms"] = {**content["about"]["test"], **about}
+        write(made.results_path, content)
+        known = {"label": 1, "prediction": 1, "checkpoint": digest(made.path)[:12]}
+        records = [{"sample_id": 10 * i, "holds": {"1": i < held}, **known} for i in range(40)]
+        write_lines(made.path / "certificates_synonyms.jsonl", records)
+    assert main(["a", "b", "c", "--metrics", metric]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "c and a are not compared: measured with lists 1 and 2" in printed
+    assert "| b | certify_synonyms/accuracy@1, % | +25.0 [" in printed
 
 
 def test_means_over_other_attacks_are_not_compared(capsys: pytest.CaptureFixture[str]) -> None:
