@@ -2,9 +2,11 @@
 
 import json
 import os
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import torch
@@ -30,7 +32,7 @@ COMMON: dict[str, dict[str, Any]] = {
 
 
 def command(doc: str | None, *names: str, **defaults: Any) -> ArgumentParser:
-    """Returns a parser with common options.
+    """Returns a parser with common options; from here on, wrong input ends in one line.
 
     Args:
         doc: docstring of the benchmark, whose first line describes it.
@@ -41,7 +43,16 @@ def command(doc: str | None, *names: str, **defaults: Any) -> ArgumentParser:
     for name in (*names, *defaults):
         parser.add_argument(f"--{name}", **COMMON[name])
     parser.set_defaults(**defaults)
+    sys.excepthook = _said
     return parser
+
+
+def _said(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Says wrong input in one line, as the commands of the program do."""
+    if issubclass(kind, ValueError | OSError) and not os.environ.get("STEADFAST_DEBUG"):
+        print(f"error: {error} (STEADFAST_DEBUG=1 shows where)", file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, trace)
 
 
 def check_there(parser: ArgumentParser, *paths: str | Path | None) -> None:
