@@ -1,4 +1,4 @@
-"""What several parts of the page are made of: cells of tables, pairs of texts."""
+"""Cells of tables and pairs of texts, for all parts of the page."""
 
 import math
 from collections.abc import Sequence
