@@ -72,8 +72,8 @@ def in_words(evidence: Evidence) -> Iterator[InWords]:
             name=stage.removeprefix("certify_"),
             statement=about["threat"]["statement"],
             about=[*_about(measured), *([why] if why else [])],
-            rows=[_row(layer, records, attacks) for layer in layers],
-            worst=[*_worst(evidence, records)],
+            rows=[_row(layer, records) for layer in layers],
+            worst=[*_worst(records)],
             broken=broken,
             texts=len(records),
         )
@@ -128,22 +128,17 @@ def _threat(about: Mapping[str, Any]) -> Threat:
     return threat
 
 
-def _row(layer: Layer, records: Sequence[Record], attacks: Sequence[Inside]) -> LayerRow:
+def _row(layer: Layer, records: Sequence[Record]) -> LayerRow:
     right = [line for line in records if line["prediction"] == line["label"]]
     held = sum(line["holds"][layer.k] for line in right) / len(records)
-    mine = [one for one in attacks if one.name in layer.attacks]
-    both = set.intersection(*(set(one.outcomes) for one in mine)) if mine else set()
-    count = sum((line["sample_id"], line["text"]) in both for line in records)
-    return LayerRow(
-        k=layer.k,
-        certified=share_cell(held, len(records)),
-        attacks=layer.attacks,
-        below=share_cell(layer.certified, count) if mine else None,
-        attacked=None if layer.attacked is None else share_cell(layer.attacked, count),
-    )
+    below = attacked = None
+    if layer.attacked is not None:
+        below = share_cell(layer.certified, layer.samples)
+        attacked = share_cell(layer.attacked, layer.samples)
+    return LayerRow(layer.k, share_cell(held, len(records)), layer.attacks, below, attacked)
 
 
-def _worst(evidence: Evidence, records: Sequence[Record]) -> Iterator[Worst]:
+def _worst(records: Sequence[Record]) -> Iterator[Worst]:
     pairs = [
         (line, compare(line["text"], line["witness"]))
         for line in records

@@ -183,13 +183,15 @@ class Layer(NamedTuple):
 
     Attributes:
         k: number of changes.
-        certified: share of the samples.
+        samples: number of those that all of the attacks have; of all samples without attacks.
+        certified: share of these samples.
         attacks: names of the attacks.
-        attacked: share of the samples that no attack has changed; None without attacks.
+        attacked: share of these samples that no attack has changed; None without attacks.
         broken: samples that are certified and that an attack has changed.
     """
 
     k: str
+    samples: int
     certified: float
     attacks: tuple[str, ...]
     attacked: float | None
@@ -247,6 +249,7 @@ def sandwich(
         layers.append(
             Layer(
                 k=written(k),
+                samples=len(lines),
                 certified=sum(line["holds"][written(k)] for line in right) / count,
                 attacks=tuple(one.name for one in mine),
                 attacked=stood if mine else None,
