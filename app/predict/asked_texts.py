@@ -1,17 +1,37 @@
 """The texts that the command line asks about: given words, a file, or standard input."""
 
 import argparse
+import logging
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple, TypeVar
 
+from datamodules.batching.examples import checked
 from datamodules.sources.files import DataError, lines, opened
 from datamodules.sources.readers import ENDINGS, decode, read_rows
 from text import Text
 
+log = logging.getLogger(__name__)
+
 STDIN = "-"
+SHOWN = 5
+"""Numbers of blank lines that a warning lists."""
+Item = TypeVar("Item")
+
+
+class Query(NamedTuple):
+    """A text to predict.
+
+    Attributes:
+        text: the text or pair.
+        line: the line of the file or stream where it begins (Parquet: the row), counted from 1;
+            None for a text of the command line.
+    """
+
+    text: Text
+    line: int | None = None
 
 
 def add_texts(parser: argparse.ArgumentParser) -> None:
@@ -26,23 +46,24 @@ def add_texts(parser: argparse.ArgumentParser) -> None:
     add("--text_pair_column", default="text_pair", help=text)
 
 
-def texts_of(args: argparse.Namespace, *, pairs: bool) -> Iterator[Text]:
-    """Returns the texts that the options of `add_texts` name; see `given` and `of_file`."""
+def read_queries(args: argparse.Namespace, *, pairs: bool) -> Iterator[Query]:
+    """Return the texts that the options of `add_texts` name; see `check_texts` and `read_file`."""
     if args.file is None:
-        return iter(given(args.text, args.text_pair, pairs=pairs))
-    return of_file(args.file, (args.text_column, args.text_pair_column), pairs=pairs)
+        return map(Query, check_texts(args.text, args.text_pair, pairs=pairs))
+    return read_file(args.file, (args.text_column, args.text_pair_column), pairs=pairs)
 
 
-def given(texts: Sequence[str], seconds: Sequence[str], *, pairs: bool) -> list[Text]:
-    """Returns the texts of `--text` and `--text_pair`.
+def check_texts(texts: Sequence[str], seconds: Sequence[str], *, pairs: bool) -> list[Text]:
+    """Return the texts of `--text` and `--text_pair`.
 
     Args:
         texts: of `--text`.
         seconds: of `--text_pair`, one for each.
-        pairs: True if the model answers to pairs.
+        pairs: True if the model reads pairs.
 
     Raises:
-        ValueError: second texts for a model of single ones, or not one for each text of a pair.
+        ValueError: an empty text, second texts for a model of single ones, or not one for each text
+            of a pair.
     """
     if not pairs and seconds:
         msg = f"got --text_pair {seconds[0]!r} for a model of single texts, expected --text alone"
@@ -53,63 +74,73 @@ def given(texts: Sequence[str], seconds: Sequence[str], *, pairs: bool) -> list[
             "expected one --text_pair behind each --text"
         )
         raise ValueError(msg)
+    for option, values in (("--text", texts), ("--text_pair", seconds)):
+        for value in values:
+            if not value.strip():
+                msg = f"got the empty text {value!r} for {option}, expected words"
+                raise ValueError(msg)
     return list(zip(texts, seconds, strict=True)) if pairs else list(texts)
 
 
-def of_file(path: Path, columns: tuple[str, str], *, pairs: bool) -> Iterator[Text]:
-    """Yields the texts of a file, read as they are asked for.
+def read_file(path: Path, columns: tuple[str, str], *, pairs: bool) -> Iterator[Query]:
+    """Yield the texts of a file, read as they are asked for.
 
     Args:
         path: a table (.tsv, .csv, .jsonl, .parquet; also .gz), or another file with a text on each
-            line, the two of a pair with a tab between them.
+            line, the two of a pair with a tab between them. Blank lines of the latter are skipped,
+            with a warning.
         columns: names of the columns of a table with the texts, and with the second ones.
-        pairs: True if the model answers to pairs.
+        pairs: True if the model reads pairs.
 
     Raises:
-        DataError: no such file or column, or a row that cannot be read; it names the line.
+        DataError: no such file or column, or a row that cannot be read or has an empty text; it
+            names the line.
     """
     name = path.name.lower().removesuffix(".gz")
     if not name.endswith(ENDINGS):
         with opened(path) as file:
             numbered = lines(path, file, packed=path.suffix == ".gz")
-            yield from _by_line(numbered, str(path), pairs=pairs)
+            yield from _read_lines(numbered, str(path), pairs=pairs)
         return
-    wanted = columns if pairs else columns[:1]
-    for row in read_rows(path, wanted):
-        if row.problem is not None:
-            msg = f"got {path}, {row.place}: {row.problem}"
-            raise DataError(msg)
-        values = [row.values[column] for column in wanted]
-        if not all(isinstance(value, str) for value in values):
-            msg = f"got {path}, {row.place}: {values} in {', '.join(wanted)}, expected texts"
-            raise DataError(msg)
-        yield (values[0], values[1]) if pairs else values[0]
+    names = columns if pairs else columns[:1]
+    for row in read_rows(path, names):
+        problem = row.problem
+        if problem is None:
+            try:
+                first, *second = (checked(row.values[column], column) for column in names)
+            except ValueError as error:
+                problem = str(error)
+            else:
+                yield Query((first, second[0]) if pairs else first, row.line)
+                continue
+        msg = f"got {path}, {row.place}: {problem}"
+        raise DataError(msg)
 
 
-def of_stream(stream: IO[bytes], *, pairs: bool) -> Iterator[Text]:
-    """Yields the texts of a stream, one on each line; see `of_file`.
+def read_stream(stream: IO[bytes], *, pairs: bool) -> Iterator[Query]:
+    """Yield the texts of a stream, one on each line; see `read_file`.
 
     Args:
         stream: of bytes.
-        pairs: True if the model answers to pairs.
+        pairs: True if the model reads pairs.
 
     Raises:
         DataError: a line that is no UTF-8, or no pair; it names the line.
     """
     numbered = enumerate((raw.rstrip(b"\r\n") for raw in stream), start=1)
-    yield from _by_line(numbered, "standard input", pairs=pairs)
+    yield from _read_lines(numbered, "standard input", pairs=pairs)
 
 
-def chunks(texts: Iterable[Text], size: int) -> Iterator[list[Text]]:
-    """Yields lists of at most `size` texts.
+def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Yield lists of at most `size` items.
 
     Args:
-        texts: any number of them.
+        items: any number of them.
         size: 1 answers each line before the next one is read.
     """
-    source = iter(texts)
-    while found := list(islice(source, size)):
-        yield found
+    source = iter(items)
+    while chunk := list(islice(source, size)):
+        yield chunk
 
 
 def typed() -> bool:
@@ -117,20 +148,29 @@ def typed() -> bool:
     return sys.stdin.isatty()
 
 
-def _by_line(numbered: Iterable[tuple[int, bytes]], where: str, *, pairs: bool) -> Iterator[Text]:
+def _read_lines(
+    numbered: Iterable[tuple[int, bytes]], source: str, *, pairs: bool
+) -> Iterator[Query]:
+    blank: list[int] = []
     for number, raw in numbered:
         try:
             line = decode(raw)
         except ValueError as error:
-            msg = f"got {where}, line {number}: {error}, expected text in UTF-8"
+            msg = f"got {source}, line {number}: {error}, expected text in UTF-8"
             raise DataError(msg) from error
         if not line.strip():
+            blank.append(number)
             continue
         parts = line.split("\t")
-        if pairs and len(parts) != 2:
+        if pairs and (len(parts) != 2 or not all(part.strip() for part in parts)):
+            count = sum(bool(part.strip()) for part in parts)
             msg = (
-                f"got {where}, line {number} with {len(parts)} texts, expected the two of a pair "
+                f"got {source}, line {number} with {count} texts, expected the two of a pair "
                 "with a tab between them"
             )
             raise DataError(msg)
-        yield (parts[0], parts[1]) if pairs else line
+        yield Query((parts[0], parts[1]) if pairs else line, number)
+    if blank:
+        shown = ", ".join(map(str, blank[:SHOWN])) + (", ..." if len(blank) > SHOWN else "")
+        noun = "line" if len(blank) == 1 else "lines"
+        log.warning("%s: skipped %d blank %s (%s)", source, len(blank), noun, shown)

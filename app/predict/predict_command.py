@@ -11,12 +11,20 @@ from typing import IO
 from app.cli.run_options import run_parser
 from app.cli.terminal import harmless
 from app.predict.answers import BATCH, Answer, Answering
-from app.predict.asked_texts import STDIN, add_texts, chunks, of_stream, texts_of, typed
+from app.predict.asked_texts import (
+    STDIN,
+    Query,
+    add_texts,
+    chunks,
+    read_queries,
+    read_stream,
+    typed,
+)
 from app.processes.devices import torch_device
 from app.runs.atomic import replacing
 from app.runs.resume import evaluated
 from lit_modules.checkpoints.reading import load
-from text import Text, check_range
+from text import check_range
 
 
 def main(argv: Sequence[str]) -> int:
@@ -33,9 +41,13 @@ def main(argv: Sequence[str]) -> int:
         raise ValueError(msg)
     _, checkpoint = evaluated("predict", Path(args.runs_dir), args.run, args.ckpt_path)
     answering = Answering(load(checkpoint).to(torch_device(args.device)))
-    texts = _asked(args, pairs=answering.model.pairs)
+    queries = _queries(args, pairs=answering.model.pairs)
     size = 1 if args.stdin and typed() else args.batch_size
-    answers = (answer for chunk in chunks(texts, size) for answer in answering(chunk))
+    answers = (
+        answer if query.line is None else {"line": query.line, **answer}
+        for chunk in chunks(queries, size)
+        for query, answer in zip(chunk, answering([query.text for query in chunk]), strict=True)
+    )
     if args.output is not None:
         with replacing(Path(args.output)) as stream:
             count = _write(answers, stream)
@@ -69,10 +81,10 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def _asked(args: argparse.Namespace, *, pairs: bool) -> Iterator[Text]:
+def _queries(args: argparse.Namespace, *, pairs: bool) -> Iterator[Query]:
     if args.stdin is not None:
-        return of_stream(sys.stdin.buffer, pairs=pairs)
-    return texts_of(args, pairs=pairs)
+        return read_stream(sys.stdin.buffer, pairs=pairs)
+    return read_queries(args, pairs=pairs)
 
 
 def _write(answers: Iterator[Answer], stream: IO[bytes]) -> int:

@@ -5,6 +5,7 @@ import json
 import math
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,10 @@ from app.predict.answers import Answering
 from tests.integration.conftest import TINY, Steadfast
 
 TEXTS = ["the soup was fresh and warm", "a rude waiter , zorgly", "fine " * 400]
+
+
+def records(lines: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in lines.splitlines()]
 
 
 def asked(texts: list[str]) -> list[str]:
@@ -48,17 +53,28 @@ def test_all_ways_to_ask(
 ) -> None:
     texts = [text.strip() for text in TEXTS]
     ask = ["predict", "--run=done", "--device=cpu"]
-    words = [steadfast(ask, f"--text={text}").out for text in texts]
+    words = [json.loads(steadfast(ask, f"--text={text}").out) for text in texts]
+    words = [{"line": number, **answer} for number, answer in enumerate(words, start=1)]
     Path("texts.txt").write_text("".join(f"{text}\n" for text in texts))
     # One by one: in the company of other texts a logit differs in its last bits.
     ask.append("--batch_size=1")
-    assert steadfast(ask, "--file=texts.txt").out == "".join(words)
+    assert records(steadfast(ask, "--file=texts.txt").out) == words
     stream = io.TextIOWrapper(io.BytesIO(Path("texts.txt").read_bytes()))
     monkeypatch.setattr(sys, "stdin", stream)
-    assert steadfast(ask, "-").out == "".join(words)
+    assert records(steadfast(ask, "-").out) == words
     outcome = steadfast(ask, "--file=texts.txt", "--output=answers.jsonl")
     assert outcome.out == "3 answers: answers.jsonl\n"
-    assert Path("answers.jsonl").read_text() == "".join(words)
+    assert records(Path("answers.jsonl").read_text()) == words
+
+
+def test_blank_lines_keep_the_numbers_of_the_others(trained: Path, steadfast: Steadfast) -> None:
+    Path("texts.txt").write_text("\nfine\n\n \nrude\n\n")
+    outcome = steadfast("predict", "--run=done", "--device=cpu", "--file=texts.txt")
+    assert [(line["line"], line["text"]) for line in records(outcome.out)] == [
+        (2, "fine"),
+        (5, "rude"),
+    ]
+    assert "texts.txt: skipped 4 blank lines (1, 3, 4, 6)" in outcome.err
 
 
 def test_a_terminal_gets_a_table(
@@ -91,6 +107,7 @@ def test_wrong_questions(trained: Path, steadfast: Steadfast) -> None:
     ask = ["predict", "--run=done", "--device=cpu", "--text=a"]
     assert "texts from one place" in steadfast(ask, "--file=b.txt").err
     assert "expected --text alone" in steadfast(ask, "--text_pair=b").err
+    assert "got the empty text" in steadfast("predict", "--run=done", "--text=  ").err
     assert "--batch_size" in steadfast(ask, "--batch_size=0").err
     assert "no_such" in steadfast("predict", "--run=no_such", "--text=a").err
     assert "`predict` is about a trained model" in steadfast("predict", "--text=a").err

@@ -3,21 +3,22 @@
 import gzip
 import io
 import json
+import logging
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
 import pytest
 
-from app.predict.asked_texts import chunks, given, of_file, of_stream
+from app.predict.asked_texts import check_texts, chunks, read_file, read_stream
 from datamodules.sources.files import DataError
 
 COLUMNS = ("text", "other")
 
 
 def test_given_texts() -> None:
-    assert given(["a", "b"], [], pairs=False) == ["a", "b"]
-    assert given(["a", "b"], ["c", "d"], pairs=True) == [("a", "c"), ("b", "d")]
+    assert check_texts(["a", "b"], [], pairs=False) == ["a", "b"]
+    assert check_texts(["a", "b"], ["c", "d"], pairs=True) == [("a", "c"), ("b", "d")]
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,7 @@ def test_given_texts() -> None:
 )
 def test_given_wrongly(texts: list[str], seconds: list[str], pairs: bool, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        given(texts, seconds, pairs=pairs)
+        check_texts(texts, seconds, pairs=pairs)
 
 
 def plain(path: Path) -> Path:
@@ -57,16 +58,49 @@ def json_lines(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("make", [plain, packed, table, json_lines])
-def test_files(tmp_path: Path, make: Callable[[Path], Path]) -> None:
-    assert list(of_file(make(tmp_path), COLUMNS, pairs=False)) == ["one", "two words"]
+@pytest.mark.parametrize(
+    ("make", "numbers"), [(plain, (1, 4)), (packed, (1, 2)), (table, (2, 3)), (json_lines, (1, 2))]
+)
+def test_files(tmp_path: Path, make: Callable[[Path], Path], numbers: tuple[int, int]) -> None:
+    queries = list(read_file(make(tmp_path), COLUMNS, pairs=False))
+    assert queries == [("one", numbers[0]), ("two words", numbers[1])]
+
+
+def test_blank_lines_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "texts.txt"
+    for blank in (1, 2, 7):
+        path.write_text("one\n" + " \n" * blank + "two\n")
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            queries = list(read_file(path, COLUMNS, pairs=False))
+        assert [query.line for query in queries] == [1, blank + 2]
+        (message,) = caplog.messages
+        assert f"skipped {blank} blank line" in message
+        assert "(2" in message
+
+
+def test_empty_texts_are_refused(tmp_path: Path) -> None:
+    """Also the JSON API refuses them."""
+    for empty in ("", "  ", "\t"):
+        with pytest.raises(ValueError, match="expected words"):
+            check_texts(["fine", empty], [], pairs=False)
+        with pytest.raises(ValueError, match="--text_pair"):
+            check_texts(["fine"], [empty], pairs=True)
+        (tmp_path / "rows.jsonl").write_text(
+            json.dumps({"text": "fine"}) + "\n" + json.dumps({"text": empty}) + "\n"
+        )
+        with pytest.raises(DataError, match="line 2: empty text in column 'text'"):
+            list(read_file(tmp_path / "rows.jsonl", COLUMNS, pairs=False))
+    with pytest.raises(DataError, match="line 1 with 1 texts"):
+        list(read_stream(io.BytesIO(b"fine\t \n"), pairs=True))
 
 
 def test_pairs(tmp_path: Path) -> None:
     (tmp_path / "pairs.txt").write_text("a\tb\nc d\te\n")
     (tmp_path / "pairs.tsv").write_text("other\ttext\nb\ta\ne\tc d\n")
     for name in ("pairs.txt", "pairs.tsv"):
-        assert list(of_file(tmp_path / name, COLUMNS, pairs=True)) == [("a", "b"), ("c d", "e")]
+        queries = read_file(tmp_path / name, COLUMNS, pairs=True)
+        assert [query.text for query in queries] == [("a", "b"), ("c d", "e")]
 
 
 @pytest.mark.parametrize(
@@ -81,20 +115,20 @@ def test_wrong_lines(tmp_path: Path, content: bytes, pairs: bool, message: str) 
     path = tmp_path / "texts.txt"
     path.write_bytes(content)
     with pytest.raises(DataError, match=message):
-        list(of_file(path, COLUMNS, pairs=pairs))
+        list(read_file(path, COLUMNS, pairs=pairs))
     with pytest.raises(DataError, match=f"standard input, {message}"):
-        list(of_stream(io.BytesIO(content), pairs=pairs))
+        list(read_stream(io.BytesIO(content), pairs=pairs))
 
 
 def test_wrong_tables(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("words\none\n")
     with pytest.raises(DataError, match="text"):
-        list(of_file(tmp_path / "a.tsv", COLUMNS, pairs=False))
+        list(read_file(tmp_path / "a.tsv", COLUMNS, pairs=False))
     (tmp_path / "b.jsonl").write_text('{"text": "fine"}\n{"text": 3}\n')
     with pytest.raises(DataError, match="line 2: "):
-        list(of_file(tmp_path / "b.jsonl", COLUMNS, pairs=False))
+        list(read_file(tmp_path / "b.jsonl", COLUMNS, pairs=False))
     with pytest.raises(DataError, match="absent"):
-        list(of_file(tmp_path / "nowhere.txt", COLUMNS, pairs=False))
+        list(read_file(tmp_path / "nowhere.txt", COLUMNS, pairs=False))
 
 
 def test_chunks_read_no_further_than_they_must() -> None:
