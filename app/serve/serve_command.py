@@ -18,6 +18,7 @@ from app.processes.devices import torch_device
 from app.runs.resume import evaluated
 from app.runs.version import line
 from app.runs.weights import unfinished
+from app.serve.connections import server_config
 from app.serve.corpus_texts import corpus_texts
 from app.serve.live_attacks import AttackPool
 from app.serve.live_routes import LiveApp
@@ -70,6 +71,7 @@ def main(argv: Sequence[str]) -> int:
     limits = ServeLimits(
         characters=args.max_characters,
         rate=args.rate or None,
+        connections_per_address=args.connections_per_address,
         attacks=args.attacks,
         attack_seconds=args.attack_seconds,
         queries=args.queries,
@@ -133,6 +135,13 @@ def parser() -> argparse.ArgumentParser:
         help=f"requests per minute and address; 0: no bound (default: {DEFAULTS.rate})",
     )
     add(
+        "--connections_per_address",
+        type=int,
+        default=DEFAULTS.connections_per_address,
+        help="open connections of an address; behind a proxy all have the same one (default: "
+        f"{DEFAULTS.connections_per_address}, of {DEFAULTS.connections} in all)",
+    )
+    add(
         "--attacks",
         type=int,
         default=DEFAULTS.attacks,
@@ -166,21 +175,7 @@ def _serve(args: argparse.Namespace, limits: ServeLimits) -> None:
         host, port = listener.getsockname()[:2]
         shown = {"0.0.0.0": "127.0.0.1", "::": "localhost"}.get(host, host)
         print(harmless(f"{', '.join(workers)}: http://{shown}:{port}/"), flush=True)
-        config = uvicorn.Config(
-            live.app,
-            http="h11",
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            # Whoever sends X-Forwarded-For could have any address.
-            proxy_headers=False,
-            limit_concurrency=limits.connections,
-            timeout_keep_alive=15,
-            timeout_graceful_shutdown=3,
-            h11_max_incomplete_event_size=1 << 14,
-        )
+        config = server_config(live.app, limits)
         _Server(config, pool).run(sockets=[listener])
     finally:
         listener.close()

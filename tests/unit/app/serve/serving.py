@@ -12,6 +12,7 @@ import uvicorn
 from starlette.testclient import TestClient
 
 from app.predict.answers import Answering
+from app.serve.connections import server_config
 from app.serve.live_attacks import AttackPool
 from app.serve.live_routes import LiveApp
 from app.serve.model_worker import ModelWorker
@@ -54,8 +55,7 @@ def client(limits: ServeLimits | None = None, **settings: Any) -> Iterator[TestC
 @contextmanager
 def listening(made: LiveApp) -> Iterator[HTTPConnection]:
     """The application behind a real port, and a connection to it."""
-    config = uvicorn.Config(made.app, port=0, lifespan="off", log_config=None, ws="none")
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(server_config(made.app, made.limits))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:
