@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from app.predict.word_certificates import WordCertificates
 from certify import Certifier
 from lit_modules import TaskModule
 from text import Text, cuts_unsaid
@@ -22,13 +23,14 @@ class Answering:
 
     Args:
         model: a classifier or a regression of texts or pairs, in evaluation mode.
+        words: certificates in words of the same model, for its answers; None for answers without.
 
     Raises:
         ValueError: a model for tagging or multiple choice, which answers to a corpus only.
     """
 
-    def __init__(self, model: TaskModule) -> None:
-        self.model = model
+    def __init__(self, model: TaskModule, words: WordCertificates | None = None) -> None:
+        self.model, self.words = model, words
         self.number = model.task.name == "regression"
         # Also refuses a model for another task.
         model.predict_texts([])
@@ -53,7 +55,8 @@ class Answering:
             A record for each text: `text`, `text_pair`; of a classifier `prediction`,
             `probability`, `probabilities` by class, `margin` (the largest logit less the next) and
             `radius` (None without a certificate); of a regression `value`; `cut`, True if the text
-            was longer than the model reads; `unknown`, the words without a vector of their own.
+            was longer than the model reads; `unknown`, the words without a vector of their own;
+            `certificates` in words, if they are asked for (`WordCertificates`).
         """
         for start in range(0, len(texts), BATCH):
             yield from self._answered(list(texts[start : start + BATCH]))
@@ -82,6 +85,8 @@ class Answering:
             )
             answer["cut"] = encoding.truncated
             answer["unknown"] = [word for word in dict.fromkeys(words) if word]
+            if self.words is not None:
+                answer["certificates"] = self.words(first) if second is None else []
             yield answer
 
 

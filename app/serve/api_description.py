@@ -85,9 +85,27 @@ def document(version: str, limits: ServeLimits) -> Document:
                             "type": ["number", "null"],
                             "description": "certified radius; null without a certificate",
                         },
+                        "certificates": {
+                            "type": "array",
+                            "description": "certificates in words, one for each threat",
+                            "items": {
+                                "type": "object",
+                                "properties": {
+                                    "threat": _TEXT,
+                                    "certified": {
+                                        **_TEXT,
+                                        "description": "largest number of changes, or all",
+                                    },
+                                    "statement": _TEXT,
+                                    "kind": _TEXT,
+                                    "witness": {"type": ["string", "null"]},
+                                    "witness_class": {"type": ["string", "null"]},
+                                },
+                            },
+                        },
                         "covers": {
                             **_TEXT,
-                            "description": "the certificate in a sentence",
+                            "description": "the certificates in sentences",
                         },
                         "cut": {**_FLAG, "description": "the text was longer than is read"},
                         "unknown": {

@@ -117,6 +117,7 @@ class LiveApp:
             "pairs": worker.model.pairs,
             "tokens": worker.model.require_text()[0].max_length,
             "no_certificate": worker.answering.no_certificate,
+            "threats": worker.answering.words.threats if worker.answering.words else [],
             "texts": len(self.texts.get(worker.name, ())),
         }
 
@@ -268,23 +269,38 @@ def _lead(row: Any, chosen: int) -> float:
 
 
 def covers(answer: Answer, reason: str | None) -> str:
-    """Returns in a sentence what the certificate of an answer covers.
+    """Return in sentences what is proved about an answer, in words first.
 
     Args:
         answer: see `Answering`.
-        reason: why there is none; None if there is one.
+        reason: why there is no radius; None if there is one.
     """
+    sentences = [_in_words(record, answer["prediction"]) for record in answer["certificates"]]
     radius = answer["radius"]
-    if radius is None:
-        return f"Nothing is proved about this answer: {reason}."
-    if radius <= 0:
-        return "Nothing is proved about this text: its certified radius is 0."
-    # Never more than what is proved.
-    shown = math.floor(radius * 1000) / 1000
+    if radius is None and not sentences:
+        return f"Nothing is proved about this prediction: {reason}."
+    if radius is not None and radius <= 0:
+        sentences.append("Nothing is proved about its vectors: the certified radius is 0.")
+    elif radius is not None:
+        # Never more than what is proved.
+        shown = math.floor(radius * 1000) / 1000
+        sentences.append(
+            f"Proved: as long as the vectors of all tokens together move by less than {shown:.3f}, "
+            f"the prediction stays {answer['prediction']}. This is about vectors; another word may "
+            "move them further, and the prediction may still be wrong."
+        )
+    return " ".join(sentences)
+
+
+def _in_words(record: Mapping[str, Any], prediction: str) -> str:
+    """Return a certificate in words as a sentence."""
+    if record["certified"] != "0":
+        return f"Proved: the prediction stays {prediction} if {record['statement']}."
+    if record["witness"] is None:
+        return f"Not proved: that it stays {prediction} if {record['statement']}."
     return (
-        f"Proved: as long as the vectors of all tokens together move by less than {shown:.3f}, the "
-        f"answer stays {answer['prediction']}. This is about vectors; another word may move them "
-        "further, and the answer may still be wrong."
+        f"It does not stay {prediction} if {record['statement']}: {record['witness']!r} is "
+        f"{record['witness_class']}."
     )
 
 

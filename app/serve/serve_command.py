@@ -14,6 +14,7 @@ import uvicorn
 from app.cli.run_options import run_parser
 from app.cli.terminal import harmless
 from app.predict.answers import Answering
+from app.predict.word_certificates import WordCertificates
 from app.processes.devices import torch_device
 from app.runs.resume import evaluated
 from app.runs.version import line
@@ -117,6 +118,11 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--resources", metavar="DIR", help="folder with what attacks need (docs/attacks.md)")
     add(
+        "--lists",
+        metavar="FILE",
+        help="JSON with synonyms: models with certificates for them certify each text",
+    )
+    add(
         "--data_dir",
         type=Path,
         metavar="DIR",
@@ -203,7 +209,8 @@ def _models(
             log.warning("%s", said)
         name = run.name if run is not None else checkpoint.stem
         model = load(checkpoint).to(device)
-        workers[name] = ModelWorker(name, Answering(model), waiting=limits.requests)
+        words = WordCertificates(model, args.lists)
+        workers[name] = ModelWorker(name, Answering(model, words), waiting=limits.requests)
         if run is not None:
             texts[name] = corpus_texts(
                 run, data_dir=args.data_dir, count=TEXTS, characters=limits.characters

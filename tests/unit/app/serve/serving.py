@@ -12,6 +12,7 @@ import uvicorn
 from starlette.testclient import TestClient
 
 from app.predict.answers import Answering
+from app.predict.word_certificates import WordCertificates
 from app.serve.connections import server_config
 from app.serve.live_attacks import AttackPool
 from app.serve.live_routes import LiveApp
@@ -27,7 +28,8 @@ JSON = {"Content-Type": "application/json"}
 
 def worker(name: str = "olsa", made: Build | None = None, *, pairs: bool = False) -> ModelWorker:
     """A model with random weights, and its thread."""
-    return ModelWorker(name, Answering(attached(made or olsa(), pairs=pairs).eval()))
+    model = attached(made or olsa(), pairs=pairs).eval()
+    return ModelWorker(name, Answering(model, WordCertificates(model)))
 
 
 @contextmanager
