@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from datamodules.multiple_choice import MultipleChoice
-from datamodules.sources.files import EXPANSION, LINE_LIMIT, DataError, brief
 from datamodules.sources.readers import Row
 from datamodules.sources.structured import read_entries
+from text.bounded_files import EXPANSION, LINE_LIMIT, DataError, brief
 
 
 class DREAM(MultipleChoice):

@@ -19,11 +19,11 @@ from datamodules.batching.examples import (
 )
 from datamodules.batching.sampler import permutation
 from datamodules.samples import NEEDED, Samples
-from datamodules.sources.files import brief
 from datamodules.sources.readers import DataError
 from datamodules.sources.splits import Split
 from datamodules.sources.survey import check_rows, class_rows, tell
 from text import Batch, Choices, Sample, TaskName, Text, Tokenizer, Words, check_range
+from text.bounded_files import brief
 
 __all__ = ["Split", "TextDataModule"]
 

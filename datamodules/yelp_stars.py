@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 from datamodules.batching.examples import Example, Label, checked, to_examples
 from datamodules.batching.sampler import permutation
 from datamodules.labelled import Split, TextDataModule
-from datamodules.sources.files import brief
 from datamodules.sources.readers import DataError, find_file
 from datamodules.yelp import YelpPolarity
 from text import Sample, check_range
+from text.bounded_files import brief
 
 _REVIEWS = "reviews"
 _NEGATIVE = 3

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import IO, NamedTuple, TypeVar
 
 from datamodules.batching.examples import checked
-from datamodules.sources.files import DataError, lines, opened
 from datamodules.sources.readers import ENDINGS, decode, read_rows
 from text import Text
+from text.bounded_files import DataError, lines, opened
 
 log = logging.getLogger(__name__)
 

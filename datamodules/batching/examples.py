@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from datamodules.sources.files import brief
 from datamodules.sources.readers import DataError, Row
 from text import Sample
+from text.bounded_files import brief
 
 log = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from datamodules.batching.block_sampler import BlockSampler
 from datamodules.batching.sampler import Order, permutation
 from datamodules.packing.blocks import Blocks
 from datamodules.packing.packed_text import held_out, to_batch
-from datamodules.sources.files import DataError
 from text import Batch, hashed
+from text.bounded_files import DataError
 
 _CHOICES = 4096
 """Places in the buffer that are drawn at once."""

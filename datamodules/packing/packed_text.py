@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from torch.utils.data import Dataset as TorchDataset
 
 from datamodules.packing.blocks import Blocks
-from datamodules.sources.files import DataError
 from text import Batch
+from text.bounded_files import DataError
 
 if TYPE_CHECKING:
     from datasets import Dataset

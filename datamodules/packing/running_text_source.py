@@ -1,16 +1,14 @@
 """Reads running text from text files, from a column of files with rows, or from the hub."""
 
-import gzip
 import logging
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from datamodules.sources import datasets_hub as hub
-from datamodules.sources.files import DataError, brief, kind_of, lines, opened, refuse
 from datamodules.sources.readers import ENDINGS, Row, read_rows
 from text import hub_reachable
+from text.bounded_files import DataError, brief, kind_of, lines, opened, refuse
 
 log = logging.getLogger(__name__)
 
@@ -220,21 +218,16 @@ def _text_rows(path: Path, column: str) -> Iterator[Row]:
     if _ending(path) != ".txt":
         yield from read_rows(path, (column,))
         return
-    number = 0
-    try:
-        with opened(path) as file:
-            for number, raw in lines(path, file, packed=path.suffix == ".gz"):
-                try:
-                    text = raw.decode("utf-8")
-                except UnicodeDecodeError as error:
-                    byte, place = raw[error.start], error.start + 1
-                    problem = f"byte 0x{byte:02x} at column {place} is not UTF-8"
-                    yield Row(number, {}, f"got binary or wrongly encoded data ({problem})")
-                    continue
-                if "\0" in text:
-                    yield Row(number, {}, "got binary data (a NUL character), expected text")
-                else:
-                    yield Row(number, {column: text})
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        msg = f"{path}, after line {number}: the gzip file is broken or cut off ({error})"
-        raise DataError(msg) from error
+    with opened(path) as file:
+        for number, raw in lines(path, file, packed=path.suffix == ".gz"):
+            try:
+                text = raw.decode("utf-8")
+            except UnicodeDecodeError as error:
+                byte, place = raw[error.start], error.start + 1
+                problem = f"byte 0x{byte:02x} at column {place} is not UTF-8"
+                yield Row(number, {}, f"got binary or wrongly encoded data ({problem})")
+                continue
+            if "\0" in text:
+                yield Row(number, {}, "got binary data (a NUL character), expected text")
+            else:
+                yield Row(number, {column: text})

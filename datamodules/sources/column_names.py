@@ -1,11 +1,10 @@
 """The names of the columns of a table, before it is said which are read."""
 
 import csv
-import json
 from pathlib import Path
 
-from datamodules.sources.files import DataError, kind_of, lines, opened
 from datamodules.sources.readers import ENDINGS, decode
+from text.bounded_files import DataError, kind_of, lines, opened, parse_json, reading
 
 
 def column_names(path: str | Path) -> list[str]:
@@ -26,20 +25,14 @@ def column_names(path: str | Path) -> list[str]:
         raise DataError(msg)
     with opened(path) as file:
         if ending == ".parquet":
-            from pyarrow import ArrowException, parquet
+            from pyarrow import parquet
 
-            try:
+            with reading(path, "a Parquet file"):
                 return [str(name) for name in parquet.read_schema(file).names]
-            except (ArrowException, OSError) as error:
-                msg = f"{path}: got a file that cannot be read as Parquet ({error})"
-                raise DataError(msg) from error
-        try:
-            numbered = lines(path, file, packed=packed)
+        numbered = lines(path, file, packed=packed)
+        with reading(f"{path}, line 1", "names of columns"):
             first = decode(next((raw for _, raw in numbered if raw.strip()), b""))
             if ending == ".jsonl":
-                row = json.loads(first)
+                row = parse_json(first, path, "an object of columns")
                 return [str(name) for name in row] if isinstance(row, dict) else []
-        except (ValueError, OSError, EOFError, RecursionError) as error:
-            msg = f"{path}, line 1: {error}; expected names of columns"
-            raise DataError(msg) from error
-        return first.split("\t") if ending == ".tsv" else next(csv.reader([first]), [])
+            return first.split("\t") if ending == ".tsv" else next(csv.reader([first]), [])

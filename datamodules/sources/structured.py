@@ -6,17 +6,14 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from datamodules.sources.files import (
-    BROKEN_GZIP,
+from datamodules.sources.readers import Row, decode, sound
+from text.bounded_files import (
     LINE_LIMIT,
     DataError,
     brief,
-    cut_off,
-    kind_of,
     lines,
     opened,
 )
-from datamodules.sources.readers import Row, decode, sound
 
 PARTS_LIMIT = 2**20
 """Values and lines of a JSON document: each takes up to 200 bytes of memory, and as little as one
@@ -32,16 +29,8 @@ def numbered(path: Path) -> Iterator[tuple[int, bytes]]:
     Raises:
         DataError: no such file, or one that is broken as a whole.
     """
-    if kind_of(path) is None:
-        msg = f"got {path}, which is no file, expected one"
-        raise DataError(msg)
-    number = 0
-    try:
-        with opened(path) as file:
-            for number, raw in lines(path, file, packed=path.suffix == ".gz"):
-                yield number, raw
-    except BROKEN_GZIP as error:
-        raise cut_off(path, number, error) from error
+    with opened(path) as file:
+        yield from lines(path, file, packed=path.suffix == ".gz")
 
 
 def read_conll(path: Path, tags: Collection[str] | None = None) -> Iterator[Row]:

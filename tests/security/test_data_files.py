@@ -20,11 +20,11 @@ import pytest
 from pyarrow import parquet
 
 from datamodules import DREAM, SST2, WNUT17, DataError, TaggedFiles, TextDataModule, TextFiles
-from datamodules.sources.files import EXPANSION, LINE_LIMIT
 from datamodules.sources.readers import Row, find_file, read_rows
 from datamodules.sources.structured import PARTS_LIMIT, read_conll, read_entries
 from tests.integration.conftest import OLSA, TINY, Steadfast
 from tests.security.payloads import Marker, gzip_bomb
+from text.bounded_files import EXPANSION, LINE_LIMIT
 
 GIGABYTES = 2 * 2**30
 ROWS = {

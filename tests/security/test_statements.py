@@ -38,9 +38,9 @@ def test_every_part_has_something_to_show() -> None:
 
 
 def test_the_figures() -> None:
-    from datamodules.sources.files import EXPANSION, LINE_LIMIT, ROW
     from requirements.audit import ACCEPTED, FLOORS
     from tests.security.checkpoints import CODE
+    from text.bounded_files import EXPANSION, LINE_LIMIT, ROW
 
     assert f"{LINE_LIMIT // 2**20} MiB for a line" in PAGE
     assert f"grow {EXPANSION} times" in PAGE

@@ -10,7 +10,7 @@ from datasets import ClassLabel, Dataset, Features, Value
 from app.attack import table_samples
 from app.attack.table_samples import LabelledTable, as_classes, read_table
 from datamodules.sources.column_names import column_names
-from datamodules.sources.files import DataError
+from text.bounded_files import DataError
 
 ROWS = [{"premise": "A dog runs.", "hypothesis": "A cat sleeps.", "label": 2, "id": "x"}]
 

@@ -10,8 +10,8 @@ import pytest
 
 from datamodules import DataError
 from datamodules.packing.running_text_source import FileTexts, find_files
-from datamodules.sources.files import LINE_LIMIT
 from tests.security.payloads import gzip_bomb
+from text.bounded_files import LINE_LIMIT
 
 
 def texts(path: Path, on_bad_row: Literal["stop", "skip"] = "stop") -> list[str]:

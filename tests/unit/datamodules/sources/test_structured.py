@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from datamodules.sources.files import LINE_LIMIT, DataError
 from datamodules.sources.structured import read_conll, read_entries
+from text.bounded_files import LINE_LIMIT, DataError
 
 TAGS = ["O", "B-place", "I-place"]
 

@@ -1,0 +1,446 @@
+"""Reads bytes that may come from anywhere: regular files, within limits, with one kind of error.
+
+A foreign file may be a named pipe that never ends, a few kilobytes that unpack to gigabytes, or a
+document so deep that its parser gives up. Everything of ours that reads a file comes here, and
+nothing but a `DataError` leaves, with the name of the file and what was expected.
+"""
+
+import codecs
+import csv
+import gzip
+import json
+import os
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import yaml
+
+LINE_LIMIT = 16 * 2**20
+"""Bytes of the longest line, and of the longest text: a novel has 3 million characters."""
+DOCUMENT_LIMIT = 512 * 2**20
+"""Bytes of a file that is read as a whole; lists of neighbours of all words have 30 million."""
+YAML_LIMIT = 2**20
+"""Bytes of a YAML file; the largest of ours has 20,000."""
+VALUES_LIMIT = 100_000
+"""Values of a YAML file, each alias counted as what it is of."""
+DEPTH_LIMIT = 100
+"""Lists and objects within each other; the deepest file of ours has 12."""
+DIGITS_LIMIT = 40
+"""Digits of a whole number; those of states of generators have 39."""
+EXPANSION = 50
+"""Times that a packed file may grow: gzip makes text 2 to 5 times smaller, zeros 1,000 times."""
+
+ROW = 64
+"""Bytes counted for each row besides its own: objects of short rows take far more memory."""
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ENCRYPTED = 0x1
+# A training reads its settings many times; nine times as quick, where yaml was built with libyaml.
+_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class DataError(ValueError):
+    """Data that cannot be used; the message names the file, and the line where there is one."""
+
+
+def brief(value: Any, length: int = 200) -> str:
+    """Return the `repr` of a value, without control characters, cut to a length for a message."""
+    text = repr(value)
+    return text if len(text) <= length else f"{text[:length]}... ({len(text):,} characters)"
+
+
+def kind_of(path: Path) -> str | None:
+    """Return the kind of a path, links followed: `file`, another word, or None if it is absent."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        # A link to nowhere, or into a folder that is closed to us.
+        return "a broken link" if path.is_symlink() else None
+    return "file" if stat.S_ISREG(mode) else _other(mode)
+
+
+def _other(mode: int) -> str:
+    names = {
+        stat.S_IFDIR: "a folder",
+        stat.S_IFIFO: "a named pipe",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+    }
+    return names.get(stat.S_IFMT(mode), "no regular file")
+
+
+def refuse(path: Path, kind: str | None) -> DataError:
+    """The error for what is no regular file: reading a pipe or a device may never end."""
+    if kind is None:
+        return DataError(f"got {path}, which is no file, expected one")
+    return DataError(f"got {path}, which is {kind}, expected a regular file: remove or replace it")
+
+
+@contextmanager
+def reading(path: object, expected: str) -> Iterator[None]:
+    """Let whatever a parser makes of foreign bytes come out as a `DataError`.
+
+    Bytes that are not what they should be lead parsers to exceptions of any kind.
+
+    Args:
+        path: the file, for the message.
+        expected: what it should be.
+
+    Raises:
+        DataError: the body has raised an exception; errors of ours pass as they are.
+    """
+    try:
+        yield
+    except DataError:
+        raise
+    except OSError as error:
+        msg = f"got {path}, which cannot be read ({error.strerror or error}), expected {expected}"
+        raise DataError(msg) from error
+    except Exception as error:
+        msg = f"got {path}, which cannot be read ({_reason(error)}), expected {expected}"
+        raise DataError(msg) from error
+
+
+def _reason(error: Exception) -> str:
+    """The message of an exception in one line, or its kind where it says nothing."""
+    if isinstance(error, RecursionError):
+        return f"more than {DEPTH_LIMIT} levels of lists and objects"
+    text = " ".join(str(error).split())
+    text = text if len(text) <= 200 else f"{text[:200]}..."
+    lookup = isinstance(error, LookupError)
+    return f"{type(error).__name__} {text}".strip() if lookup or not text else text
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a regular file to read; anything else is refused before a byte of it is asked for.
+
+    Raises:
+        DataError: it is no regular file, or may not be read.
+    """
+    kind = kind_of(path)
+    if kind != "file":
+        raise refuse(path, kind)
+    # Another file may have taken the place since: opening a pipe must not wait for its other end.
+    with reading(path, "a file that may be read"):
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    with os.fdopen(descriptor, "rb") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if not stat.S_ISREG(mode):
+            raise refuse(path, _other(mode))
+        yield file
+
+
+def allowance(file: BinaryIO) -> int:
+    """Bytes that a packed file may grow to.
+
+    Small ones may be as long as a line whatever they were packed from.
+    """
+    return max(LINE_LIMIT, EXPANSION * os.fstat(file.fileno()).st_size)
+
+
+def too_large(path: Path, place: str, limit: int) -> DataError:
+    """The error for a file that grows beyond its allowance."""
+    return DataError(
+        f"{path}, {place}: got what would take more than {limit:,} bytes of memory from a file "
+        f"of {path.stat().st_size:,}, expected text, which is never packed that tightly: "
+        "look at what is in it, and give it unpacked, as .jsonl or .tsv, if that is what you want"
+    )
+
+
+def lines(path: Path, file: BinaryIO, *, packed: bool) -> Iterator[tuple[int, bytes]]:
+    """Numbered lines without line end and byte order mark, read one at a time.
+
+    Raises:
+        DataError: UTF-16, a line longer than `LINE_LIMIT`, a gzip bomb, or a broken gzip file.
+    """
+    limit = allowance(file) if packed else None
+    with gzip.GzipFile(fileobj=file) if packed else nullcontext(file) as stream:
+        yield from _numbered(path, stream, limit)
+
+
+def _line(path: Path, stream: BinaryIO | gzip.GzipFile, number: int) -> bytes:
+    try:
+        return stream.readline(LINE_LIMIT + 1)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        msg = f"{path}, after line {number}: the gzip file is broken or cut off ({error})"
+        raise DataError(msg) from error
+
+
+def _numbered(
+    path: Path, stream: BinaryIO | gzip.GzipFile, limit: int | None
+) -> Iterator[tuple[int, bytes]]:
+    number = total = 0
+    while raw := _line(path, stream, number):
+        number += 1
+        total += len(raw) + ROW
+        if limit is not None and total > limit:
+            raise too_large(path, f"line {number}", limit)
+        if len(raw) > LINE_LIMIT:
+            msg = (
+                f"{path}, line {number}: got more than {LINE_LIMIT:,} bytes without a line end, "
+                "expected lines of text: is it a text file, with one row per line?"
+            )
+            raise DataError(msg)
+        if number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+            msg = f"{path}: got UTF-16, expected UTF-8: convert the file"
+            raise DataError(msg)
+        line = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
+        yield number, line.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def read_bytes(path: Path, *, limit: int = DOCUMENT_LIMIT) -> bytes:
+    """Read a file as a whole, unpacked where its name ends in `.gz`.
+
+    Args:
+        path: the file.
+        limit: most bytes that it may have, unpacked.
+
+    Raises:
+        DataError: it is no regular file, cannot be read, or has more.
+    """
+    packed = path.suffix == ".gz"
+    with opened(path) as file, reading(path, "a whole file"):
+        most = min(limit, allowance(file)) if packed else limit
+        with gzip.GzipFile(fileobj=file) if packed else nullcontext(file) as stream:
+            content = stream.read(most + 1)
+        if len(content) <= most:
+            return content
+        if most < limit:
+            raise too_large(path, "unpacked", most)
+    msg = f"got {path} of more than {limit:,} bytes, expected fewer"
+    raise DataError(msg)
+
+
+def read_text(path: Path, *, limit: int = DOCUMENT_LIMIT) -> str:
+    """Read a file of UTF-8 as a whole; a byte order mark at its begin is left out.
+
+    Raises:
+        DataError: see `read_bytes`, or it is no UTF-8.
+    """
+    return _decode(read_bytes(path, limit=limit), path)
+
+
+def _decode(raw: bytes, path: object) -> str:
+    with reading(path, "text in UTF-8"):
+        return raw.removeprefix(codecs.BOM_UTF8).decode("utf-8")
+
+
+def read_json(path: Path, expected: str, *, limit: int = DOCUMENT_LIMIT) -> Any:
+    """Read a file of one JSON value.
+
+    Args:
+        path: the file; unpacked where its name ends in `.gz`.
+        expected: what it should hold, for the message.
+        limit: most bytes that it may have, unpacked.
+
+    Raises:
+        DataError: see `read_bytes` and `parse_json`.
+    """
+    return parse_json(read_bytes(path, limit=limit), path, expected)
+
+
+def json_lines(path: Path, expected: str) -> Iterator[tuple[int, Any]]:
+    r"""Yield the number and the JSON value of each line; only `\n` ends one.
+
+    Raises:
+        DataError: a line cannot be read; it is named.
+    """
+    with opened(path) as file:
+        for number, raw in lines(path, file, packed=path.suffix == ".gz"):
+            yield number, parse_json(raw, f"{path}, line {number}", expected)
+
+
+def parse_json(raw: bytes | str, path: object, expected: str) -> Any:
+    """Return a JSON value.
+
+    Args:
+        raw: its text.
+        path: where it is from, for the message.
+        expected: what it should be, for the message.
+
+    Raises:
+        DataError: it is none, deeper than `DEPTH_LIMIT`, a whole number with more digits than
+            `DIGITS_LIMIT`, or a text with half a surrogate pair, which cannot be written.
+    """
+    text = raw if isinstance(raw, str) else _decode(raw, path)
+    with reading(path, expected):
+        value = json.loads(text, parse_int=_integer)
+        _check_depth(value)
+        if "\\ud" in text or "\\uD" in text:
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+        return value
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > DIGITS_LIMIT:
+        msg = f"a number of {len(digits):,} digits"
+        raise ValueError(msg)
+    return int(digits)
+
+
+def _check_depth(value: Any) -> None:
+    """Raise RecursionError for a value that others could not walk; level by level, not deeper."""
+    level, depth = [value], 0
+    while level := [
+        part
+        for one in level
+        if isinstance(one, dict | list)
+        for part in (one.values() if isinstance(one, dict) else one)
+        if isinstance(part, dict | list)
+    ]:
+        depth += 1
+        if depth > DEPTH_LIMIT:
+            raise RecursionError
+
+
+def read_csv(path: Path, expected: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the last line number and the fields of each record of a CSV file.
+
+    Raises:
+        DataError: a record cannot be read; its line is named.
+    """
+    with opened(path) as file:
+        numbered = lines(path, file, packed=path.suffix == ".gz")
+        parser = csv.reader((_decode(raw, path) + "\n" for _, raw in numbered), strict=True)
+        while True:
+            with reading(f"{path}, line {parser.line_num + 1}", expected):
+                fields = next(parser, None)
+            if fields is None:
+                return
+            yield parser.line_num, fields
+
+
+@contextmanager
+def opened_zip(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Open a zip archive to read.
+
+    Raises:
+        DataError: it is no regular file, no archive, or has entries that we do not read.
+    """
+    with opened(path) as file, reading(path, "a zip archive"):
+        archive = zipfile.ZipFile(file)
+        for entry in archive.infolist():
+            if entry.flag_bits & _ENCRYPTED or entry.compress_type not in _COMPRESSIONS:
+                msg = f"got {path} with {entry.filename!r:.80}, which is encrypted or packed by "
+                msg += f"method {entry.compress_type}, expected one that is stored or deflated"
+                raise DataError(msg)
+        yield archive
+
+
+def zip_member(path: Path, archive: zipfile.ZipFile, name: str, *, limit: int) -> bytes:
+    """Read one entry of an archive as a whole.
+
+    Args:
+        path: of the archive.
+        archive: of `opened_zip`.
+        name: of the entry.
+        limit: most bytes that it may have.
+
+    Raises:
+        DataError: there is none, it is broken, or would unpack to more than `limit`, or to more
+            than `EXPANSION` times its size.
+    """
+    with reading(f"{path}: {name}", "an entry of the archive"):
+        entry = archive.getinfo(name)
+        most = min(limit, max(LINE_LIMIT, EXPANSION * entry.compress_size))
+        with archive.open(entry) as stream:
+            content = stream.read(most + 1)
+    if len(content) > most:
+        msg = f"{path}: got {name!r} of more than {most:,} bytes, expected fewer"
+        raise DataError(msg)
+    return content
+
+
+def read_yaml(path: Path, expected: str) -> Any:
+    """Read a YAML file; see `parse_yaml`.
+
+    Raises:
+        DataError: see `read_text` and `parse_yaml`.
+    """
+    return parse_yaml(read_text(path, limit=YAML_LIMIT), path, expected)
+
+
+def parse_yaml(text: str, path: object, expected: str) -> Any:
+    """Return the value of a YAML document: mappings, lists, texts, numbers, flags and None.
+
+    Args:
+        text: the document.
+        path: where it is from, for the message.
+        expected: what it should be, for the message.
+
+    Raises:
+        DataError: it is none, deeper than `DEPTH_LIMIT`, has more values than `YAML_LIMIT` once its
+            aliases are written out, the same key twice, or a value of another kind.
+    """
+    with reading(path, expected):
+        check_yaml(text)
+        return _plain(yaml.load(text, Loader=_Loader))
+
+
+def check_yaml(text: str) -> None:
+    """Check the size of a YAML document before any of its aliases is followed.
+
+    Raises:
+        ValueError: it is too large or too deep, or has an alias within itself.
+        YAMLError: it is no YAML.
+    """
+    # Of each list and mapping that is open: its anchor, its values so far, and levels below it.
+    waiting: list[tuple[str | None, list[int]]] = [(None, [0, 0])]
+    anchors: dict[str, list[int]] = {}
+    for event in yaml.parse(text, Loader=_SafeLoader):
+        size = [1, 0]
+        if isinstance(event, yaml.CollectionStartEvent):
+            waiting.append((event.anchor, size))
+            anchors.pop(event.anchor, None)
+        elif isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent):
+            anchor = event.anchor if isinstance(event, yaml.NodeEvent) else None
+            if isinstance(event, yaml.CollectionEndEvent):
+                anchor, size = waiting.pop()
+            elif isinstance(event, yaml.AliasEvent):
+                if anchor not in anchors:
+                    msg = f"the alias *{anchor} of nothing that ends before it"
+                    raise ValueError(msg)
+                size = anchors[anchor]
+            if anchor is not None:
+                anchors[anchor] = size
+            above = waiting[-1][1]
+            above[:] = above[0] + size[0], max(above[1], size[1] + 1)
+        if waiting[-1][1][0] > VALUES_LIMIT or len(waiting) + waiting[-1][1][1] > DEPTH_LIMIT:
+            msg = f"more than {VALUES_LIMIT:,} values or {DEPTH_LIMIT} levels, aliases included"
+            raise ValueError(msg)
+
+
+class _Loader(_SafeLoader):
+    """Refuses a key that is there twice, of which YAML would take the second."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        """See `yaml.SafeLoader`."""
+        first: dict[str, Any] = {}
+        for key, _ in node.value:
+            if key.value in first and key.tag != "tag:yaml.org,2002:merge":
+                numbers = first[key.value].start_mark.line + 1, key.start_mark.line + 1
+                msg = f"twice the key {key.value!r} in lines {numbers[0]} and {numbers[1]}"
+                raise yaml.constructor.ConstructorError(None, None, msg)
+            first[key.value] = key
+        return super().construct_mapping(node, deep)
+
+
+def _plain(value: Any) -> Any:
+    """The value with lists and mappings of its own where the document has aliases."""
+    if isinstance(value, dict):
+        return {_plain(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    if isinstance(value, int) and abs(value) >= 10**DIGITS_LIMIT:
+        msg = f"a number of more than {DIGITS_LIMIT} digits"
+        raise ValueError(msg)
+    if value is not None and not isinstance(value, bool | int | float | str):
+        msg = f"a {type(value).__name__}, {brief(str(value))}: a text needs quotes there"
+        raise ValueError(msg)
+    return value
