@@ -6,13 +6,19 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from text.bounded_files import opened
+
 LENGTH = 32
 """Hexadecimal digits that name a content."""
 
 
 def file_digest(path: str | Path) -> str:
-    """Returns the SHA-256 of a file, 64 hexadecimal digits."""
-    with Path(path).open("rb") as stream:
+    """Returns the SHA-256 of a file, 64 hexadecimal digits.
+
+    Raises:
+        DataError: it is no regular file, or may not be read.
+    """
+    with opened(Path(path)) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 

@@ -2,8 +2,12 @@
 
 import json
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
+
+from text.bounded_files import LINE_LIMIT, DataError, opened, parse_json, reading
+from text.file_lock import take
 
 Record = TypeVar("Record")
 
@@ -20,17 +24,16 @@ def read_lines(path: str | Path, record: Callable[[Any], Record]) -> tuple[Any, 
     about: Any = None
     records: list[Record] = []
     length = 0
-    with Path(path).open("rb") as stream:
-        for line in stream:
-            if not line.endswith(b"\n"):
-                break
+    with opened(Path(path)) as stream:
+        while (line := stream.readline(LINE_LIMIT)).endswith(b"\n"):
             try:
-                content = json.loads(line)
-                if length:
-                    records.append(record(content))
-                else:
-                    about = content["about"]
-            except (AttributeError, KeyError, TypeError, ValueError):
+                with reading(path, "records"):
+                    content = parse_json(line, path, "a record")
+                    if length:
+                        records.append(record(content))
+                    else:
+                        about = content["about"]
+            except DataError:
                 break
             length += len(line)
     return about, records, length
@@ -43,13 +46,27 @@ def open_lines(path: Path, about: Any, length: int) -> IO[bytes]:
         path: the file.
         about: what the records depend on; the first line of a new file.
         length: bytes that are kept; 0 begins a new file.
+
+    Raises:
+        ValueError: another process writes the file.
+        OSError: it cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    stream = path.open("r+b" if length else "wb")
+    # Not emptied before it is ours.
+    stream = path.open("r+b" if length else "ab")
+    with suppress(OSError):  # a file system without locks
+        if not take(stream):
+            stream.close()
+            msg = (
+                f"got {path} while another process writes it, expected to be alone; wait for that "
+                "one, or give another name"
+            )
+            raise ValueError(msg)
     if length:
         stream.truncate(length)
         stream.seek(length)
     else:
+        stream.truncate(0)
         append(stream, [{"about": about}])
     return stream
 

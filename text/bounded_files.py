@@ -15,6 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -117,7 +118,7 @@ def _reason(error: Exception) -> str:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
+def opened(path: Path) -> Iterator[BufferedReader]:
     """Open a regular file to read; anything else is refused before a byte of it is asked for.
 
     Raises:
@@ -223,10 +224,11 @@ def read_text(path: Path, *, limit: int = DOCUMENT_LIMIT) -> str:
     Raises:
         DataError: see `read_bytes`, or it is no UTF-8.
     """
-    return _decode(read_bytes(path, limit=limit), path)
+    return decode(read_bytes(path, limit=limit), path)
 
 
-def _decode(raw: bytes, path: object) -> str:
+def decode(raw: bytes, path: object) -> str:
+    """Return UTF-8 as text, without a byte order mark at its begin; see `read_text`."""
     with reading(path, "text in UTF-8"):
         return raw.removeprefix(codecs.BOM_UTF8).decode("utf-8")
 
@@ -268,7 +270,7 @@ def parse_json(raw: bytes | str, path: object, expected: str) -> Any:
         DataError: it is none, deeper than `DEPTH_LIMIT`, a whole number with more digits than
             `DIGITS_LIMIT`, or a text with half a surrogate pair, which cannot be written.
     """
-    text = raw if isinstance(raw, str) else _decode(raw, path)
+    text = raw if isinstance(raw, str) else decode(raw, path)
     with reading(path, expected):
         value = json.loads(text, parse_int=_integer)
         _check_depth(value)
@@ -307,7 +309,7 @@ def read_csv(path: Path, expected: str) -> Iterator[tuple[int, list[str]]]:
     """
     with opened(path) as file:
         numbered = lines(path, file, packed=path.suffix == ".gz")
-        parser = csv.reader((_decode(raw, path) + "\n" for _, raw in numbered), strict=True)
+        parser = csv.reader((decode(raw, path) + "\n" for _, raw in numbered), strict=True)
         while True:
             with reading(f"{path}, line {parser.line_num + 1}", expected):
                 fields = next(parser, None)
@@ -397,7 +399,7 @@ def check_yaml(text: str) -> None:
         size = [1, 0]
         if isinstance(event, yaml.CollectionStartEvent):
             waiting.append((event.anchor, size))
-            anchors.pop(event.anchor, None)
+            anchors.pop(event.anchor or "", None)
         elif isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent):
             anchor = event.anchor if isinstance(event, yaml.NodeEvent) else None
             if isinstance(event, yaml.CollectionEndEvent):
@@ -416,7 +418,7 @@ def check_yaml(text: str) -> None:
             raise ValueError(msg)
 
 
-class _Loader(_SafeLoader):
+class _Loader(_SafeLoader):  # type: ignore[misc] # one of two classes
     """Refuses a key that is there twice, of which YAML would take the second."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:

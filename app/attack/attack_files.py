@@ -9,6 +9,8 @@ from app.runs.run_directory import RunDirectory
 from app.runs.sample_records import Record
 from attacks.journal import differences, told
 from attacks.summary import Summary
+from text.bounded_files import DataError, json_lines, read_json
+from text.json_shapes import check_shape
 
 
 class AttackFiles:
@@ -34,7 +36,8 @@ class AttackFiles:
 
     def seconds(self) -> float:
         """Returns the seconds of former starts."""
-        return float(self._content().get("seconds", 0.0))
+        seconds = self._content().get("seconds", 0.0)
+        return float(seconds) if isinstance(seconds, int | float) else 0.0
 
     def problem(self, about: Mapping[str, Any]) -> str | None:
         """Returns the reason that an attack cannot be filed here; None if there is none.
@@ -81,11 +84,10 @@ class AttackFiles:
         """
         if not self.outcome.is_file():
             return []
-        try:
-            return [json.loads(line) for line in self.outcome.read_text().splitlines()]
-        except ValueError as error:
-            msg = f"got {self.outcome} with an unreadable line, expected records: delete it"
-            raise ValueError(msg) from error
+        expected = "records of an attack: delete it"
+        records = [record for _, record in json_lines(self.outcome, expected)]
+        check_shape(records, list[dict[str, Any]], self.outcome)
+        return records
 
     def about(self) -> dict[str, Any]:
         """Returns the settings of the attack; nothing where they are unknown."""
@@ -94,8 +96,8 @@ class AttackFiles:
 
     def _content(self) -> dict[str, Any]:
         try:
-            content = json.loads(self.side.read_text())
-        except (OSError, ValueError):
+            content = read_json(self.side, "settings of an attack")
+        except DataError:
             return {}
         return content if isinstance(content, dict) else {}
 

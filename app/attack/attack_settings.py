@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import yaml
-
 from app.cli.shipped import settings_file
 from app.runs.shard import Shard
 from attacks.composition import Attack
@@ -18,6 +16,7 @@ from attacks.recipe_settings import RecipeSettings
 from attacks.threat_settings import ThreatSettings
 from datamodules.labelled import Split
 from text import check_range
+from text.bounded_files import DataError, read_yaml
 
 if TYPE_CHECKING:
     import torch
@@ -287,8 +286,8 @@ def _spec(path: str) -> dict[str, Any]:
         msg = str(error).replace("got ", "got attack ", 1)
         raise ValueError(msg) from error
     try:
-        spec: Any = yaml.safe_load(file.read_text())
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        spec = read_yaml(file, "an attack like configs/attack/custom.yaml")
+    except DataError as error:
         msg = f"got {path}, which is no YAML: {error}"
         raise ValueError(msg) from error
     if isinstance(spec, dict):

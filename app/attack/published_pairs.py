@@ -9,6 +9,7 @@ from typing import Any
 
 from app.attack.table_samples import usual_texts
 from text import Text
+from text.bounded_files import read_json
 
 GLUE = {
     "sst2": ("negative", "positive"),
@@ -93,7 +94,7 @@ def read_published(path: Path, task: str | None = None) -> PublishedFile:
 
 def _adv_glue(path: Path, task: str | None) -> PublishedFile:
     """Reads `dev.json` or `dev_ann.json`: rows of each task; the second has the originals."""
-    tasks = json.loads(path.read_text("utf-8"))
+    tasks = read_json(path, "published pairs")
     if task is None and len(tasks) == 1:
         (task,) = tasks
     if task not in tasks:

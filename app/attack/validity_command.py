@@ -1,7 +1,6 @@
 """`python -m app attack validity`: counts the adversarial texts that still say the same."""
 
 import argparse
-import json
 import logging
 from collections.abc import Sequence
 from dataclasses import asdict, fields, replace
@@ -26,6 +25,7 @@ from attacks.resources.catalogue import ResourceError, Resources, resources_name
 from attacks.validity.checks import LEAST, Checks, Measured, ValidityLimits
 from attacks.validity.fluency import Entailment, ModelFluency
 from text import check_range
+from text.bounded_files import json_lines
 
 log = logging.getLogger(__name__)
 
@@ -184,7 +184,7 @@ def records_of(path: Path) -> list[AttackRecord]:
         OSError: it cannot be read.
     """
     try:
-        return [from_line(json.loads(line)) for line in path.read_text("utf-8").splitlines()]
+        return [from_line(record) for _, record in json_lines(path, "records")]
     except (ValueError, TypeError) as error:
         msg = f"got {path} with a line that is no record ({error}), expected RECIPE.jsonl"
         raise ValueError(msg) from error

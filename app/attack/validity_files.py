@@ -9,6 +9,7 @@ from typing import Any
 from app.runs import atomic
 from attacks.outcome import AttackRecord
 from attacks.summary import Estimate, wilson
+from text.bounded_files import json_lines, read_json
 
 
 def place(records: Path) -> Path:
@@ -106,11 +107,11 @@ def merge(path: Path, records: Sequence[AttackRecord], shards: Sequence[Path]) -
     if len(there) < len(shards):
         missing = sorted({*map(place, shards)} - {*there})
         return [f"{without}: {', '.join(one.stem for one in missing)} was not measured"]
-    reports = [json.loads(one.with_suffix(".json").read_text("utf-8")) for one in there]
+    reports = [read_json(one.with_suffix(".json"), "a report") for one in there]
     first = reports[0]
     if any(one["checks"] != first["checks"] or one["limits"] != first["limits"] for one in reports):
         return [f"{without}: its shards were measured by other checks or limits"]
-    read = [json.loads(one) for part in there for one in part.read_text("utf-8").splitlines()]
+    read = [record for part in there for _, record in json_lines(part, "records")]
     lines = {int(one["sample_id"]): one for one in read}
     ids = [one.sample_id for one in records if one.outcome == "succeeded"]
     if lost := [one for one in ids if one not in lines]:

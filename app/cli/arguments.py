@@ -14,6 +14,7 @@ from app.runs.run_directory import RunDirectory
 from lit_modules import METHODS, AdversarialTraining, TaskModule
 from lit_modules.adversaries import ADVERSARIES
 from lit_modules.checkpoints.reading import verify
+from text.bounded_files import DataError, read_yaml
 
 _NAME = re.compile(r"(?:(?:datamodules|lit_modules)\.(?:\w+\.)*)?([A-Za-z_]\w*)")
 """A class of this project, with or without its module; other dotted names are foreign classes."""
@@ -107,11 +108,9 @@ def with_configs(argv: Sequence[str]) -> list[str]:
         path = Path(value)
         try:
             path = settings_file(value)
-            content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (yaml.YAMLError, UnicodeDecodeError):
-            content = None
-        except OSError as error:
-            msg = f"got --config {value}, which cannot be read ({error.strerror}), expected a file"
+            content = read_yaml(path, "settings")
+        except DataError as error:
+            msg = f"got --config {value}, which holds no settings: {error}"
             raise ValueError(msg) from error
         except ValueError as error:
             msg = str(error).replace("got ", "got --config ", 1)

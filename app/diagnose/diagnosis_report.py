@@ -12,6 +12,8 @@ from app.figures.charts import Series, error_bars, pixels
 from app.runs import atomic
 from app.runs.run_directory import RunDirectory
 from app.runs.version import versions
+from text.bounded_files import DataError, read_json
+from text.file_lock import locked
 
 
 def write(
@@ -34,19 +36,15 @@ def write(
 
     first, *rest = found
     path = run.path / "diagnostics.json"
-    content = {
-        "run": run.name,
-        "attacks": {
-            **_before(path),
-            recipe: {
-                **first.line(),
-                "against": [one.line() for one in rest],
-                "options": dict(options),
-            },
-        },
-        "versions": versions(),
+    outcome = {
+        **first.line(),
+        "against": [one.line() for one in rest],
+        "options": dict(options),
     }
-    atomic.write_text(path, json.dumps(content, indent=2) + "\n")
+    with locked(path):
+        attacks = {**_before(path), recipe: outcome}
+        content = {"run": run.name, "attacks": attacks, "versions": versions()}
+        atomic.write_text(path, json.dumps(content, indent=2) + "\n")
     figure = error_bars(
         [_series(one) for one in found],
         run.path / "layer_similarity.png",
@@ -72,8 +70,8 @@ def write(
 def _before(path: Path) -> dict[str, Any]:
     """The former results; empty if they cannot be read."""
     try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError):
+        content = read_json(path, "results of diagnose")
+    except DataError:
         return {}
     attacks = content.get("attacks") if isinstance(content, dict) else None
     return attacks if isinstance(attacks, dict) else {}

@@ -1,6 +1,5 @@
 """Reads what was measured of the weights of a run; what is about other weights is only named."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from attacks.outcome import AttackRecord, from_line
 from attacks.summary import Summary, summarise
 from lit_modules import CheckpointError, read_checkpoint
 from lit_modules.shared.text_module import CHECKPOINT_KEY
+from text.bounded_files import json_lines
 
 _NONE = (None, "none")
 PROVEN = {one.stage: one.file for one in BOUNDS if one.proven and one.lipschitz}
@@ -264,8 +264,7 @@ def _known(run: RunDirectory) -> Mapping[str, Any]:
 
 def _lines(path: Path) -> list[Record]:
     try:
-        with path.open(encoding="utf-8") as stream:
-            records = [json.loads(line) for line in stream]
+        records = [record for _, record in json_lines(path, "records of samples")]
         return sorted(records, key=lambda record: int(record["sample_id"]))
     except (KeyError, TypeError, ValueError) as error:
         msg = f"got {path} with other lines than records of samples, expected these: delete it"

@@ -13,6 +13,7 @@ from app.runs import atomic
 from certify.encoding import cluster_words
 from certify.encoding.word_clusters import Encoding, stability
 from certify.threats import Synonyms
+from text.bounded_files import read_bytes
 
 
 def main(argv: Sequence[str]) -> int:
@@ -26,7 +27,7 @@ def main(argv: Sequence[str]) -> int:
     threat = Synonyms.read(args.lists)
     counts: Counter[str] = Counter()
     for path in args.texts:
-        content = path.read_bytes()
+        content = read_bytes(path)
         packed = content[:2] == b"\x1f\x8b"
         text = (gzip.decompress(content) if packed else content).decode()
         counts.update(word for line in text.splitlines() for word in threat.split(line))

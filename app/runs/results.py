@@ -9,6 +9,9 @@ from typing import Any, Literal, NotRequired, TypedDict
 from app.runs import atomic
 from app.runs.certified_bounds import CertifyStage
 from app.runs.version import versions
+from text.bounded_files import kind_of, read_json
+from text.file_lock import locked
+from text.json_shapes import check_shape
 
 Stage = Literal["fit", "validate", "test", CertifyStage, "predict"]
 
@@ -40,22 +43,35 @@ class Results(TypedDict):
     versions: dict[str, str]
 
 
+class StageWeights(TypedDict, total=False):
+    """What `about` says of the weights behind a stage's numbers; other names may follow.
+
+    Attributes:
+        checkpoint: SHA-256 of their file.
+        file: its name.
+        epoch: in which they were saved.
+        step: optimiser steps that lie behind them.
+        training_ended: True if the training that they come from has ended.
+    """
+
+    checkpoint: str | None
+    file: str
+    epoch: int
+    step: int
+    training_ended: bool | None
+
+
 def read(path: Path) -> Results | None:
     """The results in `path`, or None if there are none yet.
 
     Raises:
-        ValueError: the file is not a `results.json`.
+        DataError: the file is not a `results.json`.
     """
-    try:
-        content: Any = json.loads(path.read_text())
-    except FileNotFoundError:
+    if kind_of(path) is None:
         return None
-    except ValueError as error:
-        content = error
-    if not isinstance(content, dict) or not {"metrics", "seconds"} <= content.keys():
-        msg = f"got {path} with unreadable content, expected results of a run; move it away"
-        raise ValueError(msg)
-    results: Results = content  # type: ignore[assignment] # keys checked above
+    results: Results = read_json(path, "results of a run; move it away")
+    check_shape(results, Results, path)
+    check_shape(results.get("about", {}), dict[str, StageWeights], path, "about")
     return results
 
 
@@ -82,30 +98,32 @@ def merge(
         about: what the numbers are about.
 
     Raises:
-        OSError: the file cannot be written; it is unchanged then.
+        OSError: the file cannot be locked or written; it is unchanged then.
+        DataError: the file that is there is not a `results.json`.
     """
-    old = read(path)
-    known = {} if old is None else {**old.get("about", {})}
-    known.pop(stage, None)
     finite = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
-    results = Results(
-        run=identity["run"],
-        method=identity["method"],
-        corpus=identity["corpus"],
-        seed=identity["seed"],
-        metrics=after(old, stage, finite),
-        seconds={**(old["seconds"] if old else {}), stage: round(seconds, 3)},
-        about={**known, **({stage: dict(about)} if about else {})},
-        versions=versions(),
-    )
-    if "no_certificate" in identity:
-        results["no_certificate"] = identity["no_certificate"]
-    write(path, results)
+    with locked(path):
+        old = read(path)
+        known = {} if old is None else {**old.get("about", {})}
+        known.pop(stage, None)
+        results = Results(
+            run=identity["run"],
+            method=identity["method"],
+            corpus=identity["corpus"],
+            seed=identity["seed"],
+            metrics=after(old, stage, finite),
+            seconds={**(old["seconds"] if old else {}), stage: round(seconds, 3)},
+            about={**known, **({stage: dict(about)} if about else {})},
+            versions=versions(),
+        )
+        if "no_certificate" in identity:
+            results["no_certificate"] = identity["no_certificate"]
+        write(path, results)
     return results
 
 
 def write(path: Path, results: Results) -> None:
-    """Replace the file in one step."""
+    """Replace the file in one step; who has read it before has to hold its lock."""
     atomic.write_text(path, json.dumps(results, indent=2) + "\n")
 
 
@@ -144,9 +162,10 @@ def only_fit(results: Results) -> Results:
 
 def reopen(path: Path) -> None:
     """Mark the fit as unfinished: the run is trained further."""
-    results = read(path)
-    if results is not None and results["seconds"].pop("fit", None) is not None:
-        if "validate" not in results["seconds"]:
-            kept = results["metrics"].items()
-            results["metrics"] = {name: v for name, v in kept if not name.startswith("val/")}
-        write(path, results)
+    with locked(path):
+        results = read(path)
+        if results is not None and results["seconds"].pop("fit", None) is not None:
+            if "validate" not in results["seconds"]:
+                kept = results["metrics"].items()
+                results["metrics"] = {name: v for name, v in kept if not name.startswith("val/")}
+            write(path, results)

@@ -13,10 +13,10 @@ from app.runs import atomic
 from app.runs.results import Results, Stage, only_fit
 from app.runs.results import read as read_results
 from app.runs.results import write as write_results
+from text.bounded_files import DataError, read_text, read_yaml
+from text.file_lock import locked
 
 log = logging.getLogger(__name__)
-# A training reads its settings many times; nine times as quick, where yaml was built with libyaml.
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 MEASURED = (
     "certificates.jsonl",
@@ -96,16 +96,13 @@ class RunDirectory:
         """The settings of the run.
 
         Raises:
-            ValueError: the file does not hold settings.
+            DataError: the file does not hold settings.
         """
-        try:
-            content = yaml.load(self.config_path.read_text(), _Loader)
-        except yaml.YAMLError as error:
-            content = error
+        expected = "settings of a run; move the run away"
+        content = read_yaml(self.config_path, expected)
         if not isinstance(content, dict):
-            msg = f"got {self.config_path} with unreadable content, expected settings of a run; "
-            msg += "move the run away"
-            raise ValueError(msg)
+            msg = f"got {self.config_path} with unreadable content, expected {expected}"
+            raise DataError(msg)
         return content
 
     def write_config(self, config: dict[str, Any]) -> None:
@@ -117,7 +114,7 @@ class RunDirectory:
         """SHA-256 of the checkpoint that the run was begun with by an evaluation, if it was."""
         if not self.source_path.is_file() or any(self.checkpoints.glob("*.ckpt")):
             return None
-        return self.source_path.read_text().partition(" ")[0]
+        return read_text(self.source_path).partition(" ")[0]
 
     def write_source(self, digest: str, checkpoint: Path) -> None:
         """Store it, as `sha256sum` does."""
@@ -143,7 +140,13 @@ class RunDirectory:
             label: of the folder; a number follows where there is one of that name.
             only: the file that is moved; all if not given.
         """
-        found = [path for path in self.measured() if only in (None, path.name)]
+        if not self.measured():
+            return
+        with locked(self.results_path):
+            self._move_apart(label, [one for one in self.measured() if only in (None, one.name)])
+
+    def _move_apart(self, label: str, found: list[Path]) -> None:
+        """Move files, under the lock of `results.json`."""
         if not found:
             return
         folder, count = self.apart(label).path, 1

@@ -7,6 +7,7 @@ import fnmatch
 import json
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -14,6 +15,7 @@ from app.cli.run_options import command_parser
 from app.cli.terminal import harmless
 from app.runs.results import Results
 from app.runs.run_directory import RunDirectory
+from text.bounded_files import DataError, kind_of, reading
 
 State = Literal["training", "interrupted", "begun", "trained", "measured", "damaged"]
 _HEADLINES = ("test/accuracy", "test/spearman", "test/f1", "test/bits_per_character", "test/loss")
@@ -101,10 +103,27 @@ def listed(folder: Path, names: Sequence[str] = ()) -> list[Listed]:
         folder: directory of all runs.
         names: names or patterns of names; all if empty.
     """
-    runs = [RunDirectory(path) for path in folder.iterdir() if (path / "config.yaml").is_file()]
+    # A link to nowhere, or a pipe, is a damaged run and not none.
+    runs = [RunDirectory(path) for path in folder.iterdir() if kind_of(path / "config.yaml")]
     runs = [run for run in runs if not names or any(fnmatch.fnmatch(run.name, n) for n in names)]
-    dated = [(max(path.stat().st_mtime for path in run.path.iterdir()), run) for run in runs]
+    dated = [(_changed(run.path), run) for run in runs]
     return [_listed(run, when) for when, run in sorted(dated, key=lambda one: -one[0])]
+
+
+def _changed(folder: Path) -> float:
+    """The time of the last change in a folder; links are not followed, they may lead nowhere."""
+    times = [0.0]
+    for entry in (folder, *_entries(folder)):
+        with suppress(OSError):  # removed in the meantime
+            times.append(entry.lstat().st_mtime)
+    return max(times)
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:  # closed to us
+        return []
 
 
 def table(runs: Sequence[Listed]) -> str:
@@ -139,9 +158,15 @@ def _shown(value: float | None) -> str:
 def _listed(run: RunDirectory, when: float) -> Listed:
     changed = datetime.datetime.fromtimestamp(when).astimezone().isoformat(timespec="seconds")
     try:
-        results, settings = run.results(), run.config()
-    except (ValueError, OSError) as error:
+        with reading(run.path, "a run"):
+            return _described(run, changed)
+    except DataError as error:
         return Listed(run.name, "damaged", changed=changed, problem=str(error))
+
+
+def _described(run: RunDirectory, changed: str) -> Listed:
+    """The line of a run that can be read."""
+    results, settings = run.results(), run.config()
     metrics = {} if results is None else results["metrics"]
     metric = next((name for name in _HEADLINES if name in metrics), None)
     recipe, attacked = _strongest(metrics)
@@ -151,7 +176,7 @@ def _listed(run: RunDirectory, when: float) -> Listed:
         stages=() if results is None else tuple(results["seconds"]),
         method=_class(settings, "model") if results is None else results["method"],
         corpus=_class(settings, "data") if results is None else results["corpus"],
-        seed=settings.get("seed_everything") if results is None else results["seed"],
+        seed=_seed(settings) if results is None else results["seed"],
         metric=metric,
         value=None if metric is None else metrics[metric],
         radius=metrics.get("certify/radius_correct"),
@@ -183,9 +208,14 @@ def _locked(path: Path) -> bool:
     return False
 
 
+def _seed(settings: dict[str, Any]) -> int | None:
+    seed = settings.get("seed_everything")
+    return seed if isinstance(seed, int) else None
+
+
 def _class(settings: dict[str, Any], part: str) -> str | None:
-    found = settings.get(part)
-    path = found.get("class_path") if isinstance(found, dict) else found
+    setting = settings.get(part)
+    path = setting.get("class_path") if isinstance(setting, dict) else setting
     return None if path is None else str(path).rpartition(".")[2]
 
 

@@ -57,8 +57,9 @@ def notes(results: Results) -> str:
     stages: dict[str, list[str]] = {}
     for stage, about in results.get("about", {}).items():
         if about.get("training_ended") is False:
-            where = f"epoch {about['epoch']}, step {about['step']}"
-            line = f"measured before the training had ended ({about['file']}: {where})"
+            where = f"epoch {about.get('epoch', '?')}, step {about.get('step', '?')}"
+            file = about.get("file", "a checkpoint")
+            line = f"measured before the training had ended ({file}: {where})"
             stages.setdefault(line, []).append(stage)
         for name, limit in about.items():
             if name.startswith("limit_"):

@@ -15,6 +15,8 @@ from pytorch_lightning.utilities import rank_zero_only
 
 from app.runs import atomic
 from app.runs.run_directory import RunDirectory
+from text.bounded_files import DataError, read_json
+from text.file_lock import locked
 
 _EXPERIMENT = "steadfast"
 _INSTALLED_BY = {"mlflow": "mlflow-skinny", "wandb": "wandb"}
@@ -110,15 +112,19 @@ def keep_names(run: RunDirectory, loggers: Sequence[Logger]) -> None:
         run: the run.
         loggers: of the trainer; those that report to no service do not count.
     """
-    known = _known(run)
-    now = dict(known)
-    for logger in loggers:
-        if isinstance(logger, MLflow):
-            now["mlflow"] = str(logger.run_id)
-        elif isinstance(logger, WandbLogger):
-            now["wandb"] = str(logger.version)
-    if now != known:
-        atomic.write_text(_file(run), json.dumps(now, indent=2) + "\n")
+    names = {
+        "mlflow" if isinstance(one, MLflow) else "wandb": str(
+            one.run_id if isinstance(one, MLflow) else one.version
+        )
+        for one in loggers
+        if isinstance(one, MLflow | WandbLogger)
+    }
+    if not names:
+        return
+    with locked(_file(run)):
+        known = _known(run)
+        if known | names != known:
+            atomic.write_text(_file(run), json.dumps(known | names, indent=2) + "\n")
 
 
 def _file(run: RunDirectory) -> Path:
@@ -127,8 +133,8 @@ def _file(run: RunDirectory) -> Path:
 
 def _known(run: RunDirectory) -> dict[str, Any]:
     try:
-        found = json.loads(_file(run).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = read_json(_file(run), "what services call the run")
+    except DataError:
         return {}
     return found if isinstance(found, dict) else {}
 

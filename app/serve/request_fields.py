@@ -1,11 +1,11 @@
 """The fields of requests: one table that checks them, and that describes them."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from text import Text
+from text.bounded_files import DataError, parse_json
 
 
 class RequestError(ValueError):
@@ -60,8 +60,8 @@ def parsed(body: bytes, fields: Mapping[str, Field]) -> dict[str, Any]:
         RequestError: no JSON, or other fields.
     """
     try:
-        given: Any = json.loads(body.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
+        given = parse_json(body, "the body", "JSON")
+    except DataError as error:
         raise RequestError(400, "got a body that is no JSON in UTF-8, expected JSON") from error
     if not isinstance(given, dict):
         raise RequestError(422, f"got {_kind(given)}, expected an object with {_all(fields)}")

@@ -15,6 +15,7 @@ from app.study.study import Cell, CellFigures, Column, Study, StudyError
 from app.study.study_file import SIX
 from app.study.uncertainty import Kind, kind_of, score
 from attacks.digests import file_digest
+from text.bounded_files import DataError, json_lines, read_json
 
 _DOUBTED = ("accuracy", "success_rate")
 """Figures of an attack that have another name where they are unreliable."""
@@ -387,16 +388,14 @@ def _weights(run: RunDirectory, found: Results) -> str:
 
 def _json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        return read_json(path, "settings of a measurement")
+    except DataError as error:
         msg = f"got {path}, which is no JSON, expected it: delete it, and measure again"
         raise StudyError(msg) from error
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open(encoding="utf-8") as stream:
-        for text in stream:
-            line = json.loads(text)
-            if not isinstance(line, dict):
-                raise TypeError
-            yield line
+    for _, line in json_lines(path, "records of samples"):
+        if not isinstance(line, dict):
+            raise TypeError
+        yield line

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from app.runs import atomic
 from app.study import study_json, tables
 from app.study.study import StudyError
+from text.bounded_files import DataError, read_text
 
 _BEGIN = re.compile(r"(?<!`)<!-- study: (?P<file>\S+?)(?: (?P<part>[^<>\n]*?))? -->")
 _END = "<!-- /study -->"
@@ -51,7 +52,7 @@ def write(page: Path) -> bool:
         StudyError: a marker is wrong; the message lists all that are.
         OSError: the page cannot be read or written.
     """
-    before = page.read_text(encoding="utf-8")
+    before = read_text(page)
     after, problems = filled(before, page)
     if problems:
         raise StudyError("\n".join(map(str, problems)))
@@ -69,8 +70,8 @@ def check(places: Iterable[Path]) -> list[Problem]:
     found: list[Problem] = []
     for page in _pages(places):
         try:
-            before = page.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+            before = read_text(page)
+        except DataError as error:
             found.append(Problem(page, 1, f"got a page that cannot be read ({error})"))
             continue
         after, problems = filled(before, page)

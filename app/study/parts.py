@@ -10,6 +10,7 @@ from app.runs import atomic
 from app.runs.shard import Shard
 from app.study.cells import chains
 from app.study.study import Cell, CellFigures, Study, StudyError
+from text.bounded_files import DataError, read_json
 
 FORMAT = 1
 """Number of the form of the file; a reader refuses others."""
@@ -89,11 +90,11 @@ def merged(study: Study, paths: Sequence[Path]) -> tuple[list[CellFigures], dict
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
+        content = read_json(path, "a part of a study")
+    except DataError as error:
         content = error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        why = f" ({content.strerror})" if isinstance(content, OSError) else ""
+        why = f" ({content})" if isinstance(content, DataError) else ""
         msg = f"got {path}{why}, expected a part that `study run --shard I/N` has written"
         raise StudyError(msg)
     return content

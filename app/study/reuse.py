@@ -15,6 +15,7 @@ from app.runs.run_directory import RunDirectory
 from app.study.study import Settings, Stage
 from app.study.study_file import attacks_of
 from attacks.digests import file_digest
+from text.bounded_files import read_json
 
 Parsed = Mapping[str, Any]
 
@@ -229,7 +230,7 @@ def _missing_diagnosis(run: RunDirectory, settings: Parsed) -> str | None:
 
     recipe = settings["recipe"]
     try:
-        content = json.loads((run.path / "diagnostics.json").read_text())
+        content = read_json(run.path / "diagnostics.json", "results of diagnose")
         found = content["attacks"][recipe]
         measured = [found, *found["against"]]
         about: dict[str, Any] = dict(found["options"])

@@ -9,6 +9,7 @@ from app.study.cells import Place
 from app.study.reuse import OtherRunError
 from app.study.study import Cell
 from attacks.digests import file_digest
+from text.bounded_files import read_json
 
 
 def check_start(cell: Cell, place: Place, where: Path, *, begun: bool) -> None:
@@ -45,8 +46,8 @@ def check_start(cell: Cell, place: Place, where: Path, *, begun: bool) -> None:
 
 def _noted(note: Path) -> dict[str, str]:
     try:
-        return dict(json.loads(note.read_text()))
-    except ValueError as error:
+        return dict(read_json(note, "digests of weights"))
+    except (TypeError, ValueError) as error:
         msg = (
             f"got {note} with unreadable content, expected digests of the weights that a run began "
             "with; delete it if these are still there"

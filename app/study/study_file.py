@@ -3,14 +3,13 @@
 import difflib
 import hashlib
 import itertools
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
-
-import yaml
 
 from app.runs.certified_bounds import FILE_OF
 from app.study.fields import NAME, Fields
@@ -26,6 +25,7 @@ from app.study.study import (
     Study,
     StudyError,
 )
+from text.bounded_files import YAML_LIMIT, DataError, decode, parse_yaml, read_bytes
 
 _ROW = {
     "base",
@@ -45,23 +45,10 @@ _STUDY = {
     *("columns", "against", "compared", "matched", "paper", "pictures"),
 }
 _PLACE = re.compile(r"\$\{([^}]*)\}")
+ROWS_LIMIT = 1000
+"""Rows that the axes of a study may make: a table of more is read by nobody."""
 DATA_DIR = "data_dir"
 """The value that `--data_dir` gives, as `--set` gives the others."""
-
-
-class _Loader(yaml.SafeLoader):
-    """Refuses a key that stands twice, of which YAML would take the second."""
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        """See `yaml.SafeLoader`."""
-        first: dict[str, Any] = {}
-        for key, _ in node.value:
-            if key.value in first and key.tag != "tag:yaml.org,2002:merge":
-                lines = first[key.value].start_mark.line + 1, key.start_mark.line + 1
-                said = f"{key.value!r} in lines {lines[0]} and {lines[1]}"
-                raise yaml.constructor.ConstructorError(None, None, f"twice the key {said}")
-            first[key.value] = key
-        return super().construct_mapping(node, deep)
 
 
 def read_study(path: Path) -> Study:
@@ -85,19 +72,12 @@ def examine(path: Path) -> tuple[Study, list[str]]:
     Raises:
         StudyError: it cannot be read, is no YAML, or no mapping.
     """
+    expected = "the YAML file of a study: configs/studies/example.yaml"
     try:
-        raw = path.read_bytes()
-    except OSError as error:
-        msg = (
-            f"got {path}, which cannot be read ({error.strerror}), expected the YAML file of a "
-            "study: configs/studies/example.yaml"
-        )
-        raise StudyError(msg) from error
-    try:
-        content: Any = yaml.load(raw, Loader=_Loader)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        msg = f"got {path}, which is no YAML ({' '.join(str(error).split())}), expected a study"
-        raise StudyError(msg) from error
+        raw = read_bytes(path, limit=YAML_LIMIT)
+        content = parse_yaml(decode(raw, path), path, expected)
+    except DataError as error:
+        raise StudyError(str(error)) from error
     if not isinstance(content, Mapping):
         msg = f"got {path}, which holds no study, expected one like configs/studies/example.yaml"
         raise StudyError(msg)
@@ -132,6 +112,12 @@ def _study(fields: Fields, name: str, digest: str) -> Study:
     axes = [
         list(_axis(key, one)) for key, one in fields.named("axes", {"setting", "values", "title"})
     ]
+    if (count := math.prod(map(len, axes))) > ROWS_LIMIT:
+        fields.problems.append(
+            f"axes: got {count:,} combinations of their values, expected at most {ROWS_LIMIT:,}: "
+            "leave values out, or make several studies"
+        )
+        axes = []
     rows += [defaults.product(chosen) for chosen in itertools.product(*axes) if axes]
     if not rows:
         fields.problems.append("rows: got none, expected rows or axes")

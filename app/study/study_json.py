@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.runs import atomic
 from app.study.study import CellFigures, Column, Matched, Row, Study, StudyError
+from text.bounded_files import DataError, read_json
 
 if TYPE_CHECKING:
     from app.study.uncertainty import Side
@@ -129,10 +130,9 @@ def read(path: Path) -> Content:
         OSError: it cannot be read.
     """
     try:
-        found: Any = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        msg = f"got {path}, which is no JSON ({error}), expected a study.json: run the study again"
-        raise StudyError(msg) from error
+        found = read_json(path, "a study.json: run the study again")
+    except DataError as error:
+        raise StudyError(str(error)) from error
     number = found.get("format") if isinstance(found, dict) else None
     if number != FORMAT:
         msg = (

@@ -25,6 +25,7 @@ from layers.window_net import WEIGHT_GRID
 from lit_modules import WordScores
 from lit_modules.checkpoints.reading import load
 from lit_modules.word_scores import score_model
+from text.bounded_files import json_lines
 from text.word_splitter import pattern_of
 
 STATEMENT = "statement.json"
@@ -50,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
     name = args.threat if args.tag is None else f"{args.threat}-{args.tag}"
     threat = parse_threat(args.threat, lists=args.lists, k=parse_k(args.k), words=words_read(model))
     path = run.path / f"certificates_{name}.jsonl"
-    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    records = [record for _, record in json_lines(path, "certificates")]
     claims = [_claim(line, threat) for line in records if _holds(line, args.k)]
     if not claims:
         msg = f"got {path} without a text that is certified for k={args.k}, expected one"

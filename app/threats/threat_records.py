@@ -10,6 +10,7 @@ from app.runs import atomic
 from app.runs.run_directory import RunDirectory
 from certify.threats import TextCertificate, Threat
 from certify.threats.parsing import parse_k
+from text.bounded_files import json_lines, read_json
 
 Record = dict[str, Any]
 POINTS = 20
@@ -273,12 +274,12 @@ def attacks_inside(run: RunDirectory, threat: Threat, split: str) -> list[Inside
     """
     inside = []
     for side in sorted((run.path / "attacks").glob("*.json")):
-        about = json.loads(side.read_text(encoding="utf-8")).get("about", {})
+        about = read_json(side, "settings of an attack").get("about", {})
         of = about.get("threat") or {}
         if of.get("digest") != threat.digest or about.get("split", "test") != split:
             continue
-        lines = side.with_suffix(".jsonl").read_text(encoding="utf-8").splitlines()
-        rows = [row for row in map(json.loads, lines) if "sample_id" in row]
+        lines = json_lines(side.with_suffix(".jsonl"), "records of an attack")
+        rows = [row for _, row in lines if "sample_id" in row]
         k = parse_k(of["k"])
         found = {_key(row): _outcome(row, threat.at(k)) for row in rows}
         inside.append(Inside(side.stem, k, found))

@@ -23,6 +23,7 @@ from attacks.resources.vector_files import cache_folder
 from attacks.resources.vectors import WordVectors
 from attacks.resources.word_forms import WordForms
 from attacks.resources.wordnet import WordNet
+from text.bounded_files import read_text
 
 if TYPE_CHECKING:
     import torch
@@ -166,7 +167,7 @@ class Resources:
         for place in self._own():
             path = place / "words-chinese.txt"
             if path.is_file():
-                return LongestWords(path.read_text(encoding="utf-8").split())
+                return LongestWords(read_text(path).split())
         return characters
 
     def sentence_encoder(self) -> Any:

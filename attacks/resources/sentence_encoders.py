@@ -4,7 +4,6 @@ Reads folders in the layout of the sentence-transformers library (a `transformer
 pooling, and what follows it) without that library.
 """
 
-import json
 from collections import OrderedDict
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -20,6 +19,8 @@ from attacks.victims.batches import Batches
 from layers.positions import longest_text
 from layers.pretrained_encoders import quiet
 from text import Encoding, PretrainedTokenizer, collate
+from text.bounded_files import read_json, reading
+from text.torch_archive import check_archive
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 _POOLINGS = {
@@ -215,7 +216,7 @@ def pool(tokens: Tensor, mask: Tensor, poolings: Sequence[str]) -> Tensor:
 
 
 def _json(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return read_json(path, "settings of a sentence encoder") if path.is_file() else {}
 
 
 def _parts(folder: Path) -> tuple[Path, list[str], list[nn.Module]]:
@@ -254,12 +255,15 @@ def _dense(path: Path) -> nn.Module:
     layer = nn.Linear(
         settings["in_features"], settings["out_features"], bias=settings.get("bias", True)
     )
-    weights = path / "model.safetensors"
-    state = (
-        load_file(weights)
-        if weights.is_file()
-        else torch.load(path / "pytorch_model.bin", weights_only=True, map_location="cpu")
-    )
+    weights, pickled = path / "model.safetensors", path / "pytorch_model.bin"
+    with reading(path, "the weights of a layer"):
+        if not weights.is_file():
+            check_archive(pickled)
+        state = (
+            load_file(weights)
+            if weights.is_file()
+            else torch.load(pickled, weights_only=True, map_location="cpu")
+        )
     layer.load_state_dict({key.removeprefix("linear."): value for key, value in state.items()})
     activation = settings.get("activation_function", "Identity").rpartition(".")[2]
     if activation not in {"Identity", "Tanh", "ReLU", "GELU"}:

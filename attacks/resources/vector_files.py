@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from attacks.digests import LENGTH, file_digest
 from attacks.resources.archive import BrokenFile, lines_of
+from text.bounded_files import DataError, read_json
 
 log = logging.getLogger(__name__)
 
@@ -66,9 +67,8 @@ def read_vectors(path: str | Path, *, cache: Path | None = None) -> VectorFile:
     path = Path(path)
     try:
         digest = file_digest(path)[:LENGTH]
-    except OSError as error:
-        msg = f"{path}: could not be read ({error.strerror or error})"
-        raise BrokenFile(msg) from error
+    except DataError as error:
+        raise BrokenFile(str(error)) from error
     if cache is not None:
         kept = _load(cache, digest)
         if kept is None and _save(cache, digest, path):
@@ -170,7 +170,7 @@ def _load(cache: Path, digest: str) -> VectorFile | None:
     """Returns the content of a file from the cache; None if it is missing or damaged."""
     try:
         words, vectors = _files(cache, digest)
-        content = json.loads(words.read_bytes())
+        content = read_json(words, "words of a cache")
         matrix = np.load(vectors, mmap_mode="r", allow_pickle=False)
         found = VectorFile(content["words"], np.asarray(matrix), digest, content["repeated"])
         if matrix.dtype != np.float32 or matrix.ndim != 2 or len(matrix) != len(found.words):

@@ -1,6 +1,5 @@
 """The settings of a classifier behind HTTP."""
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from text import check_range
+from text.bounded_files import LINE_LIMIT, DataError, parse_json, read_text
 
 REQUEST = '{"inputs": "{texts}"}'
 """The request of text-classification services that follow Hugging Face's inference interface."""
@@ -96,8 +96,8 @@ def template(given: str, name: str) -> Any:
     """
     text = content(given)
     try:
-        return json.loads(text)
-    except ValueError as error:
+        return parse_json(text, "the template", "JSON")
+    except DataError as error:
         msg = (
             f"got --http.{name} {given[:80]!r}, which is no JSON ({error}), expected JSON such as "
             f"{REQUEST if name == 'request' else ANSWER}, or a file with it"
@@ -108,7 +108,7 @@ def template(given: str, name: str) -> Any:
 def content(given: str) -> str:
     """Returns a text, or the content of the file that it names."""
     short = len(given) < 256 and not set("{}\n") & set(given)
-    return Path(given).read_text("utf-8") if short and Path(given).is_file() else given
+    return read_text(Path(given), limit=LINE_LIMIT) if short and Path(given).is_file() else given
 
 
 def filled(template: Any, values: Mapping[str, Any]) -> Any:

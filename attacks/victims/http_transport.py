@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from attacks.victims.answers_by_template import AnswerError, shown
 from attacks.victims.http_settings import HttpSettings
 from attacks.victims.kinds import VictimError
+from text.bounded_files import DataError, parse_json
 
 Read = TypeVar("Read")
 _AGAIN = frozenset((408, 425, 429, 500, 502, 503, 504))
@@ -127,8 +128,8 @@ class Transport:
             msg = f"got an answer of more than {_LARGEST:,} bytes, expected scores"
             raise AnswerError(msg)
         try:
-            return json.loads(raw)
-        except (ValueError, RecursionError) as error:
+            return parse_json(raw, self.url, "an answer in JSON")
+        except DataError as error:
             msg = f"got an answer that is no JSON: {shown(raw[:200].decode('utf-8', 'replace'))}"
             raise AnswerError(msg, again=True) from error
 

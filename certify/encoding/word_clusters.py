@@ -1,7 +1,6 @@
 """Clusters of words that trade fidelity for stability (Jones et al., 2020)."""
 
 import heapq
-import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from certify.threats import Synonyms
+from text.bounded_files import read_json
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,7 @@ class Encoding:
             ValueError: other content.
             OSError: the file cannot be read.
         """
-        try:
-            found = json.loads(Path(path).read_bytes())
-        except ValueError as error:
-            msg = f"got {path}, which is no JSON ({error}), expected an object of words and words"
-            raise ValueError(msg) from error
+        found = read_json(Path(path), "an object of words and words")
         if not isinstance(found, dict) or not all(isinstance(word, str) for word in found.values()):
             msg = f"got {path} with other JSON, expected an object of words and words"
             raise ValueError(msg)

@@ -1,7 +1,5 @@
 """Words replaced by those of a list."""
 
-import gzip
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from certify.threats.threat import Threat, ThreatName
+from text.bounded_files import read_json
 from text.word_settings import WordSettings
 
 Lists = Mapping[str, Sequence[str]]
@@ -58,13 +57,7 @@ class Synonyms(Threat):
             OSError: the file cannot be read.
         """
         path = lists_file(path)
-        given = path.read_bytes()
-        try:
-            packed = given[:2] == b"\x1f\x8b"
-            content = json.loads(gzip.decompress(given) if packed else given)
-        except (ValueError, EOFError, gzip.BadGzipFile) as error:
-            msg = f"got {path}, which is no JSON ({error}), expected an object of lists of words"
-            raise ValueError(msg) from error
+        content = read_json(path, "an object of lists of words")
         return cls.of(content, name=str(path), k=k, words=words)
 
     @classmethod

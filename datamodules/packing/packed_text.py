@@ -1,9 +1,9 @@
 """Packed blocks on disk: made once by whoever comes first, memory-mapped by all."""
 
-import fcntl
 import hashlib
 import json
 import logging
+import math
 import os
 import shutil
 import socket
@@ -19,7 +19,8 @@ from torch.utils.data import Dataset as TorchDataset
 
 from datamodules.packing.blocks import Blocks
 from text import Batch
-from text.bounded_files import DataError
+from text.bounded_files import DataError, read_json, reading
+from text.file_lock import locked
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -59,9 +60,7 @@ def open_packed(
     place = folder / name
     if not place.exists():
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with (folder / f"{name}.lock").open("w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            with locked(place, patience=math.inf):
                 if not place.exists():
                     _make(place, blocks, length, vocab_size)
         except OSError as error:
@@ -71,10 +70,11 @@ def open_packed(
             )
             raise DataError(msg) from error
     try:
-        about = json.loads((place / "about.json").read_text())
-        dataset = Dataset.from_file(str(place / "blocks.arrow"))
-        whole = len(dataset) == about["blocks"] > 0 and isinstance(about["sha256"], str)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        about = read_json(place / "about.json", "a description of packed blocks")
+        with reading(place, "packed blocks"):
+            dataset = Dataset.from_file(str(place / "blocks.arrow"))
+            whole = len(dataset) == about["blocks"] > 0 and isinstance(about["sha256"], str)
+    except DataError as error:
         msg = (
             f"got packed blocks that cannot be read ({error}), expected them whole: remove {place}"
         )

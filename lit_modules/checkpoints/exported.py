@@ -1,6 +1,5 @@
 """Folders that hold a trained model for others: weights as safetensors, all else as JSON."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +8,9 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from attacks.digests import file_digest
 from lit_modules.shared.text_module import CHECKPOINT_KEY
+from text.bounded_files import read_json
 
 SETTINGS, WEIGHTS = "steadfast.json", "steadfast.safetensors"
 """Files of such a folder."""
@@ -35,7 +36,7 @@ def write_exported(checkpoint: Mapping[str, Any], folder: Path) -> None:
     # Names with an underscore are the command line's own notes.
     settings = content["hyper_parameters"]
     content["hyper_parameters"] = {k: v for k, v in settings.items() if not k.startswith("_")}
-    content["weights_sha256"] = _digest(folder / WEIGHTS)
+    content["weights_sha256"] = file_digest(folder / WEIGHTS)
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1)
     (folder / SETTINGS).write_text(f"{text}\n", encoding="utf-8")
 
@@ -50,19 +51,14 @@ def read_exported(folder: Path) -> dict[str, Any]:
         ValueError: a file is missing or damaged, or weights and settings are not of one model.
     """
     try:
-        content = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+        content = read_json(folder / SETTINGS, "the settings of an exported model")
         if not isinstance(content, dict):
             msg = f"{SETTINGS} holds no settings"
             raise ValueError(msg)
-        if content.pop("weights_sha256", None) != _digest(folder / WEIGHTS):
+        if content.pop("weights_sha256", None) != file_digest(folder / WEIGHTS):
             msg = f"{WEIGHTS} is not the file that {SETTINGS} was written with"
             raise ValueError(msg)
         content["state_dict"] = load_file(folder / WEIGHTS)
     except (OSError, SafetensorError) as error:
         raise ValueError(str(error)) from error
     return content
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,16 +1,13 @@
 """Checks that a checkpoint is plausible before it is used.
 
 torch (`weights_only`) executes nothing in a checkpoint. A malicious file can still ask for too much
-memory: a few kilobytes that unpack to gigabytes, or a model of a huge width. So these checks
-compare all sizes with the size of the file.
+memory: a model of a huge width, or of a million layers. So these checks compare all sizes with the
+tensors that are in the file; `text/torch_archive.py` checks the file itself.
 """
 
 import copy
-import re
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,38 +19,13 @@ from torch.nn.modules.module import (
 
 from lit_modules.shared.text_module import CHECKPOINT_KEY, TextModule
 
-_BEGIN = b"PK\x03\x04"
-_NAME = re.compile(r"[\w.-]+(/[\w.-]+)+")
 _TYPES: dict[str, type] = {"method": str, "tokenizer": dict, "class_names": list, "pairs": bool}
 _MODULES_PER_TENSOR, _MODULES = 20, 1000
 _DEPTH = 20
-
-
-def check_archive(path: Path) -> None:
-    """Raise ValueError unless a file is a zip archive as torch writes them.
-
-    Their entries are not compressed, so that the content is no larger than the file. Python's
-    reader and torch's read the same list of contents, at the end.
-    """
-    with path.open("rb") as stream:
-        if stream.read(len(_BEGIN)) != _BEGIN:
-            msg = "it is no zip archive"
-            raise ValueError(msg)
-        try:
-            entries = zipfile.ZipFile(stream).infolist()
-        except (zipfile.BadZipFile, RuntimeError, ValueError) as error:
-            msg = f"its list of contents is broken: {error}"
-            raise ValueError(msg) from error
-    names = [entry.filename for entry in entries]
-    for name in names:
-        if not _NAME.fullmatch(name) or ".." in name.split("/"):
-            msg = f"it has an entry of the name {name[:80]!r}"
-            raise ValueError(msg)
-    packed = any(entry.compress_type or entry.file_size != entry.compress_size for entry in entries)
-    size = sum(entry.file_size for entry in entries)
-    if packed or len(set(names)) < len(names) or size > path.stat().st_size:
-        msg = f"it would unpack to {size:,} bytes from {path.stat().st_size:,}, or twice the same"
-        raise ValueError(msg)
+_DEPTHS, _LAYERS = ("depth", "layers"), 64
+"""Settings that count layers, each with a tensor, and how many a small file may have."""
+_SIZE, _NO_SIZES = 2**20, ("seed", "vocab", "steps")
+"""Largest other setting unless the file has more numbers; parts of names of what is no size."""
 
 
 def check_content(checkpoint: Mapping[str, Any]) -> None:
@@ -116,10 +88,35 @@ def without_weights(checkpoint: Mapping[str, Any], model: TextModule) -> TextMod
     Raises:
         ValueError: it would have far more modules than there are tensors in the file.
     """
+    check_sizes(checkpoint["hyper_parameters"], checkpoint["state_dict"])
     probe = copy.deepcopy(model)
     with torch.device("meta"), _counted(len(checkpoint["state_dict"])):
         probe.configure_model()
     return probe
+
+
+def check_sizes(settings: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+    """Raise ValueError for a size among the settings that the weights in the file cannot have.
+
+    A list of a thousand million layers is too long for the memory before the first one is made.
+
+    Args:
+        settings: of the model, nested.
+        weights: in the file.
+    """
+    most = max(_SIZE, sum(tensor.numel() for tensor in weights.values()))
+    waiting = [(name, settings[name]) for name in settings]
+    while waiting:
+        name, value = waiting.pop()
+        if isinstance(value, Mapping):
+            waiting += value.items()
+        elif isinstance(value, list | tuple):
+            waiting += [(name, part) for part in value]
+        elif type(value) is int and not any(word in name for word in _NO_SIZES):
+            limit = max(_LAYERS, len(weights)) if name in _DEPTHS else most
+            if value > limit:
+                msg = f"the setting {name}={value:,}, more than its {len(weights):,} tensors allow"
+                raise ValueError(msg)
 
 
 @contextmanager

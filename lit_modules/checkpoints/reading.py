@@ -10,11 +10,13 @@ import torch
 from attacks.resources.catalogue import ResourceError
 from layers.attention.own_attention import NotImportedError
 from lit_modules.checkpoints.exported import is_exported, read_exported
-from lit_modules.checkpoints.plausible import check_archive, check_content, without_weights
+from lit_modules.checkpoints.plausible import check_content, without_weights
 from lit_modules.checkpoints.sealed import intact
 from lit_modules.shared.settings import parameters
 from lit_modules.shared.task_module import TaskModule
 from lit_modules.shared.text_module import CHECKPOINT_FORMAT, CHECKPOINT_KEY, METHODS, TextModule
+from text.bounded_files import DataError
+from text.torch_archive import check_archive
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +42,8 @@ def verify(path: str | Path) -> None:
         raise CheckpointError(msg)
     try:
         answer = intact(path)
-    except OSError as error:
-        msg = f"got checkpoint {path}, which cannot be read ({error.strerror}); use another"
+    except (DataError, OSError) as error:
+        msg = f"got checkpoint {path}, which cannot be read ({error}); use another"
         raise CheckpointError(msg) from error
     if answer is False:
         msg = (

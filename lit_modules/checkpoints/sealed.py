@@ -12,6 +12,8 @@ from typing import IO
 
 from typing_extensions import Buffer, override
 
+from text.bounded_files import opened
+
 _PREFIX = b"sha256:"
 _COMMENT = len(_PREFIX) + 64
 _RECORD = 22
@@ -68,9 +70,9 @@ def intact(path: Path) -> bool | None:
     """Returns True if a file matches its checksum; None for a file without one.
 
     Raises:
-        OSError: it cannot be read.
+        DataError: it is no regular file, or may not be read.
     """
-    with path.open("rb") as stream:
+    with opened(path) as stream:
         size = stream.seek(0, 2)
         if size < _RECORD + _COMMENT:
             return None

@@ -1,6 +1,5 @@
 """Texts that another model has answered, to learn from: unlabelled data and its teacher."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -9,6 +8,7 @@ import torch
 from torch import Tensor
 
 from text import Batch, Encoding, Tokenizer, collate
+from text.bounded_files import json_lines, reading
 
 
 class Answer(NamedTuple):
@@ -38,18 +38,11 @@ def read_answers(path: str) -> list[Answer]:
         OSError: the file cannot be read.
     """
     found = []
-    with Path(path).open(encoding="utf-8") as stream:
-        for line, content in enumerate(stream, start=1):
-            try:
-                row = json.loads(content)
-                text, prediction = str(row["text"]), str(row["prediction"])
-                found.append(Answer(text, prediction, float(row["probability"]), line))
-            except (KeyError, TypeError, ValueError) as error:
-                msg = (
-                    f"got {path}, line {line}: {error!r}, expected lines of `predict --file F "
-                    f"--output {path}`"
-                )
-                raise ValueError(msg) from error
+    expected = f"lines of `predict --file F --output {path}`"
+    for line, row in json_lines(Path(path), expected):
+        with reading(f"{path}, line {line}", expected):
+            text, prediction = str(row["text"]), str(row["prediction"])
+            found.append(Answer(text, prediction, float(row["probability"]), line))
     if not found:
         msg = f"got {path} without lines, expected answers of `predict --file F --output F2`"
         raise ValueError(msg)

@@ -42,7 +42,8 @@ def make(path: Path, *, about: dict[str, Any] | None = None, fit: bool = True) -
     run.config_path.write_text(yaml.safe_dump(STORED))
     run.best.write_bytes(b"weights")
     stages = {**({"fit": 1.0} if fit else {}), **dict.fromkeys(about or {}, 1.0)}
-    content = {"metrics": {}, "seconds": stages, "about": about or {}}
+    identity = {"run": path.name, "method": "OLSA", "corpus": "reviews", "seed": 0, "versions": {}}
+    content = {**identity, "metrics": {}, "seconds": stages, "about": about or {}}
     run.results_path.write_text(json.dumps(content))
     return run
 
