@@ -3,7 +3,6 @@
 import csv
 import hashlib
 import io
-import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,8 @@ from app.cli.terminal import harmless
 from attacks.digests import content_digest
 from attacks.outcome import AttackRecord
 from text import Text
+from text.bounded_files import DataError, read_csv, read_json
+from text.json_shapes import check_shape
 
 COLUMNS = ("item", "text", "class", "natural")
 """Columns of the CSV: the last two are filled in."""
@@ -242,27 +243,29 @@ def read_rated(path: Path, key: Mapping[str, Any]) -> dict[str, tuple[str | None
     """
     known, classes = key["items"], [*key["classes"], UNSURE]
     found: dict[str, tuple[str | None, int | None]] = {}
-    with path.open(encoding="utf-8-sig", newline="") as stream:
-        rows = csv.DictReader(stream)
-        if not {"item", "class", "natural"} <= set(rows.fieldnames or ()):
-            msg = f"got {path} with the columns {rows.fieldnames}, expected {', '.join(COLUMNS)}"
+    rows = read_csv(path, "a sheet of `attack sheet`")
+    _, columns = next(rows, (0, []))
+    if not {"item", "class", "natural"} <= set(columns):
+        msg = f"got {path} with the columns {columns}, expected {', '.join(COLUMNS)}"
+        raise ValueError(msg)
+    for line, fields in rows:
+        if not fields:
+            continue
+        row = dict(zip(columns, fields, strict=False))
+        item, chosen, natural = (row.get(name, "").strip() for name in ("item", "class", "natural"))
+        where = f"{path}, line {line}"
+        if item not in known or item in found:
+            what = "twice" if item in found else "which is not in the key"
+            msg = f"{where}: got item {item!r} {what}, expected each item of the sheet once"
             raise ValueError(msg)
-        for row in rows:
-            item, chosen = str(row["item"]).strip(), str(row["class"] or "").strip()
-            natural = str(row["natural"] or "").strip()
-            where = f"{path}, line {rows.line_num}"
-            if item not in known or item in found:
-                what = "twice" if item in found else "which is not in the key"
-                msg = f"{where}: got item {item!r} {what}, expected each item of the sheet once"
-                raise ValueError(msg)
-            name = {one.casefold(): one for one in classes}.get(chosen.casefold())
-            if chosen and name is None:
-                msg = f"{where}: got class {chosen!r}, expected one of {', '.join(classes)}"
-                raise ValueError(msg)
-            if natural and natural not in NATURAL:
-                msg = f"{where}: got natural {natural!r}, expected 1 to 5"
-                raise ValueError(msg)
-            found[item] = (name, int(natural) if natural else None)
+        name = {one.casefold(): one for one in classes}.get(chosen.casefold())
+        if chosen and name is None:
+            msg = f"{where}: got class {chosen!r}, expected one of {', '.join(classes)}"
+            raise ValueError(msg)
+        if natural and natural not in NATURAL:
+            msg = f"{where}: got natural {natural!r}, expected 1 to 5"
+            raise ValueError(msg)
+        found[item] = (name, int(natural) if natural else None)
     return found
 
 
@@ -274,12 +277,14 @@ def read_key(path: Path) -> dict[str, Any]:
         OSError: it cannot be read.
     """
     try:
-        key: Any = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
+        key = read_json(path, "key.json of `attack sheet`")
+    except DataError as error:
         key, reason = None, str(error)
     else:
         reason = "other content"
     if not isinstance(key, dict) or not {"items", "classes", "attacks"} <= set(key):
         msg = f"got {path} as a key ({reason}), expected key.json of `attack sheet`"
         raise ValueError(msg)
+    check_shape(key["classes"], list[str], path, "classes")
+    check_shape(key["items"], dict[str, dict[str, Any]], path, "items")
     return key

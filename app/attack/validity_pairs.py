@@ -1,6 +1,5 @@
 """Pairs of texts of which people have said whether they mean the same."""
 
-import gzip
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from datamodules.sources.readers import find_file, read_rows
 from text import Text, split_words
+from text.bounded_files import decode, lines, opened
 
 Part = Literal["validation", "test"]
 
@@ -85,17 +85,12 @@ def running_text(paths: Sequence[str | Path], limit: int) -> list[str]:
     """
     found: list[str] = []
     for path in map(Path, paths):
-        packed = path.suffix == ".gz"
-        with (
-            gzip.open(path, "rt", encoding="utf-8")
-            if packed
-            else path.open(encoding="utf-8") as stream
-        ):
-            for line in stream:
+        with opened(path) as file:
+            for _, raw in lines(path, file, packed=path.suffix == ".gz"):
                 if len(found) >= limit:
                     break
-                if line.strip():
-                    found.append(line.strip())
+                if line := decode(raw, path).strip():
+                    found.append(line)
     if not found:
         msg = f"got no text in {', '.join(map(str, paths))}, expected lines of it"
         raise ValueError(msg)

@@ -22,6 +22,7 @@ from attacks.resources.counter_fitting import (
     unit,
 )
 from attacks.resources.vector_files import read_vectors
+from text.bounded_files import reading
 
 _SIMLEX = ("word1", "word2", "SimLex999")
 
@@ -113,14 +114,15 @@ def _pairs(name: str, paths: Sequence[Path], index: Mapping[str, int]) -> Pairs:
 def _simlex(path: Path, index: Mapping[str, int]) -> tuple[Pairs, Floats]:
     """Pairs of known words, and how alike people find them."""
     with lines_of(path) as stream:
-        header, *lines = (line.rstrip("\n").split("\t") for line in stream)
+        header, *lines = [line.split("\t") for line in stream] or [[]]
     if not set(_SIMLEX) <= set(header):
         msg = f"{path}: got columns {header[:10]}, expected {', '.join(_SIMLEX)} among them"
         raise BrokenFile(msg)
     first, second, score = (header.index(name) for name in _SIMLEX)
-    known = [line for line in lines if line[first] in index and line[second] in index]
-    pairs = [(index[line[first]], index[line[second]]) for line in known]
-    return np.array(pairs).reshape(-1, 2), np.array([float(line[score]) for line in known])
+    with reading(path, "two words and a score in each line"):
+        known = [line for line in lines if line[first] in index and line[second] in index]
+        pairs = [(index[line[first]], index[line[second]]) for line in known]
+        return np.array(pairs).reshape(-1, 2), np.array([float(line[score]) for line in known])
 
 
 def _correlation(cosine: Floats, scores: Floats) -> float:

@@ -1,20 +1,29 @@
 """Reads files from a folder, from a zip archive, or compressed."""
 
-import gzip
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from typing import IO
+
+from text.bounded_files import DataError, lines, opened, opened_zip, read_bytes, zip_member
 
 LIMIT = 2 << 30
 """Bytes of one unpacked file: more than any word vectors in use, but a hostile archive cannot fill
 the memory."""
 
 
-class BrokenFile(ValueError):
+class BrokenFile(DataError):
     """A file exists, but has wrong content."""
+
+
+@contextmanager
+def _broken(path: Path, what: str) -> Iterator[None]:
+    try:
+        yield
+    except BrokenFile:
+        raise
+    except DataError as error:
+        msg = f"{path}: could not {what} ({error}); delete it and get it again"
+        raise BrokenFile(msg) from error
 
 
 def member(place: Path, name: str) -> bytes:
@@ -27,55 +36,38 @@ def member(place: Path, name: str) -> bytes:
     Raises:
         BrokenFile: it cannot be read.
     """
-    try:
+    with _broken(place, f"read {name}"):
         if place.is_dir():
-            return (place / name).read_bytes()
-        with zipfile.ZipFile(place) as archive:
-            return _bounded(archive, f"{place.stem}/{name}", place)
-    except (OSError, KeyError, zipfile.BadZipFile, EOFError) as error:
-        reason = " ".join(str(error).split())
-        msg = f"{place}: could not read {name} ({reason}); delete it and get it again"
-        raise BrokenFile(msg) from error
-
-
-def _bounded(archive: zipfile.ZipFile, name: str, place: Path) -> bytes:
-    size = archive.getinfo(name).file_size
-    if size > LIMIT:
-        msg = f"{place}: got {name} of {size} bytes, expected at most {LIMIT}"
-        raise BrokenFile(msg)
-    return archive.read(name)
+            return read_bytes(place / name)
+        with opened_zip(place) as archive:
+            return zip_member(place, archive, f"{place.stem}/{name}", limit=LIMIT)
 
 
 @contextmanager
-def lines_of(path: Path) -> Iterator[IO[str]]:
-    """Opens a text file: plain, `.gz`, or the only one in a `.zip`.
+def lines_of(path: Path) -> Iterator[Iterator[str]]:
+    r"""Opens a text file: plain, `.gz`, or the only one in a `.zip`.
 
     Yields:
-        A stream of text. A byte that is no UTF-8 reads as a replacement character.
+        Its lines without their ends; only `\n` is one: some words of GloVe are other line ends. A
+        byte that is no UTF-8 reads as a replacement character.
 
     Raises:
         BrokenFile: it cannot be read.
     """
-    try:
+    with _broken(path, "be read"):
         if path.suffix == ".zip":
-            with zipfile.ZipFile(path) as archive:
-                names = [name for name in archive.namelist() if name.endswith((".txt", ".json"))]
-                if len(names) != 1:
-                    msg = f"{path}: got {len(names)} text files in it, expected one"
-                    raise BrokenFile(msg)
-                yield _text(BytesIO(_bounded(archive, names[0], path)))
-        elif path.suffix == ".gz":
-            with gzip.open(path) as stream:
-                yield _text(stream)
-        else:
-            with path.open("rb") as plain:
-                yield _text(plain)
-    except (OSError, EOFError, zipfile.BadZipFile) as error:
-        reason = " ".join(str(error).split())
-        msg = f"{path}: could not be read ({reason}); delete it and get it again"
-        raise BrokenFile(msg) from error
+            yield (line.decode("utf-8", "replace") for line in _only(path).split(b"\n"))
+            return
+        with opened(path) as file:
+            numbered = lines(path, file, packed=path.suffix == ".gz")
+            yield (line.decode("utf-8", "replace") for _, line in numbered)
 
 
-def _text(stream: IO[bytes] | gzip.GzipFile) -> TextIOWrapper:
-    # Only \n ends a line: some words of GloVe are other line ends.
-    return TextIOWrapper(stream, encoding="utf-8", errors="replace", newline="\n")
+def _only(path: Path) -> bytes:
+    """The only text file of an archive, without the end of its last line."""
+    with opened_zip(path) as archive:
+        names = [name for name in archive.namelist() if name.endswith((".txt", ".json"))]
+        if len(names) != 1:
+            msg = f"{path}: got {len(names)} text files in it, expected one"
+            raise BrokenFile(msg)
+        return zip_member(path, archive, names[0], limit=LIMIT).removesuffix(b"\n")

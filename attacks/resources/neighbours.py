@@ -4,14 +4,14 @@ They come from vectors (`VectorNeighbours`, with similarities) or from ready lis
 (`ListedNeighbours`, without).
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from attacks.digests import content_digest
-from attacks.resources.archive import BrokenFile, lines_of
+from attacks.resources.archive import BrokenFile
 from attacks.resources.vectors import Ints, WordVectors
+from text.bounded_files import DataError, read_json
 
 
 class Neighbours(Protocol):
@@ -78,12 +78,10 @@ class ListedNeighbours:
             BrokenFile: it is no such object.
         """
         path = Path(path)
-        with lines_of(path) as stream:
-            try:
-                lists = json.load(stream)
-            except ValueError as error:
-                msg = f"{path}: got no JSON ({error}), expected an object of lists of words"
-                raise BrokenFile(msg) from error
+        try:
+            lists = read_json(path, "an object of lists of words")
+        except DataError as error:
+            raise BrokenFile(str(error)) from error
         fits = isinstance(lists, dict) and all(
             isinstance(words, list) and all(isinstance(word, str) for word in words)
             for words in lists.values()

@@ -11,7 +11,6 @@ a table. The answers are those of nltk's tagger, ties and rounding included: whe
 nearly equal, the scores are added again in its order.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
@@ -22,6 +21,8 @@ from numpy.typing import NDArray
 from attacks.digests import content_digest
 from attacks.resources.archive import BrokenFile, member
 from attacks.resources.tags import END, START, UNIVERSAL, Place, features, normalise
+from text.bounded_files import DataError, parse_json, reading
+from text.json_shapes import check_shape
 
 Weights = dict[str, dict[str, float]]
 Floats = NDArray[np.float64]
@@ -125,13 +126,16 @@ class Tagger:
         place = Path(place)
         try:
             weights, known, tags = (
-                json.loads(member(place, f"{NAME}.{part}.json"))
+                parse_json(member(place, f"{NAME}.{part}.json"), place, "a tagger")
                 for part in ("weights", "tagdict", "classes")
             )
-            return cls(weights, known, tags)
-        except (AttributeError, TypeError, ValueError) as error:
-            reason = " ".join(str(error).split())
-            msg = f"{place}: got no tagger in it ({reason}); delete it and get it again"
+            check_shape(weights, dict[str, dict[str, float]], place)
+            check_shape(known, dict[str, str], place)
+            check_shape(tags, list[str], place)
+            with reading(place, "a tagger"):
+                return cls(weights, known, tags)
+        except DataError as error:
+            msg = f"{place}: got no tagger in it ({error}); delete it and get it again"
             raise BrokenFile(msg) from error
 
     def about(self) -> dict[str, str]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from attacks.digests import LENGTH, file_digest
 from attacks.resources.archive import BrokenFile, lines_of
-from text.bounded_files import DataError, read_json
+from text.bounded_files import DataError, opened, read_json
 
 log = logging.getLogger(__name__)
 
@@ -171,7 +171,8 @@ def _load(cache: Path, digest: str) -> VectorFile | None:
     try:
         words, vectors = _files(cache, digest)
         content = read_json(words, "words of a cache")
-        matrix = np.load(vectors, mmap_mode="r", allow_pickle=False)
+        with opened(vectors):  # no pipe, which would never end
+            matrix = np.load(vectors, mmap_mode="r", allow_pickle=False)
         found = VectorFile(content["words"], np.asarray(matrix), digest, content["repeated"])
         if matrix.dtype != np.float32 or matrix.ndim != 2 or len(matrix) != len(found.words):
             msg = "words and vectors that do not belong together"

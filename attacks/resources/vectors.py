@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attacks.resources.vector_files import Floats, read_vectors
+from text.bounded_files import opened
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +119,7 @@ def _load(cache: Path | None, name: str, keys: Sequence[str]) -> dict[str, Any] 
     try:
         path = cache / f"{name}-v{VERSION}.npz"
         # Opened here: where numpy finds no archive in a file, it leaves it open.
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as kept:
+        with opened(path) as stream, np.load(stream, allow_pickle=False) as kept:
             return {key: kept[key] for key in keys}
     except Exception as error:  # whatever is wrong with it, it can be made again
         if not isinstance(error, FileNotFoundError):

@@ -39,7 +39,7 @@ class WordForms:
         self._exceptions: dict[str, dict[str, list[str]]] = {}
         for part in parts:
             self._index[part] = {
-                line[: line.index(b" ")]: line
+                line.partition(b" ")[0]: line
                 for line in member(self.place, f"index.{part}").split(b"\n")
                 if line and not line.startswith(b" ")
             }
