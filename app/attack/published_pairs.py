@@ -80,7 +80,13 @@ def read_published(path: Path, task: str | None = None) -> PublishedFile:
         else:
             pairs = list(_text_fooler(path))
             found = PublishedFile(form="TextFooler", names=None, pairs=pairs)
-    except (KeyError, TypeError, AttributeError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (
+        LookupError,
+        TypeError,
+        AttributeError,
+        UnicodeDecodeError,
+        json.JSONDecodeError,
+    ) as error:
         msg = (
             f"got {path}, which cannot be read ({type(error).__name__}: {error}), expected "
             "AdvGLUE's JSON, TextFooler's adversaries.txt, or records of `attack` (.jsonl)"

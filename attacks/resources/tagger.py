@@ -129,10 +129,14 @@ class Tagger:
                 parse_json(member(place, f"{NAME}.{part}.json"), place, "a tagger")
                 for part in ("weights", "tagdict", "classes")
             )
-            check_shape(weights, dict[str, dict[str, float]], place)
             check_shape(known, dict[str, str], place)
             check_shape(tags, list[str], place)
             with reading(place, "a tagger"):
+                weighed = {tag for row in weights.values() for tag in row}
+                kinds = {type(one) for row in weights.values() for one in row.values()}
+                if not weighed <= {*tags, *known.values()} or not kinds <= {int, float}:
+                    msg = "weights of other tags than it has, or that are no numbers"
+                    raise ValueError(msg)
                 return cls(weights, known, tags)
         except DataError as error:
             msg = f"{place}: got no tagger in it ({error}); delete it and get it again"

@@ -125,7 +125,11 @@ class WordNet(WordForms):
     def _offsets_of(self, form: str, part: str) -> Iterator[int]:
         """Yields the offsets of the senses of a base form."""
         fields = self._index[part][form.encode()].split()
-        yield from (int(offset) for offset in fields[-int(fields[2]) :])
+        try:
+            yield from [int(offset) for offset in fields[-int(fields[2]) :]]
+        except (IndexError, ValueError) as error:
+            msg = f"{self.place}: got no senses of {form!r} in index.{part}; get it again"
+            raise BrokenFile(msg) from error
 
     def _offsets(self, lemma: str, part: str) -> Iterator[int]:
         """Yields the offsets of a word's senses in the data file."""
