@@ -231,7 +231,7 @@ def test_a_damaged_results_file_is_not_overwritten(trained: Path, steadfast: Ste
     (trained / "results.json").write_text('{"run"')
     outcome = steadfast("test", "--run=done", TINY, ATTACK)
     assert outcome.status == 1
-    assert "unreadable content" in outcome.err
+    assert "cannot be read" in outcome.err
     assert (trained / "results.json").read_text() == '{"run"'
 
 

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -99,9 +98,6 @@ def test_it_takes_no_memory(tmp_path: Path) -> None:
         [sys.executable, "-c", code, path], capture_output=True, text=True, check=True
     )
     assert "bytearray" in outcome.stdout
-
-
-Read = Callable[[Path], Any]
 
 
 def test_two_lists_of_contents(tmp_path: Path) -> None:

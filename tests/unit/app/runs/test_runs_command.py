@@ -12,7 +12,7 @@ import yaml
 
 from app.cli.main import entry
 from app.runs.run_directory import RunDirectory
-from app.runs.runs_command import listed, main
+from app.runs.runs_command import listed, main, table
 
 ROOT = Path(__file__).parents[4]
 
@@ -79,7 +79,7 @@ def test_states(tmp_path: Path) -> None:
     assert {name: one.state for name, one in found.items()} == {
         name: name for name in ("begun", "interrupted", "damaged", "measured", "training")
     }
-    assert "results.json with unreadable content" in str(found["damaged"].problem)
+    assert "results.json, which cannot be read" in str(found["damaged"].problem)
     assert (found["begun"].method, found["begun"].corpus, found["begun"].seed) == (
         "OLSA",
         "SST2",
@@ -123,3 +123,26 @@ def test_a_reader_who_has_enough_is_no_error(tmp_path: Path) -> None:
     assert done.stdout.count("\n") == 1
     assert done.stderr == ""
     assert done.returncode == 141
+
+
+def test_a_damaged_run_hides_no_other(tmp_path: Path) -> None:
+    begin(tmp_path, "good", at=1000, metrics={"test/accuracy": 0.5})
+    (begin(tmp_path, "link in it", at=2000).path / "report").symlink_to(tmp_path / "nowhere")
+    link = begin(tmp_path, "settings gone", at=3000)
+    link.config_path.unlink()
+    link.config_path.symlink_to(tmp_path / "nowhere")
+    strange = begin(tmp_path, "strange", at=4000, metrics={"test/accuracy": 0.5})
+    content = json.loads(strange.results_path.read_text())
+    strange.results_path.write_text(json.dumps(content | {"metrics": {"test/accuracy": "x"}}))
+    deep = begin(tmp_path, "deep", at=5000)
+    deep.results_path.write_text("[" * 100_000)
+    (tmp_path / "a run that is nowhere").symlink_to(tmp_path / "nowhere")
+    outcome = listed(tmp_path)
+    assert {one.run: one.state for one in outcome} == {
+        "good": "trained",
+        "link in it": "begun",
+        "settings gone": "damaged",
+        "strange": "damaged",
+        "deep": "damaged",
+    }
+    assert table(outcome).count("\n") == 5

@@ -326,3 +326,10 @@ def test_other_programs_of_the_process_are_not_silenced(tmp_path: Path) -> None:
     with pytest.raises(StudyError):
         study_main(["run", str(tmp_path / "study.yaml")])
     assert logger.level == before != logging.ERROR
+
+
+def test_axes_are_counted_before_they_are_combined(tmp_path: Path) -> None:
+    values = [number / 100 for number in range(60)]
+    axes = {f"a{i}": {"setting": f"model.s{i}", "values": values} for i in range(5)}
+    lines = problems(tmp_path, rows={}, axes=axes)
+    assert "axes: got 777,600,000 combinations of their values, expected at most 1,000" in lines[0]
