@@ -51,7 +51,7 @@ def test_python_in_the_settings_of_a_run_is_not_executed(
     path.write_text(f"{path.read_text()}\nmore: {tag.format(marker.command)}\n")
     outcome = steadfast(command, "--run=done", TINY)
     assert outcome.status == 1
-    assert "unreadable content" in outcome.err
+    assert "cannot be read" in outcome.err
     assert marker.untouched()
 
 

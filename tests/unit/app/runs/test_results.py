@@ -90,7 +90,7 @@ def test_reopen(tmp_path: Path) -> None:
 def test_unreadable(tmp_path: Path, content: str) -> None:
     path = tmp_path / "results.json"
     path.write_text(content)
-    with pytest.raises(ValueError, match=f"got {path} with no|got {path}, which cannot|got {path} with a list"):
+    with pytest.raises(ValueError, match=f"got {path}[ ,]"):
         results.read(path)
 
 

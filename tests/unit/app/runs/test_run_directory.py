@@ -26,7 +26,7 @@ def test_config(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "- a", "a: ]"])
 def test_damaged_config(tmp_path: Path, content: str) -> None:
     (tmp_path / "config.yaml").write_text(content)
-    with pytest.raises(ValueError, match="unreadable content"):
+    with pytest.raises(ValueError, match="expected settings of a run"):
         RunDirectory(tmp_path).config()
 
 
