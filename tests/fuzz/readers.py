@@ -20,7 +20,7 @@ from app.attack.attack_settings import _spec
 from app.attack.published_pairs import read_published
 from app.attack.rating_sheet import read_key, read_rated
 from app.attack.validity_pairs import running_text
-from app.predict.asked_texts import of_file
+from app.predict.asked_texts import read_file
 from app.runs import results, summary_table
 from app.runs.metrics_file import _rows
 from app.runs.run_directory import RunDirectory
@@ -238,7 +238,7 @@ def _table(ending: str, content: bytes) -> list[Reader]:
         _drain(read_rows(path, ("text", "label")))
 
     def asked(path: Path) -> None:
-        _drain(of_file(path, ("text", "text_pair"), pairs=False))
+        _drain(read_file(path, ("text", "text_pair"), pairs=False))
 
     change = change_json if ending == "jsonl" else change_bytes
     name = f"train.{ending}"

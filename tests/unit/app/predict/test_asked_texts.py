@@ -126,8 +126,9 @@ def test_wrong_tables(tmp_path: Path) -> None:
         list(read_file(tmp_path / "a.tsv", COLUMNS, pairs=False))
     (tmp_path / "b.jsonl").write_text('{"text": "fine"}\n{"text": 3}\n')
     with pytest.raises(DataError, match="line 2: "):
-from app.predict.asked_texts import check_texts, chunks, read_file, read_stream
-from text.bounded_files import DataError
+        list(read_file(tmp_path / "b.jsonl", COLUMNS, pairs=False))
+    with pytest.raises(DataError, match="which is no file"):
+        list(read_file(tmp_path / "nowhere.txt", COLUMNS, pairs=False))
 
 
 def test_chunks_read_no_further_than_they_must() -> None:
