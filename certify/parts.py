@@ -140,8 +140,8 @@ def check_network(network: nn.Module) -> None:
     Raises:
         ValueError: it names the part and what is wrong with it.
     """
-    _refuse(_everywhere())
-    _refuse(_in_part(network, LipschitzClassifier, "network"))
+    check_everywhere()
+    refuse(_in_part(network, LipschitzClassifier, "network"))
 
 
 def check_holder(holder: object, network: nn.Module) -> None:
@@ -159,41 +159,31 @@ def check_holder(holder: object, network: nn.Module) -> None:
         inside = [part for part in holder.modules() if part is not holder and part is not network]
         around += [part for part in inside if any(one is network for one in part.modules())]
     for one in around:
-        _refuse(_in_holder(one))
+        refuse(complaints_about_holder(one))
 
 
 def foreign_code(network: nn.Module) -> str | None:
     """Returns the first hook on a forward pass, or method of an instance's own; None for none."""
-    found = [*_everywhere(), *(one for part in network.modules() for one in _in_holder(part))]
+    of_parts = (one for part in network.modules() for one in complaints_about_holder(part))
+    found = [*_everywhere(), *of_parts]
     return found[0][0] if found else None
 
 
-def check_plain(holder: object, parts: Mapping[str, type[nn.Module]]) -> None:
-    """Refuse a model whose named parts may compute anything else than their classes say.
-
-    Args:
-        holder: what is certified.
-        parts: its parts by name, and their very classes.
+def check_everywhere() -> None:
+    """Refuse hooks that torch calls for all modules.
 
     Raises:
-        ValueError: a part of another class (a subclass, a parametrised one), a hook on a forward
-            pass, or a method of an instance's own.
+        ValueError: there is one.
     """
-    _refuse(_everywhere())
-    _refuse(_in_holder(holder))
-    for name, kind in parts.items():
-        part = getattr(holder, name)
-        _refuse(_changed(part, kind, name))
+    refuse(_everywhere())
 
 
-def _changed(part: nn.Module, kind: type[nn.Module], name: str) -> Iterator[Complaint]:
-    if type(part) is not kind:
-        yield f"a {type(part).__name__} as {name}", f"a {kind.__name__}"
-    for inner in part.modules():
-        yield from _in_holder(inner)
+def refuse(complaints: Iterator[Complaint]) -> None:
+    """Raise the first of some complaints.
 
-
-def _refuse(complaints: Iterator[Complaint]) -> None:
+    Raises:
+        ValueError: there is one.
+    """
     for found, expected in complaints:
         msg = (
             f"got {found}, expected {expected}: no theorem covers others; certify a model as "
@@ -207,7 +197,8 @@ def _everywhere() -> Iterator[Complaint]:
         yield "a forward hook on all modules", "none"
 
 
-def _in_holder(holder: object) -> Iterator[Complaint]:
+def complaints_about_holder(holder: object) -> Iterator[Complaint]:
+    """Yields hooks on a forward pass, and what an instance has in the place of a method."""
     name = type(holder).__name__
     if isinstance(holder, nn.Module):
         yield from _hooks(holder, name)
@@ -215,7 +206,11 @@ def _in_holder(holder: object) -> Iterator[Complaint]:
         method = getattr(type(holder), attribute, None)
         # Lightning's strategy for several processes leaves the class's own method on the instance.
         own = getattr(value, "__func__", None) is method
-        if callable(method) and not (own and getattr(value, "__self__", None) is holder):
+        # A compiled module keeps a function in the place of None.
+        special = attribute.startswith("__") or attribute == "_compiled_call_impl"
+        if callable(method) or (special and callable(value)):
+            if own and getattr(value, "__self__", None) is holder:
+                continue
             yield f"{attribute}() set on the instance of {name}", "the class's own"
 
 

@@ -76,9 +76,13 @@ class CertifiedClassifier(WordLevel):
             return f"{own.__name__} has a classify() or forward() that no theorem is about"
         return None
 
+    @property
+    def predicts_in_float64(self) -> bool:
+        return self.no_certificate is None and isinstance(self.network, LipschitzClassifier)
+
     def predict_logits(self, batch: Batch) -> Tensor:
         """Logits of the float64 pass, which certificates are valid for."""
-        if self.no_certificate is not None or not isinstance(self.network, LipschitzClassifier):
+        if not self.predicts_in_float64:
             return super().predict_logits(batch)
         x = self.embed(batch).to(torch.float64)
         logits: Tensor = in_float64(self.network)(x, batch.mask)
