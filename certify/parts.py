@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
@@ -160,6 +161,30 @@ def check_holder(holder: object, network: nn.Module) -> None:
         around += [part for part in inside if any(one is network for one in part.modules())]
     for one in around:
         refuse(complaints_about_holder(one))
+
+
+def check_unwrapped(*parts: object) -> None:
+    """Refuse a module inside another one that runs it otherwise, where there is no certificate.
+
+    Args:
+        parts: a model, and its network.
+
+    Raises:
+        ValueError: a compiled module, or one for several devices.
+    """
+    for part in parts:
+        # `torch.compile` keeps the module under this name; its own class is slow to import.
+        compiled = "_orig_mod" in getattr(part, "_modules", {})
+        if compiled or isinstance(part, _WRAPPERS):
+            msg = (
+                f"got a {type(part).__name__} around the network, expected the network itself: "
+                "certify the model before it is compiled or spread over devices, as "
+                "lit_modules.load() returns it"
+            )
+            raise ValueError(msg)
+
+
+_WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel, torch.jit.ScriptModule)
 
 
 def foreign_code(network: nn.Module) -> str | None:
