@@ -198,7 +198,9 @@ class Certifier:
         """Return the result for samples without a certificate."""
         prediction, margin = margins(logits, None)
         nowhere = torch.full_like(margin, torch.inf)
-        return Certificates(prediction, margin, nowhere, torch.zeros_like(margin), self.bound, self.reason)
+        return Certificates(
+            prediction, margin, nowhere, torch.zeros_like(margin), self.bound, self.reason
+        )
 
 
 def certify(module: Certifiable, batch: Any, bound: CertifiedBound = "sound") -> Certificates:

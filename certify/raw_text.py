@@ -25,10 +25,9 @@ from text import PretrainedTokenizer
 
 OURS = ("text", "layers", "lit_modules")
 """The packages that a text passes through."""
-_GENERATED = frozenset(
-    """__init__ __repr__ __eq__ __lt__ __le__ __gt__ __ge__ __hash__ __setattr__ __delattr__
-    __replace__ __new__ _make _replace _asdict""".split()
-)
+_COMPARISONS = ("__eq__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__")
+_CHANGES = ("__init__", "__new__", "__setattr__", "__delattr__", "__replace__", "_make", "_replace")
+_GENERATED = frozenset((*_COMPARISONS, *_CHANGES, "__repr__", "_asdict"))
 """Methods that the standard library writes for dataclasses and named tuples."""
 _NO_EFFECT = frozenset(
     (

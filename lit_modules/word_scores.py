@@ -304,26 +304,11 @@ class WordScores(WordLevel, method=True):
 
 
 def score_model(module: WordScores) -> ScoreModel:
-    """Returns a copy of the scores of a model, on the CPU and in evaluation mode."""
-    tokenizer, _ = module.require_text()
-    assert isinstance(tokenizer, WordTokenizer)  # build_tokenizer made it
-    scores = module.scores
-    assert scores is not None  # a copy has its layers
-    copy = NgramScores(
-        scores.size,
-        scores.classes,
-        counts=[len(table) for table in scores.tables],
-        bounded=scores.bounded,
-        vectors=0 if scores.vectors is None else scores.vectors.shape[1],
-        specials=scores.specials,
-        window=scores.width,
-        net=None if scores.net is None else scores.net.settings,
-        spelling=0 if scores.of_spelling is None else len(scores.of_spelling),
-    )
-    if scores.of_spelling is not None:
-        copy.set_spelling(tokenizer.vocabulary.get_itos())
-    copy.load_state_dict({name: value.cpu() for name, value in scores.state_dict().items()})
-    return ScoreModel(copy.keep().requires_grad_(requires_grad=False), tokenizer)
+    """Returns the scores of a copy that `exact_copy` made, on the CPU, with all tables computed."""
+    assert isinstance(module.tokenizer, WordTokenizer)  # build_tokenizer made it
+    assert module.scores is not None  # a copy has its layers
+    scores = module.scores.cpu().keep().requires_grad_(requires_grad=False)
+    return ScoreModel(scores, module.tokenizer)
 
 
 def _check_net(

@@ -18,8 +18,23 @@ def rebuild(module: Module) -> Module:
         module: with its layers.
 
     Raises:
-        ValueError: its weights are not those of its settings.
+        ValueError: its settings give no such module.
     """
+    try:
+        return _rebuilt(module)
+    except ValueError:
+        raise
+    # Attributes that make no sense lead constructors to exceptions of any kind.
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        msg = (
+            f"got a model that its settings do not give again ({reason:.200}), expected one with "
+            "layers, as lit_modules.load() returns it"
+        )
+        raise ValueError(msg) from error
+
+
+def _rebuilt(module: Module) -> Module:
     checkpoint = {"state_dict": module.state_dict(), "hyper_parameters": module.own_settings()}
     module.on_save_checkpoint(checkpoint)
     content = copy.deepcopy(checkpoint[CHECKPOINT_KEY])
@@ -30,12 +45,5 @@ def rebuild(module: Module) -> Module:
         made = type(module).from_settings(copy.deepcopy(checkpoint["hyper_parameters"]))
         made.restore_text(checkpoint)
         made.configure_model()
-    try:
-        made.load_state_dict(checkpoint["state_dict"])
-    except RuntimeError as error:
-        msg = (
-            "got a model whose weights are not those of its settings, expected one with layers, "
-            f"as lit_modules.load() returns it ({' '.join(str(error).split())[:160]})"
-        )
-        raise ValueError(msg) from error
+    made.load_state_dict(checkpoint["state_dict"])
     return made.to(module.device).eval()

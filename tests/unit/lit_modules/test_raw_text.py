@@ -14,6 +14,7 @@ from torch import nn
 
 from certify.threats import Characters, Synonyms, Threat
 from layers import TransformerLayers
+from layers.window_net import WindowNetSettings
 from lit_modules import AdversarialTraining, FineTuning, LipsLev, TaskModule, TextCNN, WordScores
 from lit_modules.adversaries import FreeLB
 from lit_modules.shared import task_module
@@ -31,8 +32,6 @@ OTHER = "bad bad"
 
 
 def scores(window: int = 1, hidden: int = 0) -> TaskModule:
-    from lit_modules import WindowNetSettings
-
     net = WindowNetSettings(hidden=hidden, width=3)
     module = attached(
         lambda: WordScores(window=window, min_ngram_count=1, net=net, spelling=7), classes=2
@@ -51,8 +50,10 @@ def fine_tuned() -> TaskModule:
 
 
 def adversarial() -> TaskModule:
-    wrapped = attached(lambda: AdversarialTraining(TextCNN(width=4), FreeLB()), classes=2)
-    return wrapped.eval()
+    classifier = plain(depth=1, layers=TransformerLayers(mean_norm=True))
+    return attached(
+        lambda: AdversarialTraining(classifier=classifier(), adversary=FreeLB()), classes=2
+    ).eval()
 
 
 MODELS: dict[str, tuple[Callable[[], TaskModule], Threat]] = {
@@ -242,9 +243,7 @@ def state_hook(module: TaskModule, _: pytest.MonkeyPatch) -> None:
     """Weights that a copy would have, and the model has not."""
 
     def other(_: Any, state: dict[str, Any], prefix: str, *__: Any) -> None:
-        for name in state:
-            if state[name].is_floating_point():
-                state[name] = state[name] + 1
+        state.update({n: t + 1 for n, t in state.items() if t.is_floating_point()})
 
     inner(module)._register_state_dict_hook(other)
 
@@ -342,6 +341,14 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+def refusal(module: TaskModule, threat: Threat) -> str | None:
+    try:
+        module.text_certifier(threat)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_sabotages_are_refused(name: str) -> None:
     build, threat = MODELS[name]
@@ -353,12 +360,11 @@ def test_sabotages_are_refused(name: str) -> None:
         module = build()
         with pytest.MonkeyPatch.context() as monkeypatch:
             sabotage(module, monkeypatch)
-            try:
-                module.text_certifier(threat)
-            except ValueError as error:
-                assert "\n" not in str(error)
-            else:
-                accepted.append(what)
+            message = refusal(module, threat)
+        if message is None:
+            accepted.append(what)
+        else:
+            assert "\n" not in message
     assert accepted == [what for what in SABOTAGES if (name, what) in NOT_ON_THE_WAY]
 
 

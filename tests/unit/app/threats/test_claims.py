@@ -18,7 +18,8 @@ from safetensors.numpy import load, save
 
 from app.threats.certificate_export import _claim, _contents
 from certify.threats import Characters, Synonyms, Threat
-from lit_modules import WindowNetSettings, WordScores
+from layers.window_net import WindowNetSettings
+from lit_modules import WordScores
 from text import WordSettings
 
 CHECKER = Path(__file__).parents[4] / "docs/certificates/check.py"
@@ -138,7 +139,7 @@ def others(value: Any) -> Iterator[Any]:
     if isinstance(value, str):
         yield from (value + " ", value + "!", value[:-1], value.upper(), [value], value[::-1])
     if isinstance(value, list):
-        yield from (value[:-1], value[1:], value[::-1], [*value, *value[:1]], value + [None])
+        yield from (value[:-1], value[1:], value[::-1], [*value, *value[:1]], [*value, None])
         for at, inner in enumerate(value[:6]):
             for other in (*others(inner), *(VALUES if not isinstance(inner, list) else ())):
                 yield [*value[:at], other, *value[at + 1 :]]
@@ -347,4 +348,3 @@ def test_the_checker_is_short_and_on_its_own() -> None:
     assert len(text.splitlines()) <= 90
     imported = set(re.findall(r"^(?:from|import) (\w+)", text, re.MULTILINE))
     assert imported == {"json", "re", "sys", "unicodedata", "hashlib", "pathlib", "safetensors"}
-
