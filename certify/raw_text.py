@@ -143,6 +143,7 @@ def _objects(value: Any, path: str) -> list[Any]:
         elif isinstance(one, list | tuple | set | frozenset):
             waiting += [(inner, where) for inner in one]
         elif isinstance(one, nn.Module):
+            refuse(_derived(one, where))
             objects.append(one)
             waiting += [(part, f"{where}.{name}") for name, part in one._modules.items()]
         elif _is_ours(type(one)):
@@ -151,6 +152,15 @@ def _objects(value: Any, path: str) -> list[Any]:
         elif callable(one) or not _is_trusted(type(one)):
             refuse(iter([(f"a {type(one).__name__} as {where}", "an object of this program")]))
     return objects
+
+
+def _derived(part: nn.Module, path: str) -> Iterator[Complaint]:
+    """A parametrised module, or one of another program's class that is derived from one of ours."""
+    kind = type(part)
+    ours = None if _is_ours(kind) else next(filter(_is_ours, kind.__mro__), None)
+    base = kind.__mro__[1] if "parametrizations" in part._modules else ours
+    if base is not None:
+        yield f"a {kind.__name__} as {path}", f"a {base.__name__}"
 
 
 def _is_trusted(kind: type) -> bool:

@@ -74,10 +74,10 @@ class EncodedCertifier:
             else:
                 exact = exact and worst is not None
                 holds.append(False)
-        witness = None
+        witness, rival = None, None
         if worst is not None and answers.lead(worst) <= 0:
             words = (choice[one] for choice, one in zip(choices, worst, strict=True))
-            witness = " ".join(words)
+            witness, rival = " ".join(words), answers.rival(worst)
         return TextCertificate(
             text=text,
             prediction=answers.prediction,
@@ -85,7 +85,7 @@ class EncodedCertifier:
             certified=largest(holds, ks),
             kind="exact" if exact else "lower bound",
             witness=witness,
-            witness_prediction=None if witness is None else answers.rival(worst),
+            witness_prediction=rival,
         )
 
 

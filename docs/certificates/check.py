@@ -25,12 +25,11 @@ def listed(text):  # the candidates of each word, the word itself first
     return places
 
 
-def lead(words, y, j):  # of class y over class j, by the n-grams that end with the last word
+def lead(words, y, j):  # of y over j, by n-grams that end with the last word; a net's grid is finer
     ids = tuple(map(index.get, words))
-    rows = filter(None, (scores.get(ids[at:]) for at in range(len(ids))))
     read = [t[i] for t, i in zip(tables[-len(ids) :], ids, strict=False) if i is not None]
     net = sum(max(0, sum(r[h] for r in read)) * (o[y] - o[j]) for h, o in enumerate(output))
-    return sum(row[y] - row[j] for row in rows) * 2**12 + net  # the net's grid is finer
+    return sum(s[y] - s[j] for at in range(len(ids)) if (s := scores.get(ids[at:]))) * 2**12 + net
 
 
 def least(places, y, j):  # by the last words, or the letters of one, and the number of changes
@@ -55,7 +54,7 @@ about, claims = json.loads(stated), claimed.decode().removesuffix("\n").split("\
 fields = "threat split pattern lists weights claims number max_length classes words k seal"
 threat, way, pattern, *digests, number, limit, classes, words, k, seal = about.values()
 synonyms, kinds = threat == "synonyms", [*[str] * 6, int, int, list, list, type(k), str]
-subject, (lists, texts) = json.loads(content)[:2], [*json.loads(content)[2:], {}, {}][:2]
+*subject, lists, texts = [*json.loads(content), *[{}, {}][2 * synonyms :]]
 tensors = {name: tensor.tolist() for name, tensor in load(weights).items()}
 tables, output = tensors.get("net_tables", []), tensors.get("net_output", [])
 window, scores = len(tables) or max(int(name[-1]) for name in tensors), {}
@@ -70,6 +69,7 @@ checks = [
     number == len({json.loads(line)["sample_id"] for line in claims}) == len(claims),
     limit >= 1 and ((k is None and synonyms) or (type(k) is int and k >= 0)),
     synonyms or (threat == "characters" and way == "ascii" and window == 1),
+    {type(entry) for one in (lists, *texts.values()) for entry in one.values()} <= {list},
     subject == [threat, way] and (way == "ascii") == (pattern == "[A-Za-z0-9]+"),
     {*map(type, classes + words)} == {str} and len(index) == len(tensors["scores_1"]),
     len({*classes}) == len(classes) > 1 and {*map(len, scores.values())} == {len(classes)},
