@@ -39,7 +39,7 @@ def least(places, y, j):  # by the last words, or the letters of one, and the nu
         for (last, used), value in before.items():
             for new in place if k is None or used < k else place[:1]:
                 words = (*last, new)[-window:] if synonyms else [last]
-                more = lead(words, y, j) if synonyms or new == " " else 0  # a word ends
+                more = lead(words, y, j) if synonyms or (last and new == " ") else 0
                 part = "" if new == " " else f"{last}{new}"
                 part = part if part in starts else "?"  # of no known word
                 rest = words[len(words) == window :] if synonyms else part
@@ -67,15 +67,16 @@ checks = [
     about.pop("seal") == sha256(json.dumps(about).encode()).hexdigest(),
     digests == [sha256(data).hexdigest() for data in (content, weights, claimed)],
     number == len({json.loads(line)["sample_id"] for line in claims}) == len(claims),
-    limit >= 1 and ((k is None and synonyms) or (type(k) is int and k >= 0)),
-    synonyms or (threat == "characters" and way == "ascii" and window == 1),
+    limit >= 1
+    and (synonyms if k is None else type(k) is int and 0 <= k <= (k * synonyms or limit)),
+    synonyms or [threat, way, window] == ["characters", "ascii", 1],
     {type(entry) for one in (lists, *texts.values()) for entry in one.values()} <= {list},
     subject == [threat, way] and (way == "ascii") == (pattern == "[A-Za-z0-9]+"),
     {*map(type, classes + words)} == {str} and len(index) == len(tensors["scores_1"]),
     len({*classes}) == len(classes) > 1 and {*map(len, scores.values())} == {len(classes)},
 ]
 all(checks) or sys.exit(f"refused: check {1 + checks.index(False)} of the statement")
-spare = (k or 0) * [letters := ["", *"abcdefghijklmnopqrstuvwxyz0123456789 "]]
+spare = (0 if synonyms else k) * [letters := ["", *"abcdefghijklmnopqrstuvwxyz0123456789 "]]
 for line in claims:
     at, text, y = map(json.loads(line).get, ("sample_id", "text", "prediction"))
     places = listed(text) if synonyms else None
