@@ -52,7 +52,7 @@ files = ("statement.json", "lists.json", "scores.safetensors", "claims.jsonl")
 stated, content, weights, claimed = (Path(sys.argv[1], name).read_bytes() for name in files)
 about, claims = json.loads(stated), claimed.decode().removesuffix("\n").split("\n")
 fields = "threat split pattern lists weights claims number max_length classes words k seal"
-threat, way, pattern, *digests, number, limit, classes, words, k, seal = about.values()
+threat, way, pattern, *digests, number, most, classes, words, k, seal = about.values()
 synonyms, kinds = threat == "synonyms", [*[str] * 6, int, int, list, list, type(k), str]
 *subject, lists, texts = [*json.loads(content), *[{}, {}][2 * synonyms :]]
 tensors = {name: tensor.tolist() for name, tensor in load(weights).items()}
@@ -67,8 +67,7 @@ checks = [
     about.pop("seal") == sha256(json.dumps(about).encode()).hexdigest(),
     digests == [sha256(data).hexdigest() for data in (content, weights, claimed)],
     number == len({json.loads(line)["sample_id"] for line in claims}) == len(claims),
-    limit >= 1
-    and (synonyms if k is None else type(k) is int and 0 <= k <= (k * synonyms or limit)),
+    most >= 1 and (synonyms if k is None else type(k) is int and 0 <= k <= (k * synonyms or most)),
     synonyms or [threat, way, window] == ["characters", "ascii", 1],
     {type(entry) for one in (lists, *texts.values()) for entry in one.values()} <= {list},
     subject == [threat, way] and (way == "ascii") == (pattern == "[A-Za-z0-9]+"),
@@ -82,10 +81,10 @@ for line in claims:
     places = listed(text) if synonyms else None
     told = {"sample_id": at, "text": text, "prediction": y, "k": k, "places": places}
     same = line == json.dumps(told) and {type(at), type(y)} == {int} and 0 <= y < len(classes)
-    read = [p[0] for p in places] == split(text) if synonyms else len(split(text)) + k <= limit
+    read = [p[0] for p in places] == split(text) if synonyms else len(split(text)) + k <= most
     plain = re.sub("[^a-z0-9]", " ", text.encode("ascii", "replace").decode().lower())
     edits = [p for c in plain for p in (*spare, [c, *letters])] + [*spare, [" "]]
-    paths = places[:limit] if synonyms else edits
+    paths = places[:most] if synonyms else edits
     if not (same and read and min(least(paths, y, j) for j in range(len(classes)) if j != y) > 0):
         sys.exit(f"refused: a claim that does not hold: {line[:200]}")
 print(f"{number} claims of {threat}, k={'all' if k is None else k} hold")

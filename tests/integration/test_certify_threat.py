@@ -263,3 +263,44 @@ def test_edits_of_lips_lev(here: Path, steadfast: Steadfast) -> None:
     outcome = steadfast("certify", "--run=a", "--threat=characters", "--num_samples=5")
     assert outcome.status == 0, outcome.err
     assert {one["kind"] for one in lines("runs/a/certificates_characters.jsonl")} == {"lower bound"}
+
+
+KILLED = """
+import os, signal, sys
+from app.cli.main import main
+from certify import Certifier
+
+certify, calls = Certifier.__call__, []
+
+def killed(self, batch):
+    calls.append(batch)
+    if len(calls) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return certify(self, batch)
+
+Certifier.__call__ = killed
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("part", [[], ["--trainer.limit_test_batches=4"]])
+def test_radii_of_a_killed_command_are_kept(
+    here: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatch, part: list[str]
+) -> None:
+    small = ["--model=OLSA", "--model.heads=2", "--model.width=8", "--trainer.max_epochs=1"]
+    assert steadfast("fit", small, REVIEWS, QUIET, "--run=a").status == 0
+    certify = ["certify", "--run=a", *QUIET, *part]
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("STEADFAST_REVISION", "before")
+    command = [sys.executable, "-c", KILLED, *certify]
+    assert subprocess.run(command, check=False, capture_output=True).returncode == -9
+    assert len(lines("runs/a/certificates.parts/rank-0.jsonl")) == 1 + 2 * 128
+    # A commit in between is no other program.
+    monkeypatch.setenv("STEADFAST_REVISION", "after")
+    outcome = steadfast(*certify)
+    assert outcome.status == 0, outcome.err
+    assert "256 samples were done before" in outcome.err
+    resumed = lines("runs/a/certificates.jsonl")
+    assert steadfast(*certify).status == 0
+    assert resumed == lines("runs/a/certificates.jsonl")
+    assert not Path("runs/a/certificates.parts").exists()
