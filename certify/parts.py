@@ -130,7 +130,7 @@ PARTS: dict[type[nn.Module], Part] = {
 """The classes whose compositions docs/certificates.md proves bounds for."""
 
 _STATE = frozenset(vars(nn.Module()))
-_FORWARD_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
+FORWARD_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 Complaint = tuple[str, str]
 """The part found, and the expected one."""
 
@@ -218,15 +218,24 @@ def refuse(complaints: Iterator[Complaint]) -> None:
 
 
 def _everywhere() -> Iterator[Complaint]:
-    if any(getattr(torch_module, f"_global{hooks}") for hooks in _FORWARD_HOOKS):
+    if any(getattr(torch_module, f"_global{hooks}") for hooks in FORWARD_HOOKS):
         yield "a forward hook on all modules", "none"
 
 
-def complaints_about_holder(holder: object) -> Iterator[Complaint]:
-    """Yields hooks on a forward pass, and what an instance has in the place of a method."""
+def complaints_about_holder(
+    holder: object, *, allowed: Callable[[Any], bool] | None = None
+) -> Iterator[Complaint]:
+    """Yields hooks on a forward pass, and what an instance has in the place of a method.
+
+    Args:
+        holder: the object.
+        allowed: says of a hook whether it may be there; none may if there is no function.
+    """
     name = type(holder).__name__
     if isinstance(holder, nn.Module):
-        yield from _hooks(holder, name)
+        hooks = [hook for kind in FORWARD_HOOKS for hook in getattr(holder, kind).values()]
+        if allowed is None or not all(map(allowed, hooks)):
+            yield from _hooks(holder, name)
     for attribute, value in vars(holder).items():
         method = getattr(type(holder), attribute, None)
         # Lightning's strategy for several processes leaves the class's own method on the instance.
@@ -253,7 +262,7 @@ def _in_part(part: nn.Module, kind: type[nn.Module], path: str) -> Iterator[Comp
 
 def _hooks(part: nn.Module, path: str) -> Iterator[Complaint]:
     """Those of the backward pass cannot change an output."""
-    if any(getattr(part, hooks) for hooks in _FORWARD_HOOKS):
+    if any(getattr(part, hooks) for hooks in FORWARD_HOOKS):
         yield f"a forward hook on {path}", "none"
 
 

@@ -17,7 +17,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from certify.parts import Complaint, check_everywhere, complaints_about_holder, refuse
+from certify.parts import (
+    FORWARD_HOOKS,
+    Complaint,
+    check_everywhere,
+    complaints_about_holder,
+    refuse,
+)
 from layers.frozen_backbone import FrozenBackbone
 from layers.ngram_scores import NgramScores
 from layers.orthogonal import OrthogonalLinear
@@ -32,6 +38,10 @@ _GENERATED = frozenset((*_COMPARISONS, *_CHANGES, "__repr__", "_asdict"))
 _NO_EFFECT = frozenset(
     (
         "training",
+        "_forward_hooks",
+        "_forward_hooks_with_kwargs",
+        "_forward_pre_hooks",
+        "_forward_pre_hooks_with_kwargs",
         "_backward_hooks",
         "_backward_pre_hooks",
         "_is_full_backward_hook",
@@ -41,7 +51,7 @@ _NO_EFFECT = frozenset(
         "_load_state_dict_post_hooks",
     )
 )
-"""Attributes of a module that change no output in evaluation mode."""
+"""Attributes of a module that change no output in evaluation mode, or are compared as hooks."""
 _PLAIN = (bool, int, float, str, bytes, type(None))
 NEAR = 1e-5
 """Orthogonal matrices may differ so much by the threads that computed them."""
@@ -91,10 +101,11 @@ def check_code(holder: object, names: Sequence[str]) -> None:
     objects = [holder]
     for name in names:
         objects += _objects(_named(holder, name), name)
+    objects += [hook.__self__ for one in objects for hook in _hooks(one) if _is_own_hook(hook)]
     for kind in dict.fromkeys(base for one in objects for base in type(one).__mro__):
         refuse(_replaced_methods(kind))
     for one in objects[1:]:
-        refuse(complaints_about_holder(one))
+        refuse(complaints_about_holder(one, allowed=_is_own_hook))
 
 
 @torch.no_grad()
@@ -115,6 +126,16 @@ def check_copy(holder: object, copy: object, names: Sequence[str]) -> None:
 
 def _named(holder: object, name: str) -> Any:
     return getattr(holder, name, None)
+
+
+def _hooks(part: object) -> list[Any]:
+    """The hooks on the forward pass of a module."""
+    return [hook for kind in FORWARD_HOOKS for hook in getattr(part, kind, {}).values()]
+
+
+def _is_own_hook(hook: Any) -> bool:
+    """True for a method of a class of ours: attention of another library is masked by some."""
+    return isinstance(hook, MethodType) and _is_ours(type(hook.__self__))
 
 
 # Objects
@@ -185,8 +206,8 @@ def _folders() -> tuple[str, ...]:
 
 def _unwrapped(function: Any) -> Any:
     """The function inside decorators that keep it, as `torch.no_grad` does."""
-    while isinstance(function, FunctionType) and hasattr(function, "__wrapped__"):
-        inner = function.__wrapped__
+    while isinstance(function, FunctionType) and "__wrapped__" in vars(function):
+        inner = vars(function)["__wrapped__"]
         if not _has_package(_file_of(function)):
             return function
         function = inner
@@ -301,6 +322,8 @@ def _is_plain(value: Any) -> bool:
 def _attributes(own: Any, copy: Any, path: str) -> Iterator[Complaint]:
     cached = CACHED.get(type(own))
     left_out = _NO_EFFECT if isinstance(own, nn.Module) else frozenset()
+    # They are kept by numbers, which differ.
+    yield from _differences(_hooks(own), _hooks(copy), f"{path}, hooks")
     if cached is not None:
         left_out |= frozenset(cached.names)
         for one, other in zip(cached.values(own), cached.values(copy), strict=True):
@@ -311,11 +334,11 @@ def _attributes(own: Any, copy: Any, path: str) -> Iterator[Complaint]:
         vars(copy).update({name: vars(own)[name] for name in cached.names})
     # Attributes of other libraries may hold anything.
     foreign = isinstance(own, nn.Module) and not _is_ours(type(own))
-    values = (
+    first, second = (
         {name: value for name, value in vars(one).items() if name not in left_out}
         for one in (own, copy)
     )
-    yield from _entries(*values, path, plain=foreign)
+    yield from _entries(first, second, path, plain=foreign)
 
 
 def _near(holder: Any, own: Tensor, copy: Tensor) -> bool:

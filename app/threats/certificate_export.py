@@ -148,7 +148,9 @@ def _contents(
     model: WordScores, threat: Threat, claims: Sequence[dict[str, Any]]
 ) -> dict[str, bytes]:
     """Returns the files of an export by their names; the statement holds digests of the others."""
-    scores = score_model(model.exact_copy())
+    copy = model.exact_copy()
+    assert isinstance(copy, WordScores)  # of the same class
+    scores = score_model(copy)
     lists = json.dumps(threat.content, sort_keys=True).encode()
     weights = save({name: tensor.contiguous() for name, tensor in _tensors(scores)})
     lines = "".join(json.dumps(claim) + "\n" for claim in claims).encode()

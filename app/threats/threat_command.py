@@ -242,7 +242,8 @@ def _certify_split(
 
     journal = files.path / f"certificates_{name}.journal.jsonl"
     at_once = 1 if certifier.kind == "probabilistic" else AT_ONCE
-    former = (files.results() or {}).get("about", {}).get(f"certify_{name}", {})
+    found = files.results()
+    former = {} if found is None else found.get("about", {}).get(f"certify_{name}", {})
     records, seconds = certified(journal, about, kept, lines, at_once=at_once, filed=former)
     values = figures(records, ks, len(samples) - len(kept))
     paths = write(files, name, records, ks, about)

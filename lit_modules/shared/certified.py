@@ -82,10 +82,11 @@ class CertifiedClassifier(WordLevel):
 
     def predict_logits(self, batch: Batch) -> Tensor:
         """Logits of the float64 pass, which certificates are valid for."""
-        if not self.predicts_in_float64:
+        network = self.network
+        if not self.predicts_in_float64 or not isinstance(network, LipschitzClassifier):
             return super().predict_logits(batch)
         x = self.embed(batch).to(torch.float64)
-        logits: Tensor = in_float64(self.network)(x, batch.mask)
+        logits: Tensor = in_float64(network)(x, batch.mask)
         return logits
 
     @property

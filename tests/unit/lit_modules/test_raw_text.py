@@ -15,7 +15,16 @@ from torch import nn
 from certify.threats import Characters, Synonyms, Threat
 from layers import TransformerLayers
 from layers.window_net import WindowNetSettings
-from lit_modules import AdversarialTraining, FineTuning, LipsLev, TaskModule, TextCNN, WordScores
+from lit_modules import (
+    ASA,
+    AdversarialTraining,
+    FineTuning,
+    LipsLev,
+    TaskModule,
+    TextCNN,
+    UniBERT,
+    WordScores,
+)
 from lit_modules.adversaries import FreeLB
 from lit_modules.shared import task_module
 from lit_modules.shared.task_module import TaskModule as Base
@@ -46,7 +55,14 @@ def scores(window: int = 1, hidden: int = 0) -> TaskModule:
 def fine_tuned() -> TaskModule:
     path = Path("encoding.json")
     path.write_text(json.dumps({"fine": "good", "one": "film"}))
-    return made(FineTuning, encoding=str(path)).eval()
+    module: TaskModule = made(FineTuning, encoding=str(path))
+    return module.eval()
+
+
+def masked() -> TaskModule:
+    """Its attention is masked by hooks of this program."""
+    module: TaskModule = made(ASA)
+    return module.eval()
 
 
 def adversarial() -> TaskModule:
@@ -108,7 +124,7 @@ def part_of_text(module: TaskModule, name: str) -> Any:
 
 def first_layer(module: TaskModule) -> nn.Module:
     """A layer between text and logits, with parameters of its own."""
-    layers = [
+    layers: list[nn.Module] = [
         part
         for name in inner(module)._layers()
         for part in getattr(inner(module), name).modules()
@@ -155,9 +171,9 @@ def keep_a_table(module: TaskModule, _: pytest.MonkeyPatch) -> None:
         return
     for part in own.network.modules():
         if hasattr(part, "_fixed"):
-            part._fixed = -part.weight()
+            vars(part)["_fixed"] = -part.get_parameter("raw")
             return
-    first_layer(module).kept = -1
+    vars(first_layer(module))["kept"] = -1
 
 
 class LoudStr(str):
@@ -182,7 +198,7 @@ def strange_word(module: TaskModule, _: pytest.MonkeyPatch) -> None:
 
 
 def own_method_of_tensor(module: TaskModule, _: pytest.MonkeyPatch) -> None:
-    next(iter(first_layer(module)._parameters.values())).to = foreign
+    vars(next(first_layer(module).parameters()))["to"] = foreign
 
 
 def compiled(module: TaskModule, _: pytest.MonkeyPatch) -> None:
@@ -245,11 +261,11 @@ def state_hook(module: TaskModule, _: pytest.MonkeyPatch) -> None:
     def other(_: Any, state: dict[str, Any], prefix: str, *__: Any) -> None:
         state.update({n: t + 1 for n, t in state.items() if t.is_floating_point()})
 
-    inner(module)._register_state_dict_hook(other)
+    inner(module)._register_state_dict_hook(other)  # type: ignore[no-untyped-call] # torch's
 
 
 def setting_of_layer(module: TaskModule, _: pytest.MonkeyPatch) -> None:
-    first_layer(module).another_setting = 1.0
+    vars(first_layer(module))["another_setting"] = 1.0
 
 
 def own_on(name: str, method: str) -> Callable[[TaskModule, pytest.MonkeyPatch], None]:
@@ -379,7 +395,7 @@ def test_a_model_that_was_used_is_accepted(name: str) -> None:
     module.eval()
     module.predict_texts([TEXT, OTHER])
     module.register_full_backward_hook(lambda *_: None)
-    module.forward = module.forward
+    module.forward = module.forward  # type: ignore[method-assign] # as Lightning does
     generator = torch.get_rng_state()
     assert module.text_certifier(threat)([TEXT, OTHER], [1]) == before
     assert torch.equal(torch.get_rng_state(), generator)
@@ -394,6 +410,21 @@ def test_the_splitter_of_another_program_is_named() -> None:
     tokenizer_of(module).splitter.settings = WordSettings(split="ascii")
     with pytest.raises(ValueError, match="tokenizer"):
         module.text_certifier(SYNONYMS)
+
+
+@pytest.mark.parametrize(
+    "build", [masked, lambda: attached(plain(encoder="lstm", depth=1)), lambda: made(UniBERT)]
+)
+def test_models_without_a_certificate_of_their_own_have_copies(
+    build: Callable[[], TaskModule],
+) -> None:
+    """What is smoothed, or put behind an encoding, is checked in the same way."""
+    module = build().eval()
+    found = module.exact_answer()([TEXT])
+    torch.testing.assert_close(found, module.predict_texts([TEXT]).double(), rtol=1e-4, atol=1e-4)
+    hook(module, pytest.MonkeyPatch())
+    with pytest.raises(ValueError, match="a forward hook on"):
+        module.exact_answer()
 
 
 @pytest.mark.parametrize("name", MODELS)

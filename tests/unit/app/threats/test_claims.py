@@ -57,7 +57,7 @@ def export(threat: Threat, *, window: int = 1, hidden: int = 0, seed: int = 0) -
 EXPORTS: dict[str, Callable[[], Files]] = {
     "words": lambda: export(Synonyms.of(LISTS, k=None), seed=1),
     "one word": lambda: export(Synonyms.of(LISTS, k=1), seed=1),
-    "pairs": lambda: export(Synonyms.of(LISTS, k=1), window=2, seed=3),
+    "pairs": lambda: export(Synonyms.of(LISTS, k=1), window=2, seed=4),
     "net": lambda: export(Synonyms.of(LISTS, k=2), window=2, hidden=2, seed=2),
     "texts": lambda: export(Synonyms.of(OF_TEXTS, k=None), seed=1),
     "characters": lambda: export(Characters(k=1, words=ASCII), seed=4),
@@ -250,7 +250,7 @@ def is_true(files: Files) -> bool:
             near = [split(text) for text in edited(claim["text"], k)]
         if not all(holds(text, y) for text in near):
             return False
-    return about["number"] == len(claims) > 0
+    return bool(about["number"] == len(claims) > 0)
 
 
 def edited(text: str, k: int) -> set[str]:
