@@ -55,7 +55,7 @@ fields = "threat split pattern lists weights claims number max_length classes wo
 threat, way, pattern, *digests, number, most, classes, words, k, seal = about.values()
 synonyms, kinds = threat == "synonyms", [*[str] * 6, int, int, list, list, type(k), str]
 *subject, lists, texts = [*json.loads(content), *[{}, {}][2 * synonyms :]]
-tensors = {name: tensor.tolist() for name, tensor in load(weights).items()}
+tensors = {n: t.astype("i8", casting="no").tolist() for n, t in load(weights).items()}
 tables, output = tensors.get("net_tables", []), tensors.get("net_output", [])
 window, scores = len(tables) or max(int(name[-1]) for name in tensors), {}
 for n in range(1, 2 if tables else window + 1):
