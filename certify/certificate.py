@@ -1,6 +1,7 @@
 """Certified radii: how far the embedded text may move without changing the prediction."""
 
 import copy
+import logging
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -11,11 +12,13 @@ from torch import Tensor, nn
 
 from certify.around_text import AroundText, Leads, Seen
 from certify.lipschitz import encoder_bound, measure, rounding_of_sums
-from certify.parts import check_holder, check_network
+from certify.parts import check_holder, check_network, check_unwrapped
 from layers.attention.bounds import BOUNDS, Bound
 from layers.attention.one_lipschitz import OneLipschitzSelfAttention
 from layers.encoders import LipschitzClassifier
 from layers.orthogonal import OrthogonalLinear
+
+log = logging.getLogger(__name__)
 
 CertifiedBound = Literal[Bound, "local"]
 """A formula of Lipschitz constants, or the sound one with what is known of the text (section 9)."""
@@ -54,6 +57,7 @@ class Certificates:
             are tied and where anything is not finite. For `sound` and `local` bounds: no X' with
             ||X' - X||_F < radius has another prediction.
         bound: name of the bound.
+        reason: why there is no certificate, and every radius is 0; None where there is one.
     """
 
     prediction: Tensor
@@ -61,6 +65,7 @@ class Certificates:
     lipschitz: Tensor
     radius: Tensor
     bound: CertifiedBound
+    reason: str | None = None
 
 
 class Certifier:
@@ -74,7 +79,8 @@ class Certifier:
         not changed.
 
         Args:
-            module: a classifier. One whose network is no `LipschitzClassifier` gets radius 0.
+            module: a classifier. One whose network is no `LipschitzClassifier` gets radius 0; the
+                reason is logged, and part of the result.
             bound: which formula; `paper` is for reproduction only and not a guarantee. `kim` is
                 Theorem 3.2 of Kim et al. as its proof gives it, for tied L2 attention only. `local`
                 is never less than `sound`: it knows the attention and the pairs of features around
@@ -82,11 +88,14 @@ class Certifier:
 
         Raises:
             ValueError: unknown bound, weights of reduced precision, or a network that the theorem
-                is not about: other classes, hooks, methods of an instance's own.
+                is not about: other classes, hooks, methods of an instance's own, a compiled or
+                wrapped one.
         """
         if bound not in CERTIFIED_BOUNDS:
             msg = f"got bound={bound!r}, expected one of {', '.join(CERTIFIED_BOUNDS)}"
             raise ValueError(msg)
+        check_unwrapped(module)
+        check_unwrapped(module.network)
         for name, parameter in module.network.named_parameters():
             if parameter.dtype not in (torch.float32, torch.float64):
                 msg = (
@@ -97,7 +106,12 @@ class Certifier:
         self.module, self.bound = module, bound
         self.network: LipschitzClassifier | None = None
         network = module.network
-        if isinstance(network, LipschitzClassifier) and not getattr(module, "no_certificate", None):
+        self.reason: str | None = getattr(module, "no_certificate", None)
+        if self.reason is None and not isinstance(network, LipschitzClassifier):
+            self.reason = f"a {type(network).__name__} is no LipschitzClassifier"
+        if self.reason is not None:
+            log.warning("every radius is 0: %s", self.reason)
+        elif isinstance(network, LipschitzClassifier):
             self._check()
             _check_bound(network, bound)
             self.network = in_float64(network)
@@ -184,7 +198,9 @@ class Certifier:
         """Return the result for samples without a certificate."""
         prediction, margin = margins(logits, None)
         nowhere = torch.full_like(margin, torch.inf)
-        return Certificates(prediction, margin, nowhere, torch.zeros_like(margin), self.bound)
+        return Certificates(
+            prediction, margin, nowhere, torch.zeros_like(margin), self.bound, self.reason
+        )
 
 
 def certify(module: Certifiable, batch: Any, bound: CertifiedBound = "sound") -> Certificates:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
@@ -129,7 +130,7 @@ PARTS: dict[type[nn.Module], Part] = {
 """The classes whose compositions docs/certificates.md proves bounds for."""
 
 _STATE = frozenset(vars(nn.Module()))
-_FORWARD_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
+FORWARD_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 Complaint = tuple[str, str]
 """The part found, and the expected one."""
 
@@ -140,8 +141,8 @@ def check_network(network: nn.Module) -> None:
     Raises:
         ValueError: it names the part and what is wrong with it.
     """
-    _refuse(_everywhere())
-    _refuse(_in_part(network, LipschitzClassifier, "network"))
+    check_everywhere()
+    refuse(_in_part(network, LipschitzClassifier, "network"))
 
 
 def check_holder(holder: object, network: nn.Module) -> None:
@@ -159,41 +160,55 @@ def check_holder(holder: object, network: nn.Module) -> None:
         inside = [part for part in holder.modules() if part is not holder and part is not network]
         around += [part for part in inside if any(one is network for one in part.modules())]
     for one in around:
-        _refuse(_in_holder(one))
+        refuse(complaints_about_holder(one))
+
+
+def check_unwrapped(*parts: object) -> None:
+    """Refuse a module inside another one that runs it otherwise, where there is no certificate.
+
+    Args:
+        parts: a model, and its network.
+
+    Raises:
+        ValueError: a compiled module, or one for several devices.
+    """
+    for part in parts:
+        # `torch.compile` keeps the module under this name; its own class is slow to import.
+        compiled = "_orig_mod" in getattr(part, "_modules", {})
+        if compiled or isinstance(part, _WRAPPERS):
+            msg = (
+                f"got a {type(part).__name__} around the network, expected the network itself: "
+                "certify the model before it is compiled or spread over devices, as "
+                "lit_modules.load() returns it"
+            )
+            raise ValueError(msg)
+
+
+_WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel, torch.jit.ScriptModule)
 
 
 def foreign_code(network: nn.Module) -> str | None:
     """Returns the first hook on a forward pass, or method of an instance's own; None for none."""
-    found = [*_everywhere(), *(one for part in network.modules() for one in _in_holder(part))]
+    of_parts = (one for part in network.modules() for one in complaints_about_holder(part))
+    found = [*_everywhere(), *of_parts]
     return found[0][0] if found else None
 
 
-def check_plain(holder: object, parts: Mapping[str, type[nn.Module]]) -> None:
-    """Refuse a model whose named parts may compute anything else than their classes say.
-
-    Args:
-        holder: what is certified.
-        parts: its parts by name, and their very classes.
+def check_everywhere() -> None:
+    """Refuse hooks that torch calls for all modules.
 
     Raises:
-        ValueError: a part of another class (a subclass, a parametrised one), a hook on a forward
-            pass, or a method of an instance's own.
+        ValueError: there is one.
     """
-    _refuse(_everywhere())
-    _refuse(_in_holder(holder))
-    for name, kind in parts.items():
-        part = getattr(holder, name)
-        _refuse(_changed(part, kind, name))
+    refuse(_everywhere())
 
 
-def _changed(part: nn.Module, kind: type[nn.Module], name: str) -> Iterator[Complaint]:
-    if type(part) is not kind:
-        yield f"a {type(part).__name__} as {name}", f"a {kind.__name__}"
-    for inner in part.modules():
-        yield from _in_holder(inner)
+def refuse(complaints: Iterator[Complaint]) -> None:
+    """Raise the first of some complaints.
 
-
-def _refuse(complaints: Iterator[Complaint]) -> None:
+    Raises:
+        ValueError: there is one.
+    """
     for found, expected in complaints:
         msg = (
             f"got {found}, expected {expected}: no theorem covers others; certify a model as "
@@ -203,19 +218,33 @@ def _refuse(complaints: Iterator[Complaint]) -> None:
 
 
 def _everywhere() -> Iterator[Complaint]:
-    if any(getattr(torch_module, f"_global{hooks}") for hooks in _FORWARD_HOOKS):
+    if any(getattr(torch_module, f"_global{hooks}") for hooks in FORWARD_HOOKS):
         yield "a forward hook on all modules", "none"
 
 
-def _in_holder(holder: object) -> Iterator[Complaint]:
+def complaints_about_holder(
+    holder: object, *, allowed: Callable[[Any], bool] | None = None
+) -> Iterator[Complaint]:
+    """Yields hooks on a forward pass, and what an instance has in the place of a method.
+
+    Args:
+        holder: the object.
+        allowed: says of a hook whether it may be there; none may if there is no function.
+    """
     name = type(holder).__name__
     if isinstance(holder, nn.Module):
-        yield from _hooks(holder, name)
+        hooks = [hook for kind in FORWARD_HOOKS for hook in getattr(holder, kind).values()]
+        if allowed is None or not all(map(allowed, hooks)):
+            yield from _hooks(holder, name)
     for attribute, value in vars(holder).items():
         method = getattr(type(holder), attribute, None)
         # Lightning's strategy for several processes leaves the class's own method on the instance.
         own = getattr(value, "__func__", None) is method
-        if callable(method) and not (own and getattr(value, "__self__", None) is holder):
+        # A compiled module keeps a function in the place of None.
+        special = attribute.startswith("__") or attribute == "_compiled_call_impl"
+        if callable(method) or (special and callable(value)):
+            if own and getattr(value, "__self__", None) is holder:
+                continue
             yield f"{attribute}() set on the instance of {name}", "the class's own"
 
 
@@ -233,7 +262,7 @@ def _in_part(part: nn.Module, kind: type[nn.Module], path: str) -> Iterator[Comp
 
 def _hooks(part: nn.Module, path: str) -> Iterator[Complaint]:
     """Those of the backward pass cannot change an output."""
-    if any(getattr(part, hooks) for hooks in _FORWARD_HOOKS):
+    if any(getattr(part, hooks) for hooks in FORWARD_HOOKS):
         yield f"a forward hook on {path}", "none"
 
 

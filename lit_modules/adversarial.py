@@ -12,7 +12,7 @@ from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from typing_extensions import override
 
-from certify.parts import check_holder
+from certify.raw_text import check_code, check_copy
 from certify.threats import TextCertifier, Threat
 from layers.noise import row_seeds, sample_seeds
 from lit_modules.adversaries import ADVERSARIES, Adversary, Found, Problem, TextSample
@@ -21,7 +21,7 @@ from lit_modules.shared.averaged import AveragedWeights
 from lit_modules.shared.optimisation import OptimisationChanges
 from lit_modules.shared.process_means import global_means
 from lit_modules.shared.settings import named, rebuilt
-from lit_modules.shared.task_module import TaskModule, labels_of
+from lit_modules.shared.task_module import READ, TaskModule, labels_of
 from lit_modules.shared.text_module import CHECKPOINT_KEY, METHODS, checkpoint_content
 from lit_modules.shared.word_level import WordLevel
 from text import Batch, TaskName, Text, Tokenizer
@@ -287,8 +287,18 @@ class AdversarialTraining(TaskModule, method=True):
         return self.classifier.no_certificate if hasattr(self, "classifier") else None
 
     def text_certifier(self, threat: Threat) -> TextCertifier:
-        check_holder(self, self.classifier)
+        self._check_reading()
         return self.classifier.text_certifier(threat)
+
+    def exact_copy(self) -> TaskModule:
+        """Returns a copy of the classifier."""
+        self._check_reading()
+        return self.classifier.exact_copy()
+
+    def _check_reading(self) -> None:
+        """Refuses a model that reads texts otherwise than its classifier does."""
+        check_code(self, READ)
+        check_copy(self, self.classifier, READ)
 
     def activations(self, batch: Batch) -> list[Tensor]:
         return self.classifier.activations(batch)

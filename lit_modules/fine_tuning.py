@@ -121,16 +121,19 @@ class FineTuning(TaskModule, method=True):
         return self.network.backbone.hidden_states(self.embed(batch), batch.mask)
 
     def text_certifier(self, threat: Threat) -> TextCertifier:
-        tokenizer, _ = self.require_text()
-        if threat.name not in self.threats:
-            return super().text_certifier(threat)
-        if not isinstance(tokenizer, EncodedWords):
+        if threat.name in self.threats and not isinstance(self.tokenizer, EncodedWords):
             reason = f"encoding=null, which has no certificate for {threat.name}, a file has one"
             raise ValueError(self.no_certifier(threat, reason))
+        return super().text_certifier(threat)
+
+    def own_certifier(self, threat: Threat) -> TextCertifier:
+        tokenizer = self.tokenizer
+        assert isinstance(tokenizer, EncodedWords)  # text_certifier looked
         if threat.words != tokenizer.splitter.settings:
             msg = (
                 f"got a threat about {threat.words} for an encoding of "
                 f"{tokenizer.splitter.settings}, expected the same words"
             )
             raise ValueError(msg)
-        return EncodedCertifier(self.predict_texts, Encoding(tokenizer.representatives), threat)
+        encoding = Encoding(tokenizer.representatives)
+        return EncodedCertifier(self.exact_answer(), encoding, threat)

@@ -6,7 +6,6 @@ from typing import Any
 from torch import Tensor
 
 from certify.edits import LevenshteinCertifier
-from certify.parts import check_plain
 from certify.threats import TextCertifier, Threat, ThreatName
 from layers.levenshtein_cnn import LevenshteinCNN
 from layers.norms import NORMS, Norm
@@ -76,11 +75,7 @@ class LipsLev(TaskModule, method=True):
         assert isinstance(self.network, LevenshteinCNN)  # configure_model made it
         return self.network.embed(batch.input_ids)
 
-    def text_certifier(self, threat: Threat) -> TextCertifier:
-        if threat.name not in self.threats:
-            return super().text_certifier(threat)
-        tokenizer, _ = self.require_text()
-        assert isinstance(tokenizer, CharacterTokenizer)  # build_tokenizer made it
-        check_plain(self, {"network": LevenshteinCNN})
-        assert isinstance(self.network, LevenshteinCNN)  # as just checked
-        return LevenshteinCertifier(self.network, tokenizer, threat)
+    def own_certifier(self, threat: Threat) -> TextCertifier:
+        assert isinstance(self.tokenizer, CharacterTokenizer)  # build_tokenizer made it
+        assert isinstance(self.network, LevenshteinCNN)  # configure_model made it
+        return LevenshteinCertifier(self.network, self.tokenizer, threat)

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from certify.intervals import HullCertifier, HullModel
-from certify.parts import check_plain
 from certify.threats import TextCertifier, Threat, ThreatName
 from layers.interval_cnn import IntervalCNN, WindowPooling
 from lit_modules.shared.settings import within
@@ -149,19 +148,14 @@ class TextCNN(WordLevel, method=True):
         found: Tensor = self.embedding(batch.input_ids)
         return found
 
-    def text_certifier(self, threat: Threat) -> TextCertifier:
-        if threat.name not in self.threats:
-            return super().text_certifier(threat)
-        tokenizer, class_names = self.require_text()
-        assert isinstance(tokenizer, WordTokenizer)  # build_tokenizer made it
-        assert self.embedding is not None  # a loaded model has its layers
-        check_plain(self, {"network": IntervalCNN, "embedding": nn.Embedding})
-        network = IntervalCNN(self.vector_width, self.width, len(class_names), pooling=self.pooling)
-        network.load_state_dict({n: v.cpu() for n, v in self.network.state_dict().items()})
-        vectors = self.embedding.weight.detach().cpu().to(torch.float64)
-        return HullCertifier(
-            HullModel(network.to(torch.float64).eval(), vectors, tokenizer), threat
-        )
+    def own_certifier(self, threat: Threat) -> TextCertifier:
+        network, embedding, tokenizer = self.network, self.embedding, self.tokenizer
+        assert isinstance(network, IntervalCNN)  # configure_model made these
+        assert embedding is not None
+        assert isinstance(tokenizer, WordTokenizer)
+        network = network.to("cpu", torch.float64).requires_grad_(requires_grad=False)
+        vectors = embedding.weight.detach().to("cpu", torch.float64)
+        return HullCertifier(HullModel(network, vectors, tokenizer), threat)
 
 
 def _root(squares: Tensor) -> Tensor:

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from certify.parts import check_plain
 from certify.threats import TextCertifier, Threat, ThreatName
 from certify.words.score_certifiers import (
     CharacterCertifier,
@@ -284,9 +283,11 @@ class WordScores(WordLevel, method=True):
         found: Tensor = self.scores(batch.input_ids)
         return found
 
-    def text_certifier(self, threat: Threat) -> TextCertifier:
-        tokenizer, _ = self.require_text()
-        assert isinstance(tokenizer, WordTokenizer)  # build_tokenizer made it
+    @property
+    def predicts_in_float64(self) -> bool:
+        return True
+
+    def own_certifier(self, threat: Threat) -> TextCertifier:
         if threat.name in ("characters", "words") and self.window > 1:
             reason = f"window={self.window}, which has no certificate for {threat.name}"
             raise ValueError(self.no_certifier(threat, f"{reason}, window=1 has one"))
@@ -298,42 +299,16 @@ class WordScores(WordLevel, method=True):
             "characters": CharacterCertifier,
             "words": WordCertifier,
         }
-        if threat.name not in kinds:
-            return super().text_certifier(threat)
-        check_scores(self)
         made: TextCertifier = kinds[threat.name](score_model(self), threat)
         return made
 
 
 def score_model(module: WordScores) -> ScoreModel:
-    """Returns a copy of the scores of a model, on the CPU and in evaluation mode."""
-    tokenizer, _ = module.require_text()
-    assert isinstance(tokenizer, WordTokenizer)  # build_tokenizer made it
-    scores = module.scores
-    assert scores is not None  # check_scores looked
-    copy = NgramScores(
-        scores.size,
-        scores.classes,
-        counts=[len(table) for table in scores.tables],
-        bounded=scores.bounded,
-        vectors=0 if scores.vectors is None else scores.vectors.shape[1],
-        specials=scores.specials,
-        window=scores.width,
-        net=None if scores.net is None else scores.net.settings,
-        spelling=0 if scores.of_spelling is None else len(scores.of_spelling),
-    )
-    if scores.of_spelling is not None:
-        copy.set_spelling(tokenizer.vocabulary.get_itos())
-    copy.load_state_dict({name: value.cpu() for name, value in scores.state_dict().items()})
-    return ScoreModel(copy.keep().requires_grad_(requires_grad=False), tokenizer)
-
-
-def check_scores(module: WordScores) -> None:
-    """Refuses a model that may compute anything else than its scores say."""
-    if module.scores is None:
-        msg = "got a model without layers, expected one as lit_modules.load() returns it"
-        raise ValueError(msg)
-    check_plain(module, {"scores": NgramScores, "network": ScoreSum})
+    """Returns the scores of a copy that `exact_copy` made, on the CPU, with all tables computed."""
+    assert isinstance(module.tokenizer, WordTokenizer)  # build_tokenizer made it
+    assert module.scores is not None  # a copy has its layers
+    scores = module.scores.cpu().keep().requires_grad_(requires_grad=False)
+    return ScoreModel(scores, module.tokenizer)
 
 
 def _check_net(

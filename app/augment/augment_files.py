@@ -38,13 +38,20 @@ class Augmented:
         if self._journal.is_file() and self._journal.stat().st_size:
             before, self.done, length = read_lines(self._journal, dict)
             other = differences(before or {}, settings)
-            if length and other:
+            if other and self._is_filed():
+                # A kill came between the end of the file and that of its journal.
+                self.done, length = [], 0
+            elif length and other:
                 msg = (
                     f"got {self._journal}, which is about other settings ({told(other)}), expected "
                     "the same: give another --output, or delete it"
                 )
                 raise ValueError(msg)
         self._stream: IO[bytes] = open_lines(self._journal, settings, length)
+
+    def _is_filed(self) -> bool:
+        """True if the file holds all records of the journal."""
+        return self.path.is_file() and self.path.read_bytes() == b"".join(map(_line, self.done))
 
     def add(self, record: dict[str, Any]) -> None:
         """Writes one record."""
@@ -55,7 +62,7 @@ class Augmented:
         """Writes the file, and removes the journal."""
         with replacing(self.path) as stream:
             for record in self.done:
-                stream.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+                stream.write(_line(record))
         self._stream.close()
         self._journal.unlink()
 
@@ -64,3 +71,7 @@ class Augmented:
 
     def __exit__(self, *error: object) -> None:
         self._stream.close()
+
+
+def _line(record: Mapping[str, Any]) -> bytes:
+    return json.dumps(record, ensure_ascii=False).encode() + b"\n"

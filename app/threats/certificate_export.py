@@ -17,6 +17,10 @@ from app.cli.run_options import run_parser
 from app.cli.terminal import harmless
 from app.runs.atomic import replace_folder
 from app.runs.resume import evaluated
+from app.runs.run_directory import RunDirectory
+from app.runs.weights import shelf, weights_of
+from app.threats.threat_records import stamp_of
+from attacks.journal import differences, told
 from certify.threats import Synonyms, Threat, parse_threat
 from certify.threats.parsing import parse_k
 from certify.words.score_certifiers import ScoreModel
@@ -48,25 +52,21 @@ def main(argv: Sequence[str]) -> int:
     if folder.exists() and not (folder / STATEMENT).is_file():
         msg = f"got --to {folder}, which is there, expected a new folder or an earlier export"
         raise ValueError(msg)
-    name = args.threat if args.tag is None else f"{args.threat}-{args.tag}"
     threat = parse_threat(args.threat, lists=args.lists, k=parse_k(args.k), words=words_read(model))
-    path = run.path / f"certificates_{name}.jsonl"
-    records = [record for _, record in json_lines(path, "certificates")]
-    claims = [_claim(line, threat) for line in records if _holds(line, args.k)]
+    weights = weights_of(checkpoint)
+    files = run if checkpoint == run.chosen else shelf(run, weights)
+    records = _certified(files, args, threat, weights.checkpoint)
+    claims = [_claim(line, threat) for line in records if line["holds"][args.k]]
     if not claims:
-        msg = f"got {path} without a text that is certified for k={args.k}, expected one"
+        msg = f"got no text that is certified for k={args.k}, expected one: certify other texts"
         raise ValueError(msg)
-    scores = score_model(model)
-    weights = save(dict(_tensors(scores)))
-    statement = _statement(scores, threat, model, weights, args.k)
+    contents = _contents(model, threat, claims)
     fresh = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)
     try:
-        (fresh / "scores.safetensors").write_bytes(weights)
-        (fresh / STATEMENT).write_text(json.dumps(statement, indent=1), encoding="utf-8")
-        lines = "".join(json.dumps(claim) + "\n" for claim in claims)
-        (fresh / "claims.jsonl").write_text(lines, encoding="utf-8")
+        for name, content in contents.items():
+            (fresh / name).write_bytes(content)
         replace_folder(fresh, folder)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
@@ -91,53 +91,113 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def _holds(line: dict[str, Any], k: str) -> bool:
-    if k not in line["holds"]:
-        msg = f"got k={k}, expected one of {', '.join(line['holds'])}, which were certified"
+def _certified(
+    files: RunDirectory, args: argparse.Namespace, threat: Threat, checkpoint: str
+) -> list[dict[str, Any]]:
+    """Returns the records of a certification, if it is about what is exported now.
+
+    Raises:
+        ValueError: nothing was certified under this name, or something else.
+        OSError: the records cannot be read.
+    """
+    name = args.threat if args.tag is None else f"{args.threat}-{args.tag}"
+    found = files.results()
+    about = {} if found is None else found["about"].get(f"certify_{name}", {})
+    if not about:
+        msg = f"got no certificates_{name} in {files.path}, expected some: give `certify` first"
         raise ValueError(msg)
-    return bool(line["holds"][k])
+    path = files.path / f"certificates_{name}.jsonl"
+    records: list[dict[str, Any]] = [record for _, record in json_lines(path, "certificates")]
+    stamp = stamp_of(threat.digest, checkpoint)
+    before = {
+        "threat": about["threat"]["digest"],
+        "checkpoint": about["checkpoint"],
+        "around": about["around"],
+        # A program that was killed may have written records and not what they are about.
+        "records": next((one for one in map(_stamp, records) if one != stamp), stamp),
+    }
+    now = {
+        "threat": threat.digest,
+        "checkpoint": checkpoint,
+        "around": None,
+        "records": stamp,
+    }
+    if other := differences(before, now):
+        msg = (
+            f"got an export of other things than were certified as {name} ({told(other)}), "
+            "expected the same lists and weights: give `certify` with these first"
+        )
+        raise ValueError(msg)
+    if args.k not in about["k"]:
+        msg = f"got k={args.k}, expected one of {', '.join(about['k'])}, which were certified"
+        raise ValueError(msg)
+    return records
+
+
+def _stamp(line: dict[str, Any]) -> dict[str, Any]:
+    return {name: line.get(name) for name in ("threat", "checkpoint")}
 
 
 def _claim(line: dict[str, Any], threat: Threat) -> dict[str, Any]:
+    names = ("sample_id", "text", "prediction")
     places = threat.candidates(line["text"]) if isinstance(threat, Synonyms) else None
-    known = {"text": line["text"], "prediction": line["prediction"]}
-    return {**known, "k": threat.k, "places": places}
+    return {**{name: line[name] for name in names}, "k": threat.k, "places": places}
+
+
+def _contents(
+    model: WordScores, threat: Threat, claims: Sequence[dict[str, Any]]
+) -> dict[str, bytes]:
+    """Returns the files of an export by their names; the statement holds digests of the others."""
+    copy = model.exact_copy()
+    assert isinstance(copy, WordScores)  # of the same class
+    scores = score_model(copy)
+    lists = json.dumps(threat.content, sort_keys=True).encode()
+    weights = save({name: tensor.contiguous() for name, tensor in _tensors(scores)})
+    lines = "".join(json.dumps(claim) + "\n" for claim in claims).encode()
+    splitter, specials = scores.tokenizer.splitter, scores.scores.specials
+    statement = {
+        "threat": threat.name,
+        "split": splitter.settings.split,
+        "pattern": pattern_of(splitter.settings),
+        "lists": _digest(lists),
+        "weights": _digest(weights),
+        "claims": _digest(lines),
+        "number": len(claims),
+        "max_length": scores.tokenizer.max_length,
+        "classes": model.require_text()[1],
+        "words": scores.tokenizer.vocabulary.get_itos()[specials:],
+        "k": threat.k,
+    }
+    sealed = {**statement, "seal": _digest(json.dumps(statement).encode())}
+    return {
+        STATEMENT: json.dumps(sealed, indent=1).encode(),
+        "lists.json": lists,
+        "scores.safetensors": weights,
+        "claims.jsonl": lines,
+    }
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _tensors(model: ScoreModel) -> Iterator[tuple[str, Tensor]]:
-    """Yields n-grams, scores and the weights of a net over windows, in multiples of the grids."""
-    scores = model.scores
-    yield "ngrams_1", torch.arange(scores.size).unsqueeze(1)
-    yield "scores_1", (scores.word_table() / GRID).round().long()
+    """Yields n-grams, scores and the weights of a net over windows, in multiples of the grids.
+
+    Words are counted behind the special ones, which score nothing, alone or in an n-gram.
+    """
+    scores, specials = model.scores, model.scores.specials
+    yield "ngrams_1", torch.arange(scores.size - specials).unsqueeze(1)
+    yield "scores_1", (scores.word_table()[specials:] / GRID).round().long()
     if scores.net is not None:
-        yield "net_tables", (scores.net_tables() / WEIGHT_GRID).round().long()
+        yield "net_tables", (scores.net_tables()[:, specials:] / WEIGHT_GRID).round().long()
         yield "net_output", (scores.net.output() / WEIGHT_GRID).round().long()
     for order in scores.orders:
         keys, places = scores.keys(order), []
         for _ in range(order):
             places.append(keys % scores.size)
             keys = keys // scores.size
-        yield f"ngrams_{order}", torch.stack(places[::-1], dim=1)
-        yield f"scores_{order}", (scores.ngram_table(order)[:-1] / GRID).round().long()
-
-
-def _statement(
-    model: ScoreModel, threat: Threat, module: WordScores, weights: bytes, k: str
-) -> dict[str, Any]:
-    splitter = model.tokenizer.splitter
-    return {
-        "statement": f"{threat.statement}: the answer stays. A tie is no answer.",
-        "threat": threat.name,
-        "k": k,
-        "digest": threat.digest,
-        "weights": hashlib.sha256(weights).hexdigest(),
-        "grid": GRID,
-        "net_grid": WEIGHT_GRID,
-        "window": model.scores.width,
-        "max_length": model.tokenizer.max_length,
-        "pattern": pattern_of(splitter.settings),
-        "normalised": splitter.settings.split != "ascii",
-        "specials": model.scores.specials,
-        "classes": module.require_text()[1],
-        "words": model.tokenizer.vocabulary.get_itos(),
-    }
+        ids = torch.stack(places[::-1], dim=1) - specials
+        known = (ids >= 0).all(dim=1)
+        yield f"ngrams_{order}", ids[known]
+        yield f"scores_{order}", (scores.ngram_table(order)[:-1][known] / GRID).round().long()

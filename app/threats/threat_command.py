@@ -37,6 +37,7 @@ from certify.smoothing import NOISES, SmoothedCertifier, Smoothing
 from certify.threats import THREATS, TextCertifier, Threat, parse_threat
 from certify.threats.parsing import parse_k
 from certify.threats.synonym_lists import lists_file
+from certify.ties import classes
 from datamodules.batching.examples import fingerprint
 from lit_modules import TaskModule
 from lit_modules.checkpoints.reading import load
@@ -142,10 +143,10 @@ def _certifier(args: argparse.Namespace, model: TaskModule, threat: Threat) -> T
             mask=args.mask,
             hops=args.hops,
         )
-        answer = model.predict_texts
-        return SmoothedCertifier(lambda texts: answer(texts).argmax(dim=1), threat, settings)
+        answer = model.exact_copy().predict_texts
+        return SmoothedCertifier(lambda texts: classes(answer(texts)), threat, settings)
     if args.encoding is not None:
-        return EncodedCertifier(model.predict_texts, Encoding.read(args.encoding), threat)
+        return EncodedCertifier(model.exact_answer(), Encoding.read(args.encoding), threat)
     return model.text_certifier(threat)
 
 
@@ -241,7 +242,9 @@ def _certify_split(
 
     journal = files.path / f"certificates_{name}.journal.jsonl"
     at_once = 1 if certifier.kind == "probabilistic" else AT_ONCE
-    records, seconds = certified(journal, about, kept, lines, at_once=at_once)
+    found = files.results()
+    former = {} if found is None else found.get("about", {}).get(f"certify_{name}", {})
+    records, seconds = certified(journal, about, kept, lines, at_once=at_once, filed=former)
     values = figures(records, ks, len(samples) - len(kept))
     paths = write(files, name, records, ks, about)
     results.merge(

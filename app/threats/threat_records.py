@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from app.figures.charts import Series, error_bars, pixels
 from app.runs import atomic
 from app.runs.run_directory import RunDirectory
+from app.runs.weights import SHORT
 from certify.threats import TextCertificate, Threat
 from certify.threats.parsing import parse_k
 from text.bounded_files import json_lines, read_json
@@ -86,6 +87,16 @@ def figures(records: Sequence[Record], ks: Sequence[int | None], skipped: int) -
     return {**found, "samples": float(count), "skipped": float(skipped), "cut": float(cut)}
 
 
+def stamp_of(threat: str, checkpoint: str) -> dict[str, str]:
+    """Returns what each line says that it is about.
+
+    Args:
+        threat: digest of the threat.
+        checkpoint: digest of the weights.
+    """
+    return {"threat": threat[:SHORT], "checkpoint": checkpoint[:SHORT]}
+
+
 class Curve(NamedTuple):
     """Certified accuracy in % by the number of changes.
 
@@ -155,7 +166,8 @@ def write(
     from torch.utils.tensorboard import SummaryWriter
 
     lines, picture = (run.path / f"certificates_{name}.{end}" for end in ("jsonl", "png"))
-    atomic.write_lines(lines, ({**one, "checkpoint": about["checkpoint"][:12]} for one in records))
+    stamp = stamp_of(about["threat"]["digest"], about["checkpoint"])
+    atomic.write_lines(lines, ({**one, **stamp} for one in records))
     found = curve(records, ks)
     line, names = found.drawn()
     figure = error_bars(

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from app.threats.threat_records import Record, Sample
@@ -38,6 +39,7 @@ def certified(
     certify: Callable[[Sequence[Sample]], list[Record]],
     *,
     at_once: int,
+    filed: Mapping[str, Any] = MappingProxyType({}),
 ) -> Part:
     """Certifies samples; a kill loses the part that is in work, and no other.
 
@@ -47,6 +49,7 @@ def certified(
         samples: in their order.
         certify: from some samples to their lines.
         at_once: samples of a part.
+        filed: what the outcome that is filed under this name is about; empty if there is none.
 
     Returns:
         All samples, with the seconds of all starts.
@@ -60,7 +63,10 @@ def certified(
     length = 0
     if path.is_file():
         before, parts, length = read_lines(path, Part.of)
-        if length and (other := differences(before, settings)):
+        if length and before != settings and before.items() <= filed.items():
+            # A kill came between the filing of the outcome and the end of this file.
+            parts, length = [], 0
+        elif length and (other := differences(before, settings)):
             msg = (
                 f"got {path} of a command that has not ended, with other settings "
                 f"({told(other)}), expected the same, to go on: give these, another --tag, or "

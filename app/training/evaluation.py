@@ -131,6 +131,7 @@ def certificate_records(certificates: Certificates, batch: Batch) -> list[Record
         certificates.radius.tolist(),
         strict=True,
     )
+    reason = {} if certificates.reason is None else {"no_certificate": certificates.reason}
     return [
         {
             "sample_id": sample_id,
@@ -141,6 +142,7 @@ def certificate_records(certificates: Certificates, batch: Batch) -> list[Record
             "lipschitz": lipschitz if math.isfinite(lipschitz) else None,
             "radius": radius,
             "bound": certificates.bound,
+            **reason,
         }
         for sample_id, label, prediction, margin, lipschitz, radius in columns
     ]

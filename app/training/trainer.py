@@ -19,7 +19,8 @@ from app.runs.recorder import Recorder, numbers
 from app.runs.results import Stage
 from app.runs.run_directory import RunDirectory
 from app.runs.sample_records import Records
-from app.runs.version import line
+from app.runs.version import version
+from app.runs.weights import weights_of
 from app.training.checkpoint_callbacks import LastCheckpoint
 from app.training.evaluation import (
     AttackWriter,
@@ -32,7 +33,6 @@ from app.training.generation import Numbers, TextWriter
 from app.training.join import require_classification, require_classifier
 from app.training.session import session
 from attacks import PGD, Outcome, PGDSettings
-from attacks.digests import file_digest
 from certify.bound_propagation import WordBalls
 from datamodules import TextDataModule
 from lit_modules import CharacterLM, Generation, TaskModule, TextModule
@@ -228,16 +228,19 @@ class RobustTrainer(pl.Trainer):
                     log.warning("propagation.%s=%s has no effect with bound=%s", name, value, bound)
         self._measure(ckpt_path)
         files, about = self._files, None
-        # A part of the split is another part for another batch size: that is not taken up again.
-        if ckpt_path and Path(ckpt_path).is_file() and self.limit_test_batches == 1.0:
+        if ckpt_path and Path(ckpt_path).exists():
+            # A part of the split is another part for another batch size.
+            size = getattr(datamodule, "eval_batch_size", None)
             settings: dict[str, Any] = {
                 "bound": bound,
                 "precision": self.precision,
-                "program": line(),
+                # Not its revision, which a commit changes: the same command has to resume.
+                "program": version(),
+                "part": None if self.limit_test_batches == 1.0 else [self.limit_test_batches, size],
             }
             if bound == "propagation":
                 settings |= {"propagation": asdict(propagation)}
-            about = {"checkpoint": file_digest(ckpt_path), **settings}
+            about = {"checkpoint": weights_of(Path(ckpt_path)).checkpoint, **settings}
         path = files.path / FILE_OF[STAGE_OF[bound]] if files else None
         with closing(Records(path, stamp=self._stamp)) as records:
             evaluator = CertifyEvaluator(

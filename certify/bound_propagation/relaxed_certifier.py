@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from certify.bound_propagation.replaced_words import ReplacedWords
-from certify.bound_propagation.transformer_bounds import ALLOWANCE
 from certify.threats import Kind, Synonyms, TextCertificate, Threat
 from certify.threats.listing import count, reachable
 from certify.threats.text_certificate import largest
+from certify.ties import allowance, leads
 from text import WordTokenizer
 
 STEPS = 8
@@ -147,8 +147,7 @@ class RelaxedCertifier:
         ids = [[*place, *list(place)[:1] * (size - len(place))] for place in places]
         table = self.model.embed(torch.tensor(ids).T).to(torch.float64).transpose(0, 1)
         logits = self.model.bounds.logits(table[:, 0].unsqueeze(0))
-        allowed = ALLOWANCE * (1 + float(logits.abs().amax()))
-        return _Asked(places, table, int(logits.argmax()), allowed)
+        return _Asked(places, table, int(logits.argmax()), float(allowance(logits)))
 
     def _relaxed(
         self, asked: _Asked, ks: Sequence[int | None]
@@ -175,24 +174,24 @@ class RelaxedCertifier:
         """Returns True if a list proves k changes; else a witness, if one is found."""
         if count(asked.choices, k) <= self.limit:
             texts = list(reachable(asked.choices, k))
-            leads = self._leads(asked, texts)
-            lowest = int(leads.argmin())
-            if leads[lowest] <= 0:
+            margins = self._leads(asked, texts)
+            lowest = int(margins.argmin())
+            if margins[lowest] <= 0:
                 return False, texts[lowest]
-            return bool((leads > asked.allowed).all()), None
+            return bool((margins > asked.allowed).all()), None
         return False, self._searched(asked, k, worst)
 
     def _searched(self, asked: _Asked, k: int | None, texts: list[list[int]]) -> list[int] | None:
         """Changes one word after the other, from the worst texts of the relaxation."""
         lead = torch.inf
         for _ in range(STEPS + 1):
-            leads = self._leads(asked, texts)
-            lowest = int(leads.argmin())
-            if leads[lowest] <= 0:
+            margins = self._leads(asked, texts)
+            lowest = int(margins.argmin())
+            if margins[lowest] <= 0:
                 return texts[lowest]
-            if leads[lowest] >= lead:
+            if margins[lowest] >= lead:
                 return None
-            lead, best = float(leads[lowest]), texts[lowest]
+            lead, best = float(margins[lowest]), texts[lowest]
             near = (
                 [*best[:place], one, *best[place + 1 :]]
                 for place, choice in enumerate(asked.choices)
@@ -207,9 +206,7 @@ class RelaxedCertifier:
     def _leads(self, asked: _Asked, texts: list[list[int]]) -> Tensor:
         """`[n]`: how far the predicted class is above every other one, for choices of words."""
         logits = self._logits(asked, texts)
-        leads = logits[:, [asked.label]] - logits
-        leads[:, asked.label] = torch.inf
-        return leads.amin(dim=1)
+        return leads(logits, logits.new_full((len(texts),), asked.label, dtype=torch.int64))
 
     def _logits(self, asked: _Asked, texts: list[list[int]]) -> Tensor:
         places = torch.arange(len(asked.places), device=asked.table.device)

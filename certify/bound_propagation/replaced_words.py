@@ -10,12 +10,12 @@ from certify.bound_propagation.olsa_bounds import check_olsa, olsa_logits
 from certify.bound_propagation.propagation_graph import Graph, Node, Passes
 from certify.bound_propagation.regions import Choices
 from certify.bound_propagation.transformer_bounds import (
-    ALLOWANCE,
     check_transformer,
     double,
     replaced_logits,
 )
 from certify.certificate import in_float64
+from certify.ties import allowance
 from layers.encoders import LipschitzClassifier
 from layers.transformer import TransformerClassifier
 
@@ -99,4 +99,4 @@ class ReplacedWords:
         least = (constant + region.ends(slope)[0]).amin(dim=1)
         chosen = torch.zeros(*slope.shape[:2], len(table), dtype=torch.int64, device=table.device)
         chosen[:, :, words] = region.worst(slope) + 1
-        return Worst(least - ALLOWANCE * (1 + centre.abs().amax(dim=1)), chosen)
+        return Worst(least - allowance(centre), chosen)

@@ -24,12 +24,10 @@ from certify.bound_propagation.regions import Region
 from certify.bound_propagation.relaxations import Kind
 from certify.bound_propagation.word_nodes import OfPairs, OfWords
 from certify.parts import foreign_code
+from certify.ties import allowance
 from layers.attention.scaled_dot_product import SelfAttention
 from layers.single_logit import SingleLogit
 from layers.transformer import CentringNorm, TransformerBlock, TransformerClassifier
-
-ALLOWANCE = 1e-9
-"""Subtracted from a margin, times the largest logit: float64's rounding is far below it."""
 
 
 def check_transformer(network: nn.Module) -> None:
@@ -118,9 +116,8 @@ def least_margins(
     weights = eye[labels].unsqueeze(1) - eye
     margins = graph.least(logits, weights)
     own = eye[labels].bool()
-    size = logits.affine.centre.abs().amax(dim=1)
     least: Tensor = margins.masked_fill(own, torch.inf).amin(dim=1)
-    return least - ALLOWANCE * (1 + size)
+    return least - allowance(logits.affine.centre)
 
 
 def logit_bounds(

@@ -7,12 +7,10 @@ import torch
 
 from certify.threats import Characters, Kind, TextCertificate, Threat
 from certify.threats.text_certificate import largest
+from certify.ties import allowance
 from layers.levenshtein_cnn import LevenshteinCNN, edit_constant, joined
 from layers.norms import operator_norm_bound
 from text import CharacterTokenizer
-
-ALLOWANCE = 1e-9
-"""Of a margin, times the largest logit: float64's rounding is far below it."""
 
 
 class LevenshteinCertifier:
@@ -56,7 +54,7 @@ class LevenshteinCertifier:
         (logits,) = self.network(self.network.embed(ids), mask)
         label = int(logits.argmax())
         others = torch.arange(len(logits)) != label
-        lead = (logits[label] - logits - ALLOWANCE * (1 + logits.abs().amax()))[others]
+        lead = (logits[label] - logits - allowance(logits))[others]
         moves = self.constant * self.gaps[label][others]
         room = -1 if encoding.truncated else self.tokenizer.max_length - ids.shape[1]
         holds = [k is not None and k <= room and bool((lead > k * moves).all()) for k in ks]

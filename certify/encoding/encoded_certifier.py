@@ -1,13 +1,15 @@
 """Certificates of a classifier behind an encoding, by all encodings that a text can reach."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+import torch
 from torch import Tensor
 
 from certify.encoding.word_clusters import Encoding
 from certify.threats import Kind, Synonyms, TextCertificate, Threat
 from certify.threats.listing import count, reachable
 from certify.threats.text_certificate import largest
+from certify.ties import allowance, leads
 
 Choices = list[dict[str, str]]
 """For each position, the encodings that it can have, and a word that has each; its own first."""
@@ -16,8 +18,11 @@ Choices = list[dict[str, str]]
 class EncodedCertifier:
     """Certifies a classifier that reads encoded words, exactly where it can list all encodings.
 
+    Each encoded text is classified alone, so that no other text of a batch plays a part. A tie is
+    another prediction, and so is a lead that rounding could make up.
+
     Args:
-        answer: logits `[n, C]` of n texts.
+        answer: logits `[n, C]` of n texts, in float64; it is asked about one text at a time.
         encoding: in front of the classifier.
         threat: the sets of texts.
         limit: number of encodings of a text that are listed at most.
@@ -55,39 +60,68 @@ class EncodedCertifier:
             for word in candidates:
                 choices[-1].setdefault(self.encoding.of_word(word), word)
         encodings = [list(choice) for choice in choices]
-        own = [encoding[0] for encoding in encodings]
-        prediction = int(self._predictions([own])[0])
+        answers = _Answers(self.answer, [encoding[0] for encoding in encodings])
         holds: list[bool] = []
-        witness: str | None = None
-        seen: int | None = None
-        listed = True
-        flipped = False
+        worst: list[str] | None = None
+        exact = True
         for k in ks:
-            if flipped or count(encodings, k) > self.limit:
-                listed = listed and flipped
+            if worst is None and count(encodings, k) <= self.limit:
+                near = answers.nearest(reachable(encodings, k))
+                holds.append(near is None)
+                # A lead within rounding proves nothing, neither way.
+                exact = exact and (near is None or answers.lead(near) <= 0)
+                worst = near
+            else:
+                exact = exact and worst is not None
                 holds.append(False)
-                continue
-            texts = list(reachable(encodings, k))
-            answers = self._predictions(texts)
-            other = [row for row, found in enumerate(answers) if found != prediction]
-            flipped = bool(other)
-            if flipped:
-                found = texts[other[0]]
-                words = (choice[one] for choice, one in zip(choices, found, strict=True))
-                witness = " ".join(words)
-                seen = answers[other[0]]
-            holds.append(not flipped)
+        witness, rival = None, None
+        if worst is not None and answers.lead(worst) <= 0:
+            words = (choice[one] for choice, one in zip(choices, worst, strict=True))
+            witness, rival = " ".join(words), answers.rival(worst)
         return TextCertificate(
             text=text,
-            prediction=prediction,
+            prediction=answers.prediction,
             holds=tuple(holds),
             certified=largest(holds, ks),
-            kind="exact" if listed else "lower bound",
+            kind="exact" if exact else "lower bound",
             witness=witness,
-            witness_prediction=seen,
+            witness_prediction=rival,
         )
 
-    def _predictions(self, encoded: Sequence[Sequence[str]]) -> list[int]:
-        logits = self.answer([" ".join(words) for words in encoded])
-        found: list[int] = logits.argmax(dim=1).tolist()
-        return found
+
+class _Answers:
+    """Answers to the encoded texts around one text, each asked once and alone.
+
+    Attributes:
+        prediction: for the text itself.
+    """
+
+    def __init__(self, answer: Callable[[list[str]], Tensor], own: Sequence[str]) -> None:
+        self._answer = answer
+        self._logits: dict[str, Tensor] = {}
+        self.prediction = int(self._of(own).argmax())
+
+    def _of(self, words: Sequence[str]) -> Tensor:
+        text = " ".join(words)
+        if text not in self._logits:
+            (found,) = self._answer([text])
+            self._logits[text] = found.to("cpu", torch.float64)
+        return self._logits[text]
+
+    def lead(self, words: Sequence[str]) -> float:
+        """Returns how far the prediction of the text itself is above every other class."""
+        return float(leads(self._of(words).unsqueeze(0), torch.tensor([self.prediction])))
+
+    def rival(self, words: Sequence[str]) -> int:
+        """Returns the largest class but the predicted one."""
+        others = self._of(words).clone()
+        others[self.prediction] = -torch.inf
+        return int(others.argmax())
+
+    def nearest(self, texts: Iterable[list[str]]) -> list[str] | None:
+        """Returns the first of some texts whose lead is not certain; None for none."""
+        for words in texts:
+            # Not `<=`: a NaN is not certain, either.
+            if not self.lead(words) > float(allowance(self._of(words))):
+                return words
+        return None

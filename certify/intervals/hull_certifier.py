@@ -8,11 +8,9 @@ from torch import Tensor
 
 from certify.threats import Kind, Synonyms, TextCertificate, Threat
 from certify.threats.text_certificate import largest
+from certify.ties import allowance
 from layers.interval_cnn import IntervalCNN
 from text import WordTokenizer
-
-ALLOWANCE = 1e-9
-"""Subtracted from a lead, times the largest logit: float64's rounding is far below it."""
 
 
 class HullModel(NamedTuple):
@@ -73,9 +71,8 @@ class HullCertifier:
             lower, upper = (own, self._each(own, hull), hull)[number]
             rows = len(lower)
             leads = network.least_leads(lower, upper, mask.expand(rows, -1), label.expand(rows))
-            allowed = ALLOWANCE * (1 + logits.abs().amax())
             others = torch.arange(leads.shape[1]) != label
-            held[number] = bool((leads[:, others] > allowed).all())
+            held[number] = bool((leads[:, others] > allowance(logits)).all())
         holds = [held[0 if k == 0 else 1 if k == 1 else 2] for k in ks]
         return TextCertificate(
             text=text,

@@ -72,7 +72,7 @@ class SmoothedCertifier:
     smoothed class is not certain even without a change has `holds` false for 0, too.
 
     Args:
-        answer: the classes `[n]` of n texts.
+        answer: the classes `[n]` of n texts; -1 for a tie, which is no vote for any class.
         threat: the sets of texts.
         settings: of the smoothing.
 
@@ -102,8 +102,8 @@ class SmoothedCertifier:
         given, words = self.settings, self.threat.split(text)
         # The random texts of a text do not depend on what else is certified.
         random = Random(f"{given.seed} {' '.join(words)}")
-        first = Counter(self._classes(words, given.selection, random))
-        prediction = min(first, key=lambda label: (-first[label], label))
+        first = Counter(one for one in self._classes(words, given.selection, random) if one >= 0)
+        prediction = min(first, key=lambda label: (-first[label], label), default=0)
         hits = sum(label == prediction for label in self._classes(words, given.samples, random))
         share = least_share(hits, given.samples, given.alpha)
         holds = [share - (1 - self.noise.overlap(words, k)) > 0.5 for k in ks]

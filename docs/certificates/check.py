@@ -1,80 +1,90 @@
 """Checks the claims of `certify export` by a search of its own: python check.py FOLDER."""
 
-import hashlib
 import json
 import re
 import sys
 import unicodedata
+from hashlib import sha256
 from pathlib import Path
 
 from safetensors.numpy import load
 
-folder = Path(sys.argv[1])
-about = json.loads((folder / "statement.json").read_text(encoding="utf-8"))
-window, limit, classes = about["window"], about["max_length"], range(len(about["classes"]))
-weights = (folder / "scores.safetensors").read_bytes()
-if hashlib.sha256(weights).hexdigest() != about["weights"]:
-    sys.exit("other weights than those of the statement")
-index = {word: i for i, word in enumerate(about["words"]) if i >= about["specials"]}
-starts = {word[:n] for word in index for n in range(1, len(word) + 1)}
-tensors = {name: tensor.tolist() for name, tensor in load(weights).items()}
-scores = {}  # of words and n-grams; they are integers, so sums of them are exact
-for n in [name[-1] for name in tensors if name.startswith("ngrams_")]:
-    scores |= zip(map(tuple, tensors["ngrams_" + n]), tensors["scores_" + n], strict=True)
-tables, output = tensors.get("net_tables"), tensors.get("net_output", [])
-
 
 def split(text):
-    if about["normalised"]:
+    if way != "ascii":
         text = re.sub("[\u2019\u02bc\uff07]", "'", unicodedata.normalize("NFC", text)).lower()
-    return [found.group().lower() for found in re.finditer(about["pattern"], text)]
+    return [match.group().lower() for match in re.finditer(pattern, text)]
 
 
-def lead(words, y, j):  # of class y over class j, by the n-grams that end with the last word
-    ids = tuple(index.get(word) for word in words)
-    found = filter(None, (scores.get(ids[at:]) for at in range(len(ids))))
-    read = [t[i] for t, i in zip(tables[-len(ids) :], ids, strict=True) if i] if tables else []
+def listed(text):  # the candidates of each word, the word itself first
+    places = []
+    for at, token in enumerate(text.split() if texts else split(text)):
+        places += [[word] for word in split(token)] if texts else [[token]]
+        if others := texts[text].get(str(at)) if texts else lists.get(token):
+            places[-1] = [*dict.fromkeys([places[-1][0], *(w for w in others if split(w) == [w])])]
+    return places
+
+
+def lead(words, y, j):  # of y over j, by n-grams that end with the last word; a net's grid is finer
+    ids = tuple(map(index.get, words))
+    read = [t[i] for t, i in zip(tables[-len(ids) :], ids, strict=False) if i is not None]
     net = sum(max(0, sum(r[h] for r in read)) * (o[y] - o[j]) for h, o in enumerate(output))
-    return sum(one[y] - one[j] for one in found) * 2**12 + net  # the net's grid is finer
+    return sum(s[y] - s[j] for at in range(len(ids)) if (s := scores.get(ids[at:]))) * 2**12 + net
 
 
-def keep(states, state, value):
-    states[state] = min(states.get(state, value), value)
-
-
-def synonyms(places, k, y, j):
-    states = {((), 0): 0}
-    for place in places[:limit]:
+def least(places, y, j):  # by the last words, or the letters of one, and the number of changes
+    states = {((), 0) if synonyms else ("", 0): 0}
+    for place in places:
         before, states = states, {}
         for (last, used), value in before.items():
-            for word in place if k is None or used < k else place[:1]:
-                words, more = (*last, word)[-window:], k is not None and word != place[0]
-                state = (words[len(words) == window :], used + more)
-                keep(states, state, value + lead(words, y, j))
+            for new in place if k is None or used < k else place[:1]:
+                words = (*last, new)[-window:] if synonyms else [last]
+                more = lead(words, y, j) if synonyms or (last and new == " ") else 0
+                part = "" if new == " " else f"{last}{new}"
+                part = part if part in starts else "?"  # of no known word
+                rest = words[len(words) == window :] if synonyms else part
+                to = (rest, used + (k is not None and new != place[0]))
+                states[to] = min(states.get(to, value + more), value + more)
     return min(states.values())
 
 
-def characters(text, k, y, j):
-    states, letters = {("", 0): 0}, "abcdefghijklmnopqrstuvwxyz0123456789 "
-    plain = [c.lower() if c.isascii() and c.isalnum() else " " for c in text]
-    for letter in [*plain, ""]:
-        after = {} if letter else states
-        for used in range(k + 1):  # insertions lead from few edits to more
-            for (part, _), value in [one for one in states.items() if one[0][1] == used]:
-                for other in letters if used < k else letter:
-                    to = part + other if part + other in starts else "?"  # no known word
-                    to, gain = ("", value + lead([part], y, j)) if other == " " else (to, value)
-                    keep(states, (to, used + 1), gain) if used < k else None
-                    keep(after, (to, used + (other != letter)), gain) if letter else None
-                keep(after, (part, used + 1), value) if letter and used < k else None
-        states = after
-    return min(value + lead([part], y, j) for (part, _), value in states.items())
-
-
-for number, line in enumerate((folder / "claims.jsonl").open(encoding="utf-8"), start=1):
-    text, y, k, places = map(json.loads(line).get, ("text", "prediction", "k", "places"))
-    fits = [p[0] for p in places] == split(text) if places else len(split(text)) + k <= limit
-    search, what = (synonyms, places) if places else (characters, text)
-    if not fits or min(search(what, k, y, j) for j in classes if j != y) <= 0:
-        sys.exit(f"claim {number} does not hold: {line[:200]}")
-print("all claims hold")
+files = ("statement.json", "lists.json", "scores.safetensors", "claims.jsonl")
+stated, content, weights, claimed = (Path(sys.argv[1], name).read_bytes() for name in files)
+about, claims = json.loads(stated), claimed.decode().removesuffix("\n").split("\n")
+fields = "threat split pattern lists weights claims number max_length classes words k seal"
+threat, way, pattern, *digests, number, most, classes, words, k, seal = about.values()
+synonyms, kinds = threat == "synonyms", [*[str] * 6, int, int, list, list, type(k), str]
+*subject, lists, texts = [*json.loads(content), *[{}, {}][2 * synonyms :]]
+tensors = {n: t.astype("i8", casting="no").tolist() for n, t in load(weights).items()}
+tables, output = tensors.get("net_tables", []), tensors.get("net_output", [])
+window, scores = len(tables) or max(int(name[-1]) for name in tensors), {}
+for n in range(1, 2 if tables else window + 1):
+    scores |= zip(map(tuple, tensors[f"ngrams_{n}"]), tensors[f"scores_{n}"], strict=True)
+index = dict(zip(words, range(len(words)), strict=True))
+starts = {word[:n] for word in words for n in range(len(word) + 1)}  # with the empty one
+checks = [
+    " ".join(about) == fields and [*map(type, about.values())] == kinds,
+    about.pop("seal") == sha256(json.dumps(about).encode()).hexdigest(),
+    digests == [sha256(data).hexdigest() for data in (content, weights, claimed)],
+    number == len({json.loads(line)["sample_id"] for line in claims}) == len(claims),
+    most >= 1 and (synonyms if k is None else type(k) is int and 0 <= k <= (k * synonyms or most)),
+    synonyms or [threat, way, window] == ["characters", "ascii", 1],
+    {type(entry) for one in (lists, *texts.values()) for entry in one.values()} <= {list},
+    subject == [threat, way] and (way == "ascii") == (pattern == "[A-Za-z0-9]+"),
+    {*map(type, classes + words)} == {str} and len(index) == len(tensors["scores_1"]),
+    len({*classes}) == len(classes) > 1 and {*map(len, scores.values())} == {len(classes)},
+]
+all(checks) or sys.exit(f"refused: check {1 + checks.index(False)} of the statement")
+spare = (0 if synonyms else k) * [letters := ["", *"abcdefghijklmnopqrstuvwxyz0123456789 "]]
+for line in claims:
+    at, text, y = map(json.loads(line).get, ("sample_id", "text", "prediction"))
+    places = listed(text) if synonyms else None
+    told = {"sample_id": at, "text": text, "prediction": y, "k": k, "places": places}
+    same = line == json.dumps(told) and {type(at), type(y)} == {int} and 0 <= y < len(classes)
+    read = [p[0] for p in places] == split(text) if synonyms else len(split(text)) + k <= most
+    plain = re.sub("[^a-z0-9]", " ", text.encode("ascii", "replace").decode().lower())
+    edits = [p for c in plain for p in (*spare, [c, *letters])] + [*spare, [" "]]
+    paths = places[:most] if synonyms else edits
+    if not (same and read and min(least(paths, y, j) for j in range(len(classes)) if j != y) > 0):
+        sys.exit(f"refused: a claim that does not hold: {line[:200]}")
+print(f"{number} claims of {threat}, k={'all' if k is None else k} hold")

@@ -76,12 +76,17 @@ class CertifiedClassifier(WordLevel):
             return f"{own.__name__} has a classify() or forward() that no theorem is about"
         return None
 
+    @property
+    def predicts_in_float64(self) -> bool:
+        return self.no_certificate is None and isinstance(self.network, LipschitzClassifier)
+
     def predict_logits(self, batch: Batch) -> Tensor:
         """Logits of the float64 pass, which certificates are valid for."""
-        if self.no_certificate is not None or not isinstance(self.network, LipschitzClassifier):
+        network = self.network
+        if not self.predicts_in_float64 or not isinstance(network, LipschitzClassifier):
             return super().predict_logits(batch)
         x = self.embed(batch).to(torch.float64)
-        logits: Tensor = in_float64(self.network)(x, batch.mask)
+        logits: Tensor = in_float64(network)(x, batch.mask)
         return logits
 
     @property

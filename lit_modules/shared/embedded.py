@@ -1,15 +1,12 @@
 """The base class of classifiers on embedded tokens."""
 
-import copy
 from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor, nn
 
 from certify.bound_propagation import RelaxedCertifier, RelaxedModel, ReplacedWords
-from certify.parts import check_holder, check_plain
 from certify.threats import TextCertifier, Threat, ThreatName
-from layers import NormalizedEmbedding, PlainEmbedding
 from lit_modules.shared.certified import CertifiedClassifier
 from text import Batch, WordTokenizer, check_range
 
@@ -51,22 +48,17 @@ class EmbeddedClassifier(CertifiedClassifier):
         return "pairs of texts (single texts have one)" if self.pairs else None
 
     def text_certifier(self, threat: Threat) -> TextCertifier:
-        if threat.name not in self.threats:
-            return super().text_certifier(threat)
-        if (reason := self.no_relaxation) is not None:
+        # Before a copy is made of what has no certificate.
+        if threat.name in self.threats and (reason := self.no_relaxation) is not None:
             without = f"{reason}, without a certificate for {threat.name}"
             raise ValueError(self.no_certifier(threat, without))
-        tokenizer, _ = self.require_text()
-        embedding = self.embedding
-        if not isinstance(embedding, NormalizedEmbedding | PlainEmbedding):
-            msg = "got a model without layers, expected one as lit_modules.load() returns it"
-            raise ValueError(msg)
+        return super().text_certifier(threat)
+
+    def own_certifier(self, threat: Threat) -> TextCertifier:
+        embedding, tokenizer = self.embedding, self.tokenizer
+        assert embedding is not None  # configure_model made it
         assert isinstance(tokenizer, WordTokenizer)  # one of word embeddings has no other
-        kind = NormalizedEmbedding if type(embedding) is NormalizedEmbedding else PlainEmbedding
-        check_plain(self, {"embedding": kind})
-        check_holder(self, self.network)
-        own = copy.deepcopy(embedding).eval().requires_grad_(requires_grad=False)
         model = RelaxedModel(
-            ReplacedWords(self.network), lambda ids: own(ids.to(self.device)), tokenizer
+            ReplacedWords(self.network), lambda ids: embedding(ids.to(self.device)), tokenizer
         )
         return RelaxedCertifier(model, threat)

@@ -1,6 +1,6 @@
 """The base class of classifiers: from texts to logits, with the same metrics for all."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -8,9 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from attacks import PGD
+from certify.certificate import evaluating
+from certify.raw_text import check_code, check_copy
 from certify.threats import TextCertifier, Threat, ThreatName
 from lit_modules.shared.means import SampleMeans
 from lit_modules.shared.process_means import batch_weight
+from lit_modules.shared.rebuilt import rebuild
 from lit_modules.shared.scores import Scores
 from lit_modules.shared.tasks import TASKS, Task
 from lit_modules.shared.text_module import (
@@ -26,10 +29,15 @@ from text import (
     Texts,
     Tokenizer,
     collate,
+    cuts_unsaid,
     given_texts,
     length_batches,
     say_cut,
 )
+
+READ = ("tokenizer", "class_names", "pairs")
+"""Attributes that are read between a text and its logits, next to the layers."""
+_FIGURES = ("val_means", "test_means", "val_scores", "test_scores")
 
 
 class TaskModule(TextModule):
@@ -202,15 +210,69 @@ class TaskModule(TextModule):
         )
 
     def text_certifier(self, threat: Threat) -> TextCertifier:
-        """Returns what certifies texts of this model against a threat, see `certify.threats`.
+        """Returns what certifies raw texts of this model against a threat, see `certify.threats`.
+
+        It certifies the model as it is now; a later change of the model is not noticed.
 
         Args:
             threat: the sets of texts.
 
         Raises:
+            ValueError: no certificate for this threat with these settings, or see `exact_copy`.
+        """
+        if threat.name not in self.threats:
+            raise ValueError(self.no_certifier(threat))
+        return self.exact_copy().own_certifier(threat)
+
+    def own_certifier(self, threat: Threat) -> TextCertifier:
+        """Returns the certifier of a model that `exact_copy` made.
+
+        Args:
+            threat: one of `threats`.
+
+        Raises:
             ValueError: no certificate for this threat with these settings.
         """
         raise ValueError(self.no_certifier(threat))
+
+    def exact_copy(self) -> "TaskModule":
+        """Returns a copy in evaluation mode that reads and classifies as its class does.
+
+        It is built anew from settings, the state of the tokenizer and weights, and compared with
+        this model, see `certify.raw_text`. So a certificate of the copy is one of this model.
+
+        Raises:
+            ValueError: other code or other values than those of the model's class.
+        """
+        check_code(self, [*READ, *self._layers()])
+        made = rebuild(self)
+        with evaluating(self):
+            check_copy(self, made, [*READ, *made._layers()])
+        return made
+
+    @property
+    def predicts_in_float64(self) -> bool:
+        """True if predictions are those of a pass in float64, which its certificates are about."""
+        return False
+
+    def exact_answer(self) -> Callable[[list[str]], Tensor]:
+        """Returns a function from n texts to logits `[n, C]` of an exact copy, in float64.
+
+        Each text is classified alone: its logits do not depend on others, as those of a batch do.
+        """
+        made = self.exact_copy()
+        if not made.predicts_in_float64:
+            made = made.to(torch.float64)
+
+        def answer(texts: list[str]) -> Tensor:
+            with cuts_unsaid():
+                return made.predict_texts(texts, batch_size=1).to(torch.float64)
+
+        return answer
+
+    def _layers(self) -> list[str]:
+        """Names of the modules that compute logits, and not figures."""
+        return [name for name in self._modules if name not in _FIGURES]
 
     def no_certifier(self, threat: Threat, reason: str | None = None) -> str:
         """Returns the message for a threat that this model has no certificate for.

@@ -120,3 +120,39 @@ def test_wrong_settings() -> None:
         EncodedCertifier(logits, Encoding({}), Words(k=1))
     with pytest.raises(ValueError, match="limit=0"):
         EncodedCertifier(logits, Encoding({}), SYNONYMS, limit=0)
+
+
+@pytest.mark.parametrize("lead", [0.0, 1e-12])
+def test_a_tie_is_no_certificate(lead: float) -> None:
+    """What `argmax` makes of equal logits is no prediction."""
+
+    def tied(texts: list[str]) -> Tensor:
+        rows = [[lead, 0.0] if "fine" in text else [1.0, 0.0] for text in texts]
+        return torch.tensor(rows, dtype=torch.float64)
+
+    certifier = EncodedCertifier(tied, Encoding({}), SYNONYMS)
+    (found,) = certifier(["good film"], [0, 1])
+    assert found.holds == (True, False)
+    # Within rounding nothing is known; at a tie there is a witness.
+    expected = ("exact", "fine film", 1) if lead == 0 else ("lower bound", None, None)
+    assert (found.kind, found.witness, found.witness_prediction) == expected
+    (own,) = certifier(["fine film"], [0, 1])
+    assert own.holds == (False, False)
+
+
+def test_each_text_is_classified_alone() -> None:
+    """A batch changes the logits of its texts, as padding and sums in other orders do."""
+
+    def batched(texts: list[str]) -> Tensor:
+        rows = [[1.0, 0.0] for _ in texts] if len(texts) == 1 else [[0.0, 1.0] for _ in texts]
+        return torch.tensor(rows)
+
+    (found,) = EncodedCertifier(batched, Encoding({}), SYNONYMS)(["good film"], [0, None])
+    assert (found.prediction, found.holds) == (0, (True, True))
+
+
+def test_no_logit_is_no_certificate() -> None:
+    certifier = EncodedCertifier(
+        lambda texts: torch.tensor([[torch.nan, 0.0]] * len(texts)), Encoding({}), SYNONYMS
+    )
+    assert certifier(["good film"], [0, None])[0].holds == (False, False)

@@ -277,3 +277,29 @@ def test_what_changes_no_output_is_accepted(name: str) -> None:
         part.register_full_backward_hook(lambda *given: None)
     toy.network.load_state_dict(copy.deepcopy(toy.network.state_dict()))
     assert torch.equal(certify(toy, batch).radius, expected)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script_method. is deprecated:DeprecationWarning")
+@pytest.mark.parametrize("wrap", [nn.DataParallel, lambda part: torch.compile(part)])
+def test_a_wrapped_or_compiled_network_is_refused(wrap: Callable[[nn.Module], Any]) -> None:
+    """It would get radius 0 without a word."""
+    holder = Holder(classifier(1).network)
+    for module in (wrap(holder), Holder(wrap(holder.network))):
+        with pytest.raises(ValueError, match="around the network, expected the network itself"):
+            Certifier(module)
+    holder.network.compile()
+    with pytest.raises(ValueError, match="_compiled_call_impl"):
+        Certifier(holder)
+
+
+def test_the_reason_of_a_radius_of_0_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    class Other(nn.Module):
+        def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            return (x * mask.unsqueeze(-1)).sum(dim=1)[:, :2]
+
+    batch = tokens([3])
+    found = certify(Holder(Other()), batch)
+    assert float(found.radius) == 0
+    assert found.reason == "a Other is no LipschitzClassifier"
+    assert "every radius is 0: a Other is no LipschitzClassifier" in caplog.text
+    assert certify(Holder(classifier(1).network), batch).reason is None

@@ -49,3 +49,23 @@ def test_other_settings_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r'other settings \(split "test" -> "validation"\)'):
         certified(path, {"k": ["1"], "split": "validation"}, SAMPLES, lines, at_once=4)
     assert path.read_bytes() == before
+
+
+def test_parts_of_an_outcome_that_is_filed_hinder_nobody(tmp_path: Path) -> None:
+    path, filed = tmp_path / "journal.jsonl", {"k": ["1"], "split": "test", "threat_from": {}}
+    certified(path, {"k": ("1",), "split": "test"}, SAMPLES, lines, at_once=4)
+    other = {"k": ["2"], "split": "test"}
+    for about in ({}, {**filed, "split": "validation"}):
+        with pytest.raises(ValueError, match="other settings"):
+            certified(path, other, SAMPLES, lines, at_once=4, filed=about)
+    asked = list[int]()
+
+    def noted(some: Sequence[Sample]) -> list[Record]:
+        asked.extend(one.sample_id for one in some)
+        return lines(some)
+
+    assert certified(path, other, SAMPLES, noted, at_once=4, filed=filed).records == lines(SAMPLES)
+    assert asked == list(range(7))
+    # The same settings: nothing is certified twice.
+    certified(path, other, SAMPLES, noted, at_once=4, filed={**filed, "k": ["2"]})
+    assert len(asked) == 7

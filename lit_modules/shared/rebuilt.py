@@ -1,0 +1,49 @@
+"""Builds a module anew from what a checkpoint of it would hold, without a file."""
+
+import copy
+import json
+from typing import TypeVar
+
+import torch
+
+from lit_modules.shared.text_module import CHECKPOINT_KEY, TextModule
+
+Module = TypeVar("Module", bound=TextModule)
+
+
+def rebuild(module: Module) -> Module:
+    """Returns a module of the same class, settings, tokenizer and weights, in evaluation mode.
+
+    Args:
+        module: with its layers.
+
+    Raises:
+        ValueError: its settings give no such module.
+    """
+    try:
+        return _rebuilt(module)
+    except ValueError:
+        raise
+    # Attributes that make no sense lead constructors to exceptions of any kind.
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        msg = (
+            f"got a model that its settings do not give again ({reason:.200}), expected one with "
+            "layers, as lit_modules.load() returns it"
+        )
+        raise ValueError(msg) from error
+
+
+def _rebuilt(module: Module) -> Module:
+    checkpoint = {"state_dict": module.state_dict(), "hyper_parameters": module.own_settings()}
+    module.on_save_checkpoint(checkpoint)
+    content = copy.deepcopy(checkpoint[CHECKPOINT_KEY])
+    # A word of a class of its own, that only looks like a str, becomes one.
+    content["tokenizer"] = json.loads(json.dumps(content["tokenizer"]))
+    checkpoint[CHECKPOINT_KEY] = content
+    with torch.random.fork_rng(devices=[]):  # layers draw weights that nobody reads
+        made = type(module).from_settings(copy.deepcopy(checkpoint["hyper_parameters"]))
+        made.restore_text(checkpoint)
+        made.configure_model()
+    made.load_state_dict(checkpoint["state_dict"])
+    return made.to(module.device).eval()
