@@ -23,27 +23,33 @@ class LipsLev(TaskModule, method=True):
         self,
         *,
         width: int = 64,
+        embedding: int | None = None,
         kernel: int = 5,
         depth: int = 1,
         norm: Norm = "inf",
+        bias: bool = True,
         max_length: int = 512,
         **base: Any,
     ) -> None:
         """Keeps the settings; layers are built once the characters are known.
 
         Args:
-            width: width of embeddings and layers.
+            width: width of layers.
+            embedding: width of the embeddings of characters; null for `width`.
             kernel: characters of a window of one layer.
             depth: number of convolutions.
             norm: norm of vectors, by which everything is measured.
+            bias: add a learnt number to each logit.
             max_length: longest text in characters, with its two ends; longer ones are cut, and
                 counted.
             base: settings of `TaskModule`.
         """
         super().__init__(max_length=max_length, **base)
-        check_range({"width": width, "kernel": kernel, "depth": depth}, least=1)
+        sizes = {"width": width, "embedding": embedding, "kernel": kernel, "depth": depth}
+        check_range(sizes, least=1)
         check_choice("norm", norm, NORMS)
         self.width, self.kernel, self.depth, self.norm = width, kernel, depth, norm
+        self.embedding, self.bias = embedding, bias
 
     @property
     def no_certificate(self) -> str | None:
@@ -63,13 +69,15 @@ class LipsLev(TaskModule, method=True):
             tokenizer.vocab_size,
             self.width,
             len(class_names),
+            embedding=self.embedding,
             kernel=self.kernel,
             depth=self.depth,
             norm=self.norm,
+            bias=self.bias,
         )
 
     def embed(self, batch: Batch) -> Tensor:
-        """`[B, N, w]`: the vectors of the characters."""
+        """`[B, N, e]`: the vectors of the characters."""
         if not hasattr(self, "network"):
             msg = "got a model without layers, expected configure_model() before its first use"
             raise RuntimeError(msg)
