@@ -128,4 +128,4 @@ class AroundText:
         if not isinstance(attention, OneLipschitzSelfAttention):
             return None
         x, _, radius, weighed = seen[attention]
-        return AttentionAround(attention, norms.attention, x, mask, radius, weighed).gain
+        return AttentionAround(attention, norms.attention, x, mask, radius, weighed=weighed).gain

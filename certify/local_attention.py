@@ -39,6 +39,7 @@ class AttentionAround:
         x: Tensor,
         mask: Tensor,
         radius: Tensor,
+        *,
         weighed: Weighed | None = None,
     ) -> None:
         self.norms, self.temperature = norms, 2 * attention.alpha_1

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
-from certify.edits import LevenshteinCertifier
+from certify.edits import EditBound, LevenshteinCertifier
 from certify.parts import check_plain
 from certify.threats import TextCertifier, Threat, ThreatName
 from layers.levenshtein_cnn import LevenshteinCNN
@@ -84,11 +84,11 @@ class LipsLev(TaskModule, method=True):
         assert isinstance(self.network, LevenshteinCNN)  # configure_model made it
         return self.network.embed(batch.input_ids)
 
-    def text_certifier(self, threat: Threat) -> TextCertifier:
+    def text_certifier(self, threat: Threat, bound: EditBound = "sound") -> TextCertifier:
         if threat.name not in self.threats:
             return super().text_certifier(threat)
         tokenizer, _ = self.require_text()
         assert isinstance(tokenizer, CharacterTokenizer)  # build_tokenizer made it
         check_plain(self, {"network": LevenshteinCNN})
         assert isinstance(self.network, LevenshteinCNN)  # as just checked
-        return LevenshteinCertifier(self.network, tokenizer, threat)
+        return LevenshteinCertifier(self.network, tokenizer, threat, bound)
