@@ -229,9 +229,8 @@ class TextModule(pl.LightningModule):
         Raises:
             ValueError: there are such settings; the message names each, and what may replace it.
         """
-        if self.trainer.max_epochs != -1 or self.trainer.max_steps != -1:
-            return
-        if values := self.lasting():
+        values = self.lasting()
+        if values and self.trainer.max_epochs == -1 and self.trainer.max_steps == -1:
             msg = (
                 f"got a run without an end, and settings that need its length "
                 f"({', '.join(f'--model.{name}' for name in values)}), expected an end "

@@ -74,7 +74,7 @@ def alternating() -> LevenshteinCNN:
         model.kernels[0].copy_(torch.tensor([1.0, -1.0]).repeat(5).view(10, 1, 1))
         model.head.weight.copy_(torch.tensor([[-0.5], [0.5]]))
         model.head.bias.copy_(torch.tensor([5 / 2, 0.0]))
-    return model
+    return model.requires_grad_(requires_grad=False)
 
 
 def test_an_insertion_exceeds_the_constant_of_the_paper() -> None:
