@@ -266,14 +266,14 @@ class AdversarialTraining(TaskModule, method=True):
 
     def lasting(self) -> dict[str, str]:
         # `optimisation` is a group of this method, too, which changes that of the classifier.
-        found = {
+        settings = {
             name if name.startswith("optimisation.") else f"classifier.{name}": value
             for name, value in self.classifier.lasting().items()
         }
         early, *later = self.adversary.average_decay if self.adversary.averages else (0.0,)
         if any(decay != early for decay in later):
-            found["adversary.average_decay"] = str([*later, *later])
-        return found
+            settings["adversary.average_decay"] = str([*later, *later])
+        return settings
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         self.refuse_endless()

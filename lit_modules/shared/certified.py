@@ -55,8 +55,8 @@ class CertifiedClassifier(WordLevel):
         return super().unused() | within("objective", names)
 
     def lasting(self) -> dict[str, str]:
-        found = self.objective.lasting if self.certified else {}
-        return super().lasting() | within("objective", found)
+        settings = self.objective.lasting if self.certified else {}
+        return super().lasting() | within("objective", settings)
 
     def setup(self, stage: str) -> None:
         precision = str(self.trainer.precision)

@@ -57,8 +57,8 @@ class Optimisation:
         """Returns the settings that need the length of the run, each with a value that does not."""
         if self.lr_scheduler is not None:
             return {}
-        found = {"warmup": "0"} if 0 < self.warmup <= 1 else {}
-        return found | ({"decay": "none"} if self.decay in ("linear", "cosine") else {})
+        share = {"warmup": "0"} if 0 < self.warmup <= 1 else {}
+        return share | ({"decay": "none"} if self.decay in ("linear", "cosine") else {})
 
 
 @dataclass(frozen=True, kw_only=True)
