@@ -42,7 +42,7 @@ class OwnStep(adversaries.Adversary):
         found = module.passes(batch, masks)
         task, moved = module.loss(found.clean, labels), module.task.divergence
         moves = moved(found.clean, found.biased, labels, symmetric=module.symmetric)
-        module.masking.note(masks.masked().mean(), module.progress)
+        module.masking.note(masks.masked().mean(), module.progress())
         loss = task + module.alpha * moves + module.penalty(masks, labels)
         return adversaries.Found(loss, {}, {})
 

@@ -19,7 +19,7 @@ TRIES = 4
 
 
 Seen = dict[nn.Module, tuple[Any, ...]]
-"""The arguments of parts of a network in one pass."""
+"""The arguments of parts of a network in one pass; of attention, behind them its `Weighed`."""
 
 
 class Leads(NamedTuple):
@@ -55,8 +55,20 @@ class AroundText:
     def listening(self) -> Iterator[Seen]:
         """Keeps the arguments of each attention, and of the last map, of a pass in the context."""
         seen: Seen = {}
-        parts = [*self.attentions, *([] if self.last.map is None else [self.last.map])]
-        handles = [part.register_forward_pre_hook(seen.__setitem__) for part in parts]
+
+        def weigh(attention: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+            assert isinstance(attention, OneLipschitzSelfAttention)  # as selected below
+            seen[attention] = (*arguments, attention.weigh(*arguments))
+            # In place of the arguments: the pass takes these weights, and computes no others.
+            return seen[attention]
+
+        handles = [
+            part.register_forward_pre_hook(weigh)
+            for part in self.attentions
+            if isinstance(part, OneLipschitzSelfAttention)
+        ]
+        if self.last.map is not None:
+            handles.append(self.last.map.register_forward_pre_hook(seen.__setitem__))
         try:
             yield seen
         finally:
@@ -115,5 +127,5 @@ class AroundText:
     ) -> Gain | None:
         if not isinstance(attention, OneLipschitzSelfAttention):
             return None
-        x, _, radius = seen[attention]
-        return AttentionAround(attention, norms.attention, x, mask, radius).gain
+        x, _, radius, weighed = seen[attention]
+        return AttentionAround(attention, norms.attention, x, mask, radius, weighed=weighed).gain

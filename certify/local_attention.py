@@ -11,10 +11,8 @@ import torch
 from torch import Tensor
 
 from certify.lipschitz import rounding_of_sums
-from layers.attention.additive import additive_scores
 from layers.attention.bounds import AttentionNorms, mixing_norm
-from layers.attention.one_lipschitz import OneLipschitzSelfAttention
-from layers.ball import project_to_ball
+from layers.attention.one_lipschitz import OneLipschitzSelfAttention, Weighed
 
 _ROUNDED = 1e-9
 """Covers the rounding of weights, logits and values, in units of each."""
@@ -31,6 +29,7 @@ class AttentionAround:
         x: `[B, N, d]` its inputs.
         mask: `[B, N]`.
         radius: `[B]`, the bound on the norms of the inputs that its forward pass was given.
+        weighed: of that pass; None to compute it.
     """
 
     def __init__(
@@ -40,30 +39,24 @@ class AttentionAround:
         x: Tensor,
         mask: Tensor,
         radius: Tensor,
+        *,
+        weighed: Weighed | None = None,
     ) -> None:
         self.norms, self.temperature = norms, 2 * attention.alpha_1
         self.width, self.lengths = x.shape[-1], mask.sum(dim=1).to(x.dtype)
-        value = attention.split_heads(attention.value(x))[:, attention.offset_heads :]
-        query, key = (
-            attention.split_heads(part) for part in attention.query_key(x).chunk(2, dim=-1)
-        )
-        if attention.value_clip is not None:
-            value = project_to_ball(value, attention.value_radius(radius)[:, None, None, None])
-        scores = additive_scores(
-            query, key, attention.score_weight(), activation=attention.activation
-        )
-        scores = scores / self.temperature
+        value, logits, weights = weighed or attention.weigh(x, mask, radius)
+        value = value[:, attention.offset_heads :]
         padding = ~mask[:, None, None, :]
         rows = mask[:, None, :]
-        weights = scores.masked_fill(padding, -torch.inf).softmax(dim=-1) * rows.unsqueeze(-1)
+        weights = weights * rows.unsqueeze(-1)
         # `[B, H, N, N]`, from each mean to each value, without the cancellation of a product.
         apart = torch.cdist(
             weights @ value, value, compute_mode="donot_use_mm_for_euclid_dist"
         ).square()
         highest = weights.amax(dim=-1)
         spread = (weights * apart).sum(dim=-1)
-        span = scores.masked_fill(padding, -torch.inf).amax(dim=-1)
-        span = span - scores.masked_fill(padding, torch.inf).amin(dim=-1)
+        span = logits.masked_fill(padding, -torch.inf).amax(dim=-1)
+        span = span - logits.masked_fill(padding, torch.inf).amin(dim=-1)
         # Of Theorem 5: `[B]` o and the roots of the largest V_i and p_i, `[B, H]` S_h and C_h.
         self.oscillation = span.masked_fill(~rows, 0.0).amax(dim=(1, 2))
         self.spread, self.highest = spread.amax(dim=(1, 2)).sqrt(), highest.amax(dim=(1, 2)).sqrt()

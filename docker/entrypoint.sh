@@ -1,7 +1,7 @@
 #!/bin/sh
 # What a container runs: a command of the program with the container's defaults, or another program as it is.
 #
-#   train --model.objective.gamma 1     python -m app train [--run $RUN] --data.data_dir data --model.objective.gamma 1
+#   train --model.depth 1     python -m app train [--run $RUN] --data.data_dir data --model.depth 1
 #   bash                      bash
 #
 # RUN=NAME names the run. DOCTOR=1 looks the machine over first, and stops where that fails. Defaults come before

@@ -16,24 +16,40 @@ class LevenshteinCNN(nn.Module):
     """
 
     def __init__(
-        self, symbols: int, width: int, num_classes: int, *, kernel: int, depth: int, norm: Norm
+        self,
+        symbols: int,
+        width: int,
+        num_classes: int,
+        *,
+        embedding: int | None = None,
+        kernel: int,
+        depth: int,
+        norm: Norm,
+        bias: bool = True,
     ) -> None:
         """Builds the layers.
 
         Args:
             symbols: number of ids; 0 is padding.
-            width: of embeddings and layers.
+            width: of layers.
             num_classes: number of logits.
+            embedding: width of embeddings; None for `width`.
             kernel: characters of a window of one layer.
             depth: number of convolutions.
             norm: of vectors, by which everything is measured.
+            bias: whether a number of its own is added to each logit.
         """
         super().__init__()
-        self.symbols = nn.Parameter(torch.randn(symbols - 1, width) * width**-0.5)
+        embedding = width if embedding is None else embedding
+        # The weights begin as in the authors' code. Their scale changes no output, as each part is
+        # divided by its size. It changes what a learning rate means.
+        self.symbols = nn.Parameter(torch.randn(symbols - 1, embedding))
+        widths = [embedding, *[width] * (depth - 1)]
         self.kernels = nn.ParameterList(
-            torch.randn(kernel, width, width) * (kernel * width) ** -0.5 for _ in range(depth)
+            torch.empty(kernel, width, size).uniform_(-1, 1) * (kernel * size) ** -0.5
+            for size in widths
         )
-        self.head = nn.Linear(width, num_classes)
+        self.head = nn.Linear(width, num_classes, bias=bias)
         self.norm: Norm = norm
 
     @property
@@ -47,7 +63,7 @@ class LevenshteinCNN(nn.Module):
         return 2.0 if self.norm == "2" else 1.0
 
     def embed(self, input_ids: Tensor) -> Tensor:
-        """`[B, N]` ids to `[B, N, w]`; 0 at padding."""
+        """`[B, N]` ids to `[B, N, e]`; 0 at padding."""
         table = self.symbols / self.spread()
         padded = torch.cat([torch.zeros_like(table[:1]), table])
         return functional.embedding(input_ids, padded)
@@ -64,7 +80,7 @@ class LevenshteinCNN(nn.Module):
         return rows
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """`[B, N, w]` embedded characters with mask `[B, N]` to `[B, C]` logits."""
+        """`[B, N, e]` embedded characters with mask `[B, N]` to `[B, C]` logits."""
         return functional.linear(self.pooled(x, mask), self.rows(), self.head.bias)
 
     def pooled(self, x: Tensor, mask: Tensor) -> Tensor:

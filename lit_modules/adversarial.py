@@ -264,7 +264,19 @@ class AdversarialTraining(TaskModule, method=True):
         callbacks = self.classifier.configure_callbacks()
         return list(callbacks) if isinstance(callbacks, Sequence) else [callbacks]
 
+    def lasting(self) -> dict[str, str]:
+        # `optimisation` is a group of this method, too, which changes that of the classifier.
+        settings = {
+            name if name.startswith("optimisation.") else f"classifier.{name}": value
+            for name, value in self.classifier.lasting().items()
+        }
+        early, *later = self.adversary.average_decay if self.adversary.averages else (0.0,)
+        if any(decay != early for decay in later):
+            settings["adversary.average_decay"] = str([*later, *later])
+        return settings
+
     def configure_optimizers(self) -> OptimizerLRScheduler:
+        self.refuse_endless()
         return self.classifier.configure_optimizers()
 
     @property

@@ -89,7 +89,7 @@ class ASA(MaskedAttention, FineTuning, method=True):
         # At every step, also with several processes: the curve is that of all of them.
         named = global_means(self.trainer, named, samples)
         named["train/masked"] = torch.stack(list(named.values())).mean()
-        self.masking.note(named["train/masked"], self.progress)
+        self.masking.note(named["train/masked"], self.progress())
         if self.logs_this_step():
             for name, share in named.items():
                 self.log(name, share, batch_size=len(batch))

@@ -117,7 +117,7 @@ class ASAPretraining(MaskedAttention, MaskedLM, method=True):
         shown = global_means(self.trainer, {**shown, "train/divergence_first": first}, weight)
         first = shown.pop("train/divergence_first")
         shown["train/masked"] = torch.stack(list(shown.values())).mean()
-        self.masking.note(shown["train/masked"], self.progress)
+        self.masking.note(shown["train/masked"], self.progress())
         task_loss, accuracy, tokens = means
         self.log_guesses(task_loss + self.alpha * (tokens + first), accuracy)
         shown |= {"train/divergence_tokens": tokens, "train/divergence_first": first}

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
-from certify.edits import LevenshteinCertifier
+from certify.edits import EditBound, LevenshteinCertifier
 from certify.threats import TextCertifier, Threat, ThreatName
 from layers.levenshtein_cnn import LevenshteinCNN
 from layers.norms import NORMS, Norm
@@ -22,27 +22,33 @@ class LipsLev(TaskModule, method=True):
         self,
         *,
         width: int = 64,
+        embedding: int | None = None,
         kernel: int = 5,
         depth: int = 1,
         norm: Norm = "inf",
+        bias: bool = True,
         max_length: int = 512,
         **base: Any,
     ) -> None:
         """Keeps the settings; layers are built once the characters are known.
 
         Args:
-            width: width of embeddings and layers.
+            width: width of layers.
+            embedding: width of the embeddings of characters; null for `width`.
             kernel: characters of a window of one layer.
             depth: number of convolutions.
             norm: norm of vectors, by which everything is measured.
+            bias: add a learnt number to each logit.
             max_length: longest text in characters, with its two ends; longer ones are cut, and
                 counted.
             base: settings of `TaskModule`.
         """
         super().__init__(max_length=max_length, **base)
-        check_range({"width": width, "kernel": kernel, "depth": depth}, least=1)
+        sizes = {"width": width, "embedding": embedding, "kernel": kernel, "depth": depth}
+        check_range(sizes, least=1)
         check_choice("norm", norm, NORMS)
         self.width, self.kernel, self.depth, self.norm = width, kernel, depth, norm
+        self.embedding, self.bias = embedding, bias
 
     @property
     def no_certificate(self) -> str | None:
@@ -62,20 +68,29 @@ class LipsLev(TaskModule, method=True):
             tokenizer.vocab_size,
             self.width,
             len(class_names),
+            embedding=self.embedding,
             kernel=self.kernel,
             depth=self.depth,
             norm=self.norm,
+            bias=self.bias,
         )
 
     def embed(self, batch: Batch) -> Tensor:
-        """`[B, N, w]`: the vectors of the characters."""
+        """`[B, N, e]`: the vectors of the characters."""
         if not hasattr(self, "network"):
             msg = "got a model without layers, expected configure_model() before its first use"
             raise RuntimeError(msg)
         assert isinstance(self.network, LevenshteinCNN)  # configure_model made it
         return self.network.embed(batch.input_ids)
 
-    def own_certifier(self, threat: Threat) -> TextCertifier:
+    def text_certifier(self, threat: Threat, bound: EditBound = "sound") -> TextCertifier:
+        if bound == "sound":
+            return super().text_certifier(threat)
+        made = self.exact_copy()
+        assert isinstance(made, LipsLev)  # of the same class
+        return made.own_certifier(threat, bound)
+
+    def own_certifier(self, threat: Threat, bound: EditBound = "sound") -> TextCertifier:
         assert isinstance(self.tokenizer, CharacterTokenizer)  # build_tokenizer made it
         assert isinstance(self.network, LevenshteinCNN)  # configure_model made it
-        return LevenshteinCertifier(self.network, self.tokenizer, threat)
+        return LevenshteinCertifier(self.network, self.tokenizer, threat, bound)

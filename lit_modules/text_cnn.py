@@ -63,6 +63,9 @@ class TextCNN(WordLevel, method=True):
             found["robustness.k"] = "intervals, which are about any number of words"
         return found
 
+    def lasting(self) -> dict[str, str]:
+        return super().lasting() | within("robustness", self.robustness.lasting)
+
     @property
     def no_certificate(self) -> str | None:
         return "its certificates are about words: `certify --threat synonyms --lists F`"

@@ -123,6 +123,9 @@ class WordScores(WordLevel, method=True):
             found["min_unlabelled_count"] = "unlabelled=null"
         return found
 
+    def lasting(self) -> dict[str, str]:
+        return super().lasting() | within("robustness", self.robustness.lasting)
+
     @property
     def no_certificate(self) -> str | None:
         return (

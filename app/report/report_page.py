@@ -671,6 +671,8 @@ def _figures_in_words(evidence: Evidence) -> dict[str, Cell]:
         for key in ("accuracy", *(f"accuracy@{k}" for k in about["k"])):
             k = key.partition("@")[2]
             title = f"certified accuracy, k = {k}{sure}" if k else key
+            if k and "bound" in around:
+                title = f"accuracy, k = {k}, by a formula as printed (no guarantee)"
             found[f"{name}: {title}"] = share_cell(
                 evidence.metrics.get(f"{stage}/{key}"), int(count)
             )

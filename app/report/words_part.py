@@ -85,6 +85,8 @@ def _about(measured: Measured) -> Iterator[str]:
     sure = {line["confidence"] for line in measured.records if "confidence" in line}
     if sure:
         yield f"each with confidence {min(sure):g}, of the smoothed classifier around the model"
+    elif "bound" in (measured.about.get("around") or {}):
+        yield "by a formula as printed, which guarantees nothing"
     elif measured.about.get("around"):
         yield "of the model behind an encoding of words"
     cut = sum(line["cut"] for line in measured.records)
@@ -94,6 +96,8 @@ def _about(measured: Measured) -> Iterator[str]:
 
 def _attacks(evidence: Evidence, measured: Measured) -> tuple[list[Inside], str]:
     """Returns the attacks inside the threat, and why none can be compared."""
+    if "bound" in (measured.about.get("around") or {}):
+        return [], "not compared with attacks: the formula guarantees nothing"
     if measured.about.get("around"):
         return [], "not compared with attacks: these are on the model itself"
     if not evidence.attacks:

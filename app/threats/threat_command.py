@@ -32,6 +32,7 @@ from app.threats.threat_records import (
 from app.threats.unfinished import certified
 from app.training.join import require_classification, require_classifier
 from attacks.digests import file_digest
+from certify.edits import EDIT_BOUNDS
 from certify.encoding import EncodedCertifier, Encoding
 from certify.smoothing import NOISES, SmoothedCertifier, Smoothing
 from certify.threats import THREATS, TextCertifier, Threat, parse_threat
@@ -39,7 +40,7 @@ from certify.threats.parsing import parse_k
 from certify.threats.synonym_lists import lists_file
 from certify.ties import classes
 from datamodules.batching.examples import fingerprint
-from lit_modules import TaskModule
+from lit_modules import LipsLev, TaskModule
 from lit_modules.checkpoints.reading import load
 from text import check_range
 
@@ -117,6 +118,11 @@ def parser() -> argparse.ArgumentParser:
     add("--mask", default=given.mask, metavar="WORD", help=text)
     text = f"steps of a neighbourhood of substitutes in the lists (default: {given.hops})"
     add("--hops", type=int, default=given.hops, metavar="N", help=text)
+    text = (
+        "constant of an edit, for LipsLev: our theorem, or its paper's formula, which insertions "
+    )
+    text += "exceed (default: sound)"
+    add("--bound", choices=EDIT_BOUNDS, default="sound", help=text)
     text = "certify the model behind an encoding of words, JSON of `resources encode-words`"
     add("--encoding", metavar="FILE", help=text)
     add("--json", action="store_true", help="print JSON lines for --text on a terminal, too")
@@ -125,12 +131,17 @@ def parser() -> argparse.ArgumentParser:
 
 def _certifier(args: argparse.Namespace, model: TaskModule, threat: Threat) -> TextCertifier:
     """Returns that of the model, or of what is put around it."""
-    if (args.smooth or args.encoding) and not args.text and args.tag is None:
+    if around(vars(args)) is not None and not args.text and args.tag is None:
         msg = (
-            "got --smooth or --encoding without --tag, expected one: what is put around a model "
-            "never stands in the column of its own certificates"
+            "got --smooth, --encoding or --bound paper without --tag, expected one: its figures "
+            "never stand in the column of the model's own certificates"
         )
         raise ValueError(msg)
+    if args.bound == "paper":
+        if not isinstance(model, LipsLev) or args.smooth or args.encoding:
+            msg = f"got --bound paper for {model.method}, expected it for LipsLev alone"
+            raise ValueError(msg)
+        return model.text_certifier(threat, args.bound)
     if args.smooth is not None and args.encoding is not None:
         msg = "got --smooth and --encoding, expected one of them"
         raise ValueError(msg)
@@ -171,11 +182,13 @@ def name_of(args: argparse.Namespace) -> str:
 
 
 def around(options: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Returns the settings of what is put around the model, and certified in its place.
+    """Returns what makes figures other ones than the model's own certificates; None for these.
 
     Args:
         options: of the command.
     """
+    if options["bound"] == "paper":
+        return {"bound": "paper"}
     if options["smooth"] is not None:
         names = ("smooth", "rate", "samples", "alpha", "mask", "hops")
         return {name: options[name] for name in names}

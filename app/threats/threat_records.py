@@ -313,11 +313,12 @@ def table(values: Mapping[str, float], layers: Sequence[Layer], kinds: Mapping[s
         layers: of `sandwich`.
         kinds: number of certificates of each kind.
     """
+    shown = "claimed, %" if "unproven" in kinds else "certified, %"
     lines = [
         f"{values['samples']:.0f} texts ({', '.join(f'{n} {kind}' for kind, n in kinds.items())}); "
         f"{values['skipped']:.0f} skipped, {values['cut']:.0f} longer than the model reads",
         f"accuracy {100 * values['accuracy']:.1f} %",
-        f"{'changes':>7}  {'certified, %':>12}  {'attacked, %':>11}  {'gap':>5}",
+        f"{'changes':>7}  {shown:>12}  {'attacked, %':>11}  {'gap':>5}",
     ]
     for one in layers:
         attacked = "-" if one.attacked is None else f"{100 * one.attacked:.1f}"

@@ -1,5 +1,5 @@
 """Certificates by how far an edit of a character can move the logits."""
 
-from certify.edits.levenshtein_certifier import LevenshteinCertifier
+from certify.edits.levenshtein_certifier import EDIT_BOUNDS, EditBound, LevenshteinCertifier
 
-__all__ = ["LevenshteinCertifier"]
+__all__ = ["EDIT_BOUNDS", "EditBound", "LevenshteinCertifier"]

@@ -2,8 +2,10 @@
 
 import copy
 from collections.abc import Sequence
+from typing import Literal, get_args
 
 import torch
+from torch import Tensor
 
 from certify.threats import Characters, Kind, TextCertificate, Threat
 from certify.threats.text_certificate import largest
@@ -11,6 +13,11 @@ from certify.ties import allowance
 from layers.levenshtein_cnn import LevenshteinCNN, edit_constant, joined
 from layers.norms import operator_norm_bound
 from text import CharacterTokenizer
+
+EditBound = Literal["sound", "paper"]
+EDIT_BOUNDS: tuple[EditBound, ...] = get_args(EditBound)
+EXACT = 1 + 1e-9
+"""Covers the rounding of constants."""
 
 
 class LevenshteinCertifier:
@@ -22,22 +29,27 @@ class LevenshteinCertifier:
         network: the classifier.
         tokenizer: of its characters.
         threat: the sets of texts.
+        bound: `sound`: our theorem; `paper`: the constant of the authors, which insertions exceed.
 
     Raises:
         ValueError: another threat than characters.
     """
 
-    kind: Kind = "lower bound"
-
     def __init__(
-        self, network: LevenshteinCNN, tokenizer: CharacterTokenizer, threat: Threat
+        self,
+        network: LevenshteinCNN,
+        tokenizer: CharacterTokenizer,
+        threat: Threat,
+        bound: EditBound = "sound",
     ) -> None:
         if not isinstance(threat, Characters):
             msg = f"got the threat {threat.name} for a model of characters, expected characters"
             raise ValueError(msg)
-        self.tokenizer, self.threat = tokenizer, threat
+        self.tokenizer, self.threat, self.bound = tokenizer, threat, bound
+        self.kind: Kind = "lower bound" if bound == "sound" else "unproven"
         made = copy.deepcopy(network).to(device="cpu", dtype=torch.float64)
         self.network = made.eval().requires_grad_(requires_grad=False)
+        self.shares, self.reach = shares_of(self.network), reach_of(self.network)
         self.constant = constant_of(self.network)
         rows = self.network.rows()
         self.gaps = (rows.unsqueeze(1) - rows).norm(self.network.dual, dim=-1)
@@ -55,9 +67,12 @@ class LevenshteinCertifier:
         label = int(logits.argmax())
         others = torch.arange(len(logits)) != label
         lead = (logits[label] - logits - allowance(logits))[others]
-        moves = self.constant * self.gaps[label][others]
+        gaps = self.gaps[label][others]
         room = -1 if encoding.truncated else self.tokenizer.max_length - ids.shape[1]
-        holds = [k is not None and k <= room and bool((lead > k * moves).all()) for k in ks]
+        holds = [
+            k is not None and k <= room and bool((lead > self.moved(ids, k) * gaps).all())
+            for k in ks
+        ]
         return TextCertificate(
             text=text,
             prediction=label,
@@ -68,14 +83,30 @@ class LevenshteinCertifier:
             unknown=sum(index == self.tokenizer.unk_id for index in encoding.input_ids),
         )
 
+    def moved(self, ids: Tensor, k: int) -> float:
+        """Returns the most by which k edits of a text move the sum over all windows.
 
-def constant_of(network: LevenshteinCNN) -> float:
-    """The constant of an edit, from measured norms.
+        Args:
+            ids: of the text.
+            k: number of edits.
+        """
+        # Beyond the text there are zeros, as at padding.
+        reach = float(torch.cat([self.reach[:1], self.reach[ids.flatten()]]).amax())
+        if self.bound == "paper":
+            return k * reach
+        # Each edit after the first one is of another text.
+        first = edit_constant(self.shares, spread=reach, size=float(self.reach[0]))
+        return EXACT * first + (k - 1) * self.constant if k else 0.0
 
-    Args:
-        network: in float64.
-    """
-    exact = 1 + 1e-9  # covers the rounding of what is computed here
+
+def reach_of(network: LevenshteinCNN) -> Tensor:
+    """Returns `[V]`: the largest distance of each embedding, 0 of padding, from all the others."""
+    table = network.embed(torch.arange(len(network.symbols) + 1))
+    return (table.unsqueeze(1) - table).norm(network.order, dim=-1).amax(dim=1)
+
+
+def shares_of(network: LevenshteinCNN) -> Tensor:
+    """Returns `[W]` measured norms of the matrices of a window of all layers, see `joined`."""
     shares = []
     for kernel in network.kernels:
         # What the forward pass divides by is no bound; measured again, it is.
@@ -83,5 +114,14 @@ def constant_of(network: LevenshteinCNN) -> float:
         shares.append(
             torch.stack([operator_norm_bound(tap, network.norm) for tap in kernel]) / used
         )
-    size = float(network.symbols.norm(network.order, dim=-1).amax() / network.spread())
-    return exact * edit_constant(joined(shares), spread=1.0, size=size)
+    return joined(shares)
+
+
+def constant_of(network: LevenshteinCNN) -> float:
+    """Returns the constant of an edit of any text, from measured norms.
+
+    Args:
+        network: in float64.
+    """
+    size = float(reach_of(network)[0])
+    return EXACT * edit_constant(shares_of(network), spread=1.0, size=size)

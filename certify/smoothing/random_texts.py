@@ -1,7 +1,7 @@
 """Random texts around a text, and how far their distribution may move when words are changed.
 
 A smoothed classifier answers with the class that a classifier gives to most of these random texts.
-Proofs: docs/certificates/baselines.md, section 4.
+Proofs: docs/certificates/baselines.md, section 2.
 """
 
 import math

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-Kind = Literal["exact", "lower bound", "probabilistic"]
+Kind = Literal["exact", "lower bound", "probabilistic", "unproven"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -19,7 +19,8 @@ class TextCertificate:
         certified: largest number of changes that is certified, at least 0; None if any number is.
             Of a certifier that cannot know it, the largest of those asked.
         kind: exact: where it does not hold, there is a text with another prediction or with a tie;
-            lower bound: it may hold for more; probabilistic: it holds with some confidence.
+            lower bound: it may hold for more; probabilistic: it holds with some confidence;
+            unproven: a formula as printed, which is no theorem.
         witness: a text of the set at the first number asked for which it does not hold, whose
             prediction is another one or tied; None if there is none or none is known.
         witness_prediction: the class that the witness gets.

@@ -5,6 +5,7 @@ scale alpha_2 set by our Theorem 1 (docs/certificates.md) unless the paper's for
 """
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +21,20 @@ from layers.attention.bounds import (
 )
 from layers.ball import project_to_ball
 from layers.orthogonal import Method, OrthogonalLinear
+
+
+class Weighed(NamedTuple):
+    """What attention mixes for a batch, and by which weights.
+
+    Attributes:
+        value: `[B, H, N, e]` vectors that are mixed, clipped.
+        logits: `[B, h, N, N]` of the choosing heads, up to a constant of each row.
+        weights: `[B, h, N, N]` softmaxes of the logits over real tokens.
+    """
+
+    value: Tensor
+    logits: Tensor
+    weights: Tensor
 
 
 class OneLipschitzSelfAttention(nn.Module):
@@ -141,17 +156,8 @@ class OneLipschitzSelfAttention(nn.Module):
             bound=self.bound,
         )
 
-    def forward(self, x: Tensor, mask: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
-        """Attend over the real tokens.
-
-        Args:
-            x: `[B, N, d]`, every real token of norm at most `radius`.
-            mask: `[B, N]` bool, True at real tokens.
-            radius: `[B]` bound on the norm of every input token.
-
-        Returns:
-            The output `[B, N, d]` (zero at padding) and `[B]` a bound on its tokens' norms.
-        """
+    def weigh(self, x: Tensor, mask: Tensor, radius: Tensor) -> Weighed:
+        """Return values and weights; the arguments are those of `forward`."""
         value = self.split_heads(self.value(x))
         query, key = (self.split_heads(part) for part in self.query_key(x).chunk(2, dim=-1))
         if self.value_clip is not None:
@@ -159,8 +165,25 @@ class OneLipschitzSelfAttention(nn.Module):
         scores = additive_scores(
             query, key, self.score_weight(), activation=self.activation, form=self.form
         )
-        scores = scores / (2 * self.alpha_1)
-        weights = scores.masked_fill(~mask[:, None, None, :], -torch.inf).softmax(dim=-1)
+        logits = scores / (2 * self.alpha_1)
+        weights = logits.masked_fill(~mask[:, None, None, :], -torch.inf).softmax(dim=-1)
+        return Weighed(value, logits, weights)
+
+    def forward(
+        self, x: Tensor, mask: Tensor, radius: Tensor, weighed: Weighed | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Attend over the real tokens.
+
+        Args:
+            x: `[B, N, d]`, every real token of norm at most `radius`.
+            mask: `[B, N]` bool, True at real tokens.
+            radius: `[B]` bound on the norm of every input token.
+            weighed: what `weigh` returns for the other arguments, where it has been asked.
+
+        Returns:
+            The output `[B, N, d]` (zero at padding) and `[B]` a bound on its tokens' norms.
+        """
+        value, _, weights = self.weigh(x, mask, radius) if weighed is None else weighed
         lengths = mask.sum(dim=1).to(x.dtype)
         alpha_2 = self.alpha_2(lengths, radius)
         heads = [weights @ value[:, self.offset_heads :]]

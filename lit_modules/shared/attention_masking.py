@@ -90,6 +90,19 @@ class Masking:
             names += ["reversal", "reversal_schedule"]
         return dict.fromkeys(names, f"masking.kind={self.kind}")
 
+    @property
+    def lasting(self) -> dict[str, str]:
+        """Returns the settings that need the length of the run, each with a value that does not."""
+        if self.kind == "scheduled":
+            return {"kind": "bernoulli"}
+        rises = self.kind == "adversarial" and self.reversal_schedule == "rising"
+        return {"reversal_schedule": "constant"} if rises else {}
+
+    @property
+    def divisor(self) -> float:
+        """The number by which the whole objective of the adversary is divided."""
+        return SWITCH if self.penalty == "released" else 1.0
+
 
 class AttentionMasking(nn.Module):
     """Makes the masks of a pass over a batch, and the penalty of the adversary for them.

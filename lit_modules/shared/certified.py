@@ -54,6 +54,10 @@ class CertifiedClassifier(WordLevel):
             names = dict.fromkeys(certified, "a network without certificate")
         return super().unused() | within("objective", names)
 
+    def lasting(self) -> dict[str, str]:
+        settings = self.objective.lasting if self.certified else {}
+        return super().lasting() | within("objective", settings)
+
     def setup(self, stage: str) -> None:
         precision = str(self.trainer.precision)
         if self.certified and precision.endswith("true") and precision not in FULL_PRECISION:

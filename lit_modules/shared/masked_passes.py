@@ -67,6 +67,9 @@ class MaskedAttention(TextModule):
         own = dict.fromkeys(names, f"masking.kind={masking.kind}")
         return super().unused() | own | within("masking", masking.unused)
 
+    def lasting(self) -> dict[str, str]:
+        return super().lasting() | within("masking", self.masking.settings.lasting)
+
     def bias(self, network: nn.Module, encoder: Any) -> None:
         """Let the attention of an encoder be masked, and make the adversary.
 
@@ -89,7 +92,8 @@ class MaskedAttention(TextModule):
         adversary = {id(p) for p in learnt}
         own = [p for p in self.parameters() if p.requires_grad and id(p) not in adversary]
         groups: list[dict[str, Any]] = [{"params": own}, {"params": learnt}]
-        groups[1]["lr_factor"] = self.adversary_lr_factor
+        groups[1] |= {"lr_factor": self.adversary_lr_factor}
+        groups[1] |= {"divisor": self.masking.settings.divisor}
         return groups
 
     def twice(self, once: Callable[[], T], masks: Masks) -> tuple[T, T]:
@@ -112,12 +116,6 @@ class MaskedAttention(TextModule):
         finally:
             tape.clear()
 
-    @property
-    def progress(self) -> float:
-        """Share of the training that is over; 1 outside a fit."""
-        total = self.total_steps() if self._trainer is not None else 0
-        return min(1.0, self.trainer.global_step / total) if total else 1.0
-
     def masks(self, batch: Batch, *, draw: bool = True) -> Masks | None:
         """Returns the masks of a pass over a batch; None if this kind never masks.
 
@@ -128,4 +126,4 @@ class MaskedAttention(TextModule):
         seed = run_seed()
         seeds = sample_seeds(batch.sample_ids, seed=seed, epoch=self.current_epoch)
         seeds = row_seeds(seeds, batch.choices)
-        return self.masking.masks(batch.mask, seeds, progress=self.progress, draw=draw)
+        return self.masking.masks(batch.mask, seeds, progress=self.progress(), draw=draw)

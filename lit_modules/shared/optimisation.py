@@ -1,6 +1,7 @@
 """Settings of the optimiser and of its learning rate, and changes of them."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from pytorch_lightning.cli import LRSchedulerCallable, OptimizerCallable
@@ -51,6 +52,14 @@ class Optimisation:
         """Returns the settings without effect, each with the setting that disables it."""
         return dict.fromkeys(("warmup", "decay"), "lr_scheduler") if self.lr_scheduler else {}
 
+    @property
+    def lasting(self) -> dict[str, str]:
+        """Returns the settings that need the length of the run, each with a value that does not."""
+        if self.lr_scheduler is not None:
+            return {}
+        share = {"warmup": "0"} if 0 < self.warmup <= 1 else {}
+        return share | ({"decay": "none"} if self.decay in ("linear", "cosine") else {})
+
 
 @dataclass(frozen=True, kw_only=True)
 class OptimisationChanges:
@@ -76,3 +85,24 @@ class OptimisationChanges:
         """Returns the settings of a classifier with these changes."""
         changes = {name: value for name, value in vars(self).items() if value is not None}
         return replace(settings, **changes)
+
+
+def undo_division(group: dict[str, Any], divisor: float) -> None:
+    """Lets a group of an optimiser take the steps of its objective before that was divided.
+
+    Adam's step is that of the undivided objective, but for eps, which is a number of the size of a
+    gradient: a gradient of 1e-7 with eps = 1e-8 moves a weight by 0.91 of the learning rate. Decay
+    that is added to the gradient is of its size as well.
+
+    Args:
+        group: of an optimiser, before its first step.
+        divisor: number by which the objective was divided before its gradient was taken.
+    """
+    if divisor == 1:
+        return
+    if isinstance(group.get("eps"), float):
+        group["eps"] /= divisor
+    elif "dampening" in group:
+        group["lr"] *= divisor  # SGD, whose step has the size of the gradient
+    if not group.get("decoupled_weight_decay", False):
+        group["weight_decay"] = group.get("weight_decay", 0.0) / divisor

@@ -53,11 +53,17 @@ class RadiusObjective:
     @property
     def unused(self) -> dict[str, str]:
         """Returns the settings without effect, each with the setting that disables it."""
-        if self.loss == "cross_entropy":
-            return {"target_radius": "objective.loss=cross_entropy"}
-        return dict.fromkeys(
-            ("gamma", "gamma_schedule", "margin", "margin_cap"), "objective.loss=hinge"
-        )
+        reward = ("gamma_schedule", "margin", "margin_cap")
+        if self.loss == "hinge":
+            return dict.fromkeys(("gamma", *reward), "objective.loss=hinge")
+        without = {} if self.gamma else dict.fromkeys(reward, "objective.gamma=0")
+        return {"target_radius": "objective.loss=cross_entropy"} | without
+
+    @property
+    def lasting(self) -> dict[str, str]:
+        """Returns the settings that need the length of the run, each with a value that does not."""
+        rises = self.loss == "cross_entropy" and self.gamma > 0 and self.gamma_schedule == "linear"
+        return {"gamma_schedule": "constant"} if rises else {}
 
     def current_gamma(self, progress: float) -> float:
         """The reward's weight after a share `progress` (0 ... 1) of the run; 0 with a hinge."""

@@ -5,13 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import pytorch_lightning as pl
+from pytorch_lightning.trainer.states import TrainerFn
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 
 from attacks.resources.lemmas import find_lemmas_again
 from lit_modules.shared.means import SampleMeans
-from lit_modules.shared.optimisation import Optimisation
+from lit_modules.shared.optimisation import Optimisation, undo_division
 from lit_modules.shared.process_means import batch_weight, global_means
 from lit_modules.shared.schedule import learning_rate_factor
 from lit_modules.shared.scores import Scores
@@ -103,6 +104,10 @@ class TextModule(pl.LightningModule):
         """Returns the settings without effect, each with the setting that disables it."""
         return within("optimisation", self.optimisation.unused)
 
+    def lasting(self) -> dict[str, str]:
+        """Returns the settings that need the length of the run, each with a value that does not."""
+        return within("optimisation", self.optimisation.lasting)
+
     # Text
 
     def build_tokenizer(self, texts: Iterable[Text]) -> Tokenizer:
@@ -163,15 +168,18 @@ class TextModule(pl.LightningModule):
     def parameter_groups(self) -> list[nn.Parameter] | list[dict[str, Any]]:
         """Returns the trainable parameters, or groups of them, for the optimiser.
 
-        A group's `lr_factor` multiplies its learning rate. `exempt_vectors` decides which decay.
+        A group's `lr_factor` multiplies its learning rate, and its `divisor` is the number that its
+        objective was divided by, see `undo_division`. `exempt_vectors` decides which decay.
         """
         return [p for p in self.parameters() if p.requires_grad]
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         given = self.optimisation
+        self.refuse_endless()
         optimizer = given.optimizer(self.parameter_groups())
         for group in optimizer.param_groups:
             group["lr"] = group["lr"] * group.pop("lr_factor", 1.0)
+            undo_division(group, group.pop("divisor", 1.0))
         exempt_vectors(optimizer)
         if given.lr_scheduler is not None:
             scheduler = given.lr_scheduler(optimizer)
@@ -204,6 +212,32 @@ class TextModule(pl.LightningModule):
         """Optimiser steps of the whole run, 0 where the run has no end."""
         steps = self.trainer.estimated_stepping_batches
         return int(steps) if steps != float("inf") else 0
+
+    def progress(self) -> float:
+        """Share of the run's optimiser steps that are done; 1 outside a fit.
+
+        In a run without an end it is 1, too. `refuse_endless` has seen that nothing depends on it.
+        """
+        if self._trainer is None or self.trainer.state.fn != TrainerFn.FITTING:
+            return 1.0
+        total = self.total_steps()
+        return min(1.0, self.trainer.global_step / total) if total else 1.0
+
+    def refuse_endless(self) -> None:
+        """Refuses settings that need the length of the run, in a run without an end.
+
+        Raises:
+            ValueError: there are such settings; the message names each, and what may replace it.
+        """
+        values = self.lasting()
+        if values and self.trainer.max_epochs == -1 and self.trainer.max_steps == -1:
+            msg = (
+                f"got a run without an end, and settings that need its length "
+                f"({', '.join(f'--model.{name}' for name in values)}), expected an end "
+                "(--trainer.max_epochs N or --trainer.max_steps N) or "
+                + ", ".join(f"--model.{name} {value}" for name, value in values.items())
+            )
+            raise ValueError(msg)
 
     def logs_this_step(self) -> bool:
         """True if the trainer writes metrics at this step; else they need not be computed."""

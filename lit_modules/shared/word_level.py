@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from typing import Any
 
-from pytorch_lightning.trainer.states import TrainerFn
-
 from attacks.resources.lemmas import find_lemmas
 from certify.smoothing.random_texts import RandomTexts
 from lit_modules.shared.settings import within
@@ -88,10 +86,3 @@ class WordLevel(TaskModule):
             return batch
         assert isinstance(tokenizer, WordTokenizer)  # on_fit_start looked
         return random_batch(batch, texts, tokenizer, seed=run_seed(), epoch=self.current_epoch)
-
-    def progress(self) -> float:
-        """Share of the run's optimiser steps that are done; 1 outside a fit, or without an end."""
-        if self._trainer is None or self.trainer.state.fn != TrainerFn.FITTING:
-            return 1.0
-        total = self.total_steps()
-        return self.trainer.global_step / total if total else 1.0

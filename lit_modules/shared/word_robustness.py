@@ -85,6 +85,12 @@ class WordRobustness:
         names = ("k", "kappa", "ramp", "margin", "together", "candidates", "splits", "search")
         return dict.fromkeys(names, "robustness.against=none")
 
+    @property
+    def lasting(self) -> dict[str, str]:
+        """Returns the settings that need the length of the run, each with a value that does not."""
+        ramps = self.against != "none" and self.kappa > 0 and self.ramp > 0
+        return {"ramp": "0"} if ramps else {}
+
     def weight(self, progress: float) -> float:
         """Returns kappa at a share of all steps."""
         return self.kappa if progress >= self.ramp else self.kappa * progress / self.ramp

@@ -162,13 +162,19 @@ def test_base_file_asks_for_no_gpu_and_the_override_for_all() -> None:
 def test_compose_reads_the_files(version: str, files: list[Path], no_env: Path) -> None:
     named = [argument for path in files for argument in ("-f", path.name)]
     done = compose(
-        version, no_env, *named, "config", ARGS="--model.objective.gamma 1", UID="1234", GID="5"
+        version,
+        no_env,
+        *named,
+        "config",
+        ARGS="--model.objective.target_radius 1",
+        UID="1234",
+        GID="5",
     )
     assert done.returncode == 0, done.stderr
     found = yaml.safe_load(done.stdout)["services"]
     train = found["train"]
     assert train["user"] == "1234:5"
-    assert "gamma" in str(train["command"])
+    assert "target_radius" in str(train["command"])
     gpu = OVERRIDE in files
     assert ("nvidia" in str(train.get("deploy"))) == gpu
     variant = "cuda" if gpu else "cpu"

@@ -163,13 +163,15 @@ def test_data_are_found_without_being_named(ended: Ended, runs: Path, tmp_path: 
         str(runs): {"bind": "/app/runs", "mode": "rw"},
         str(tmp_path / "data"): {"bind": "/app/data", "mode": "ro"},
     }
-    command = "train --config configs/olsa/sst2.yaml --model.objective.gamma 1 --model.width 16"
+    command = (
+        "train --config configs/olsa/sst2.yaml --model.objective.target_radius 1 --model.width 16"
+    )
     status, printed = ended(
-        *f"{command} --pgd.steps 1 --trainer.max_epochs 1 --run gamma".split(), volumes=volumes
+        *f"{command} --pgd.steps 1 --trainer.max_epochs 1 --run smaller".split(), volumes=volumes
     )
     assert status == 0, printed
-    assert results(runs, "gamma")["corpus"] == "sst2"
-    assert "gamma: 1.0" in (runs / "gamma" / "config.yaml").read_text()
+    assert results(runs, "smaller")["corpus"] == "sst2"
+    assert "target_radius: 1.0" in (runs / "smaller" / "config.yaml").read_text()
 
 
 def test_tensorboard_shows_the_curves(start: Start, ended: Ended, runs: Path) -> None:

@@ -21,7 +21,9 @@ def until(path: Path, program: Program) -> None:
 
 
 def test_two_programs_on_one_run(machine: Machine) -> None:
-    endless = ["fit", *TINY, "--trainer.max_epochs=-1", "--run=a", ALWAYS]
+    # A schedule of the learning rate would need an end.
+    free = ["--model.optimisation.warmup=0", "--model.optimisation.decay=none"]
+    endless = ["fit", *TINY, *free, "--trainer.max_epochs=-1", "--run=a", ALWAYS]
     first = machine.start(endless)
     run = machine.where / "runs" / "a"
     until(run / "checkpoints" / "last.ckpt", first)

@@ -263,6 +263,15 @@ def test_edits_of_lips_lev(here: Path, steadfast: Steadfast) -> None:
     outcome = steadfast("certify", "--run=a", "--threat=characters", "--num_samples=5")
     assert outcome.status == 0, outcome.err
     assert {one["kind"] for one in lines("runs/a/certificates_characters.jsonl")} == {"lower bound"}
+    printed = ["--run=a", "--threat=characters", "--num_samples=5", "--bound=paper"]
+    outcome = steadfast("certify", printed)
+    assert outcome.status == 1
+    assert "got --smooth, --encoding or --bound paper without --tag" in outcome.err
+    outcome = steadfast("certify", printed, "--tag=paper")
+    assert outcome.status == 0, outcome.err
+    assert "claimed, %" in outcome.out
+    records = lines("runs/a/certificates_characters-paper.jsonl")
+    assert {one["kind"] for one in records} == {"unproven"}
 
 
 KILLED = """

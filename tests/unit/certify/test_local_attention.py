@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
 from certify import certify
 from certify.certificate import in_float64
@@ -162,3 +164,40 @@ def test_without_a_feed_forward_map_attention_alone_gains() -> None:
     assert float((local.radius / whole.radius).amax()) > 1.02
     assert bool((local.radius >= whole.radius).all())
     torch.testing.assert_close(local.margin / local.lipschitz, local.radius)
+
+
+class Softmaxes(TorchFunctionMode):
+    """Counts the softmaxes of a pass."""
+
+    count = 0
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        del types
+        self.count += function in (torch.Tensor.softmax, torch.softmax, functional.softmax)
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_attention_weights_are_computed_once(depth: int) -> None:
+    toy = classifier(depth, **KINDS["soft"])
+    toy.network.eval().requires_grad_(requires_grad=False)
+    with Softmaxes() as softmaxes:
+        certify(toy, tokens(LENGTHS), "local")
+    assert softmaxes.count == depth
+
+
+@pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
+def test_weights_of_the_pass_give_the_same_constants(options: dict[str, Any]) -> None:
+    given = layer(**options)
+    norms, seen = given.around.norms, given.attention.weigh(given.x, given.mask, given.radius)
+    around = AttentionAround(
+        given.attention, norms, given.x, given.mask, given.radius, weighed=seen
+    )
+    distance = torch.full((len(LENGTHS),), 0.1, dtype=F64)
+    assert torch.equal(
+        around.gain(distance, given.radius), given.around.gain(distance, given.radius)
+    )
+    output, _ = given.attention(given.x, given.mask, given.radius)
+    assert torch.equal(given.attention(given.x, given.mask, given.radius, seen)[0], output)

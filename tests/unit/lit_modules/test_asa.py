@@ -308,6 +308,31 @@ def test_the_learning_rate_of_the_adversary() -> None:
     assert len({group["lr"] for group in rest.param_groups}) == 1
 
 
+@pytest.mark.parametrize("penalty", ["released", "mean"])
+@pytest.mark.parametrize("kind", ["AdamW", "Adam", "RMSprop", "SGD"])
+def test_the_first_step_is_that_of_the_undivided_objective(kind: str, penalty: str) -> None:
+    """`released` divides the adversary's objective by 10,000; eps and the rate of SGD follow it."""
+    optimizer = partial(getattr(torch.optim, kind), lr=1e-3, weight_decay=0.0)
+    settings: dict[str, Any] = {"warmup": 0.0, "decay": "none", "optimizer": optimizer}
+    module = made(ASA, penalty=penalty, rate=0.0, **settings).train()
+    group = module.configure_optimizers()
+    adversary = list(module.masking.parameters())
+    parts(module, batch_of(module, ROWS))[3].backward()  # type: ignore[no-untyped-call] # of torch
+    before = [p.detach().clone() for p in adversary]
+    slopes = [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in adversary]
+    group.step()
+    divisor = 1e4 if penalty == "released" else 1.0
+    undivided = [p.clone().requires_grad_() for p in before]
+    for p, slope in zip(undivided, slopes, strict=True):
+        p.grad = slope * divisor
+    optimizer(undivided).step()
+    damped = 0.0
+    for p, start, expected, slope in zip(adversary, before, undivided, slopes, strict=True):
+        torch.testing.assert_close(p - start, expected - start, rtol=1e-3, atol=1e-8)
+        damped = max([damped, *(1e-8 / (slope.abs() + 1e-8))[slope != 0].tolist()])
+    assert penalty == "mean" or damped > 0.01, "with the usual eps the step would be shorter"
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonargparse import ArgumentParser
+from jsonargparse import ArgumentParser, Namespace
 from pytorch_lightning.cli import LightningCLI
 
 from app.attack.attack_merge import main as attack_merge
@@ -37,6 +37,7 @@ from app.study.study_command import main as study
 from app.study.table_command import table_main as study_table
 from app.threats.certificate_export import main as certify_export
 from app.threats.threat_command import main as certify_threat
+from lit_modules import unused_settings
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -64,6 +65,9 @@ PLAIN = {
 """Commands with parsers of their own."""
 ASKED = {"--text", "--file", "-"}
 """Words of `predict` with which it has one, too."""
+TRAINED = (["app", "fit"], ["app", "train"])
+UNBUILT = {"--model.init_from"}
+"""Settings that name a checkpoint, without which there is no method to ask."""
 
 
 class Parsed(Exception):
@@ -94,13 +98,16 @@ def command(line: str) -> Iterator[list[str]]:
         r"^.*docker compose .*?run --rm (train|test|certify|attack|predict)\b", r"app \1", line
     )
     found = re.match(
-        r"\s*(?:[A-Z]+=\S+ )*(?:(?:\.venv/bin/)?python -m )?(app|benchmarks\.\w+)((?: .*)?)$", line
+        r"\s*(?:[A-Z]+=\S+ )*(?:(?:\.venv/bin/)?python -m )?"
+        r"(app|steadfast|benchmarks\.\w+)((?: .*)?)$",
+        line,
     )
-    if found is None or not ("python -m" in line or line.startswith("app ")):
+    if found is None or not ("python -m" in line or line.startswith(("app ", "steadfast "))):
         return
+    program = found[1].replace("steadfast", "app")
     # `[--option VALUE]`: what can be left out. Other brackets belong to a value.
     words = shlex.split(re.sub(r"\[(--[^\]]*)\]", r"\1", found[2]))
-    yield [found[1], *(word for word in words if word not in ("...", "|", "&&"))]
+    yield [program, *(word for word in words if word not in ("...", "|", "&&"))]
 
 
 COMMANDS = [
@@ -184,6 +191,38 @@ def test_every_command_of_the_pages_can_be_given(
         if not keys & {"--config", "--data"}:
             options = ["--data", "SST2", *options]
         parsers[name].parse_args(classes_first(with_configs(options)))
+
+
+def trained(words: list[str]) -> bool:
+    """True for a command that trains a method with settings of its own."""
+    keys = {word.split("=")[0] for word in words}
+    asks = any(key.endswith(".help") for key in keys)
+    return (
+        words[:2] in TRAINED
+        and bool(keys & {"--config", "--model"})
+        and not (asks or UNBUILT & keys)
+    )
+
+
+@pytest.mark.parametrize(
+    "words", [one for one in COMMANDS if isinstance(one.values[0], list) and trained(one.values[0])]
+)
+def test_every_setting_of_the_pages_has_an_effect(
+    words: list[str], parsers: dict[str, ArgumentParser], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    # LightningCLI builds in this way, too.
+    monkeypatch.setenv("JSONARGPARSE_DEPRECATION_WARNINGS", "off")
+    _, name, *options = words
+    keys = {word.split("=")[0] for word in options}
+    if not keys & {"--config", "--data"}:
+        options = ["--data", "SST2", *options]
+    parsed = parsers[name].parse_args(classes_first(with_configs(options)))
+    module = parsers[name].instantiate_classes(Namespace(model=parsed.model)).model
+    found = [f"--model.{sentence}" for sentence in unused_settings(module)]
+    # An option of the line may disable a setting of its file.
+    alone = not any(key.startswith("--model") for key in keys)
+    assert [one for one in found if alone or one.split("=")[0] in keys] == []
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,9 +13,22 @@ from pytorch_lightning.cli import ReduceLROnPlateau
 from torch.optim.lr_scheduler import LRScheduler, StepLR
 from torch.optim.lr_scheduler import ReduceLROnPlateau as TorchReduceLROnPlateau
 
-from lit_modules import TaskModule
+from lit_modules import (
+    ASA,
+    OLSA,
+    AdversarialTraining,
+    TaskModule,
+    TextCNN,
+    TextModule,
+    WordRobustness,
+    WordScores,
+)
+from lit_modules.adversaries import SMART
+from lit_modules.shared.optimisation import Optimisation
+from lit_modules.shared.radius_objective import RadiusObjective
 from lit_modules.shared.schedule import Decay, learning_rate_factor
-from tests.unit.lit_modules.builders import SINGLE, attached, loader, plain, trainer
+from tests.unit.lit_modules.builders import SINGLE, attached, loader, make, plain, trainer
+from tests.unit.lit_modules.shared.test_unused import BERT
 
 DECAYS: tuple[Decay, ...] = ("none", "linear", "cosine")
 
@@ -114,10 +128,90 @@ def test_a_warm_up_longer_than_the_run_is_told(caplog: pytest.LogCaptureFixture)
     assert "warm-up" not in caplog.text
 
 
+ENDLESS: dict[str, Any] = {"max_epochs": -1, "max_time": {"seconds": 0}}
+
+
 def test_run_without_end_keeps_its_rate() -> None:
+    module = attached(plain(optimizer=sgd, warmup=0.0, decay="none"))
+    assert set(rates(module, **ENDLESS)) <= {1.0}
+    module = attached(plain(optimizer=sgd, warmup=2.0, decay="inverse_sqrt"))
+    assert set(rates(module, **ENDLESS)) <= {0.5}
+
+
+REWARD = RadiusObjective(gamma=1.0)
+RATE = Optimisation()
+LASTING: list[tuple[Callable[[], TextModule], dict[str, str]]] = [
+    (plain(warmup=0.1, decay="none"), {"optimisation.warmup": "0"}),
+    (plain(warmup=0.0, decay="linear"), {"optimisation.decay": "none"}),
+    (plain(warmup=0.0, decay="cosine"), {"optimisation.decay": "none"}),
+    (plain(warmup=3.0, decay="inverse_sqrt"), {}),
+    (plain(lr_scheduler=lambda o: StepLR(o, 1), warmup=0.1, decay="linear"), {}),
+    (
+        lambda: OLSA(objective=REWARD, optimisation=RATE),
+        {"objective.gamma_schedule": "constant"},
+    ),
+    (lambda: OLSA(objective=RadiusObjective(loss="hinge"), optimisation=RATE), {}),
+    (
+        lambda: OLSA(
+            objective=RadiusObjective(gamma=1.0, gamma_schedule="constant"), optimisation=RATE
+        ),
+        {},
+    ),
+    (
+        lambda: WordScores(robustness=WordRobustness(against="characters"), optimisation=RATE),
+        {"robustness.ramp": "0"},
+    ),
+    (
+        lambda: TextCNN(
+            robustness=WordRobustness(against="synonyms", lists="file.json"), optimisation=RATE
+        ),
+        {"robustness.ramp": "0"},
+    ),
+    (lambda: WordScores(optimisation=RATE), {}),
+    (
+        lambda: make(ASA, **BERT, masking="scheduled", schedule=[0.1, 0.2], optimisation=RATE),
+        {"masking.kind": "bernoulli"},
+    ),
+    (
+        lambda: make(ASA, **BERT, reversal_schedule="rising", optimisation=RATE),
+        {"masking.reversal_schedule": "constant"},
+    ),
+    (lambda: make(ASA, **BERT, optimisation=RATE), {}),
+    (
+        lambda: AdversarialTraining(classifier=OLSA(objective=REWARD), adversary=SMART()),
+        {
+            "optimisation.warmup": "0",
+            "optimisation.decay": "none",
+            "classifier.objective.gamma_schedule": "constant",
+            "adversary.average_decay": "[0.999, 0.999]",
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("build", "expected"), LASTING, ids=range(len(LASTING)))
+def test_what_needs_the_length_of_a_run_is_refused_without_an_end(
+    build: Callable[[], TextModule], expected: dict[str, str]
+) -> None:
+    module = build()
+    assert module.lasting() == expected
+    module.trainer = trainer(max_epochs=-1)
+    if not expected:
+        module.refuse_endless()
+        return
+    with pytest.raises(ValueError, match="got a run without an end") as error:
+        module.refuse_endless()
+    for name, value in expected.items():
+        assert f"--model.{name} {value}" in str(error.value)
+    for end in ({"max_epochs": 1}, {"max_epochs": -1, "max_steps": 5}):
+        module.trainer = trainer(**end)
+        module.refuse_endless()
+
+
+def test_a_fit_without_an_end_ends_before_its_first_step() -> None:
     module = attached(plain(optimizer=sgd, warmup=0.5, decay="linear"))
-    found = rates(module, max_epochs=-1, max_time={"seconds": 0})
-    assert set(found) <= {1.0}
+    with pytest.raises(ValueError, match=r"--model\.optimisation\.warmup 0"):
+        rates(module, **ENDLESS)
 
 
 @pytest.mark.parametrize("own", [False, True])

@@ -38,6 +38,10 @@ CASES: list[tuple[TextModule, list[str]]] = [
         ["objective.gamma=1.0 has no effect with objective.loss=hinge"],
     ),
     (make(OLSA, loss="cross_entropy", gamma=1.0), []),
+    (
+        make(OLSA, loss="cross_entropy", margin="paper"),
+        ["objective.margin=paper has no effect with objective.gamma=0"],
+    ),
     (make(OLSA, cache=True), ["backbone.cache=True has no effect with"]),
     (TextClassifier(encoder="mean", depth=5), ["depth=5 has no effect with encoder=mean"]),
     (
