@@ -29,6 +29,8 @@ def pruthi(resources: Resources, settings: RecipeSettings) -> Attack:
     """
     inner = {"one": False, "keep_first": True, "keep_last": True}
     language = settings.language or "english"
+    # The reference has a table of its own for English, with more keys than touch each other.
+    own = settings.compat == "textattack" and language == "english"
     return Attack(
         name="pruthi",
         transformation=Composite(
@@ -36,7 +38,7 @@ def pruthi(resources: Resources, settings: RecipeSettings) -> Attack:
                 SwapCharacters(**inner),
                 DeleteCharacter(**inner),
                 InsertCharacter(letters=letters_of(language), **inner),
-                NeighbourKey(layout=LAYOUTS[language], **inner),
+                NeighbourKey(layout="textattack" if own else LAYOUTS[language], **inner),
             ]
         ),
         # All words are tried, and the best change taken.
@@ -61,10 +63,11 @@ def bad_characters(resources: Resources, settings: RecipeSettings) -> Attack:
         transformation=Composite([InsertInvisible(), SwapTwins(), Reorder(), TypeAndDelete()]),
         search=Greedy(ranking="unk"),
         pre_constraints=pre_constraints(resources, settings),
-        compat=settings.compat,
     )
 
 
 RECIPES = {"pruthi": pruthi, "bad-characters": bad_characters}
 HAS: dict[str, tuple[str, ...]] = {}
+DIFFERS = {"pruthi": "random letters come from another generator"}
+REFUSED = {"bad-characters": "it searches by differential evolution, one kind of change at a time"}
 NEEDS: dict[str, tuple[str, ...]] = {"pruthi": (), "bad-characters": ()}
