@@ -25,7 +25,9 @@ from attacks.transformations.keys import LAYOUTS
 def pruthi(resources: Resources, settings: RecipeSettings) -> Attack:
     """Pruthi, Dhingra, Lipton, "Combating Adversarial Misspellings", 2019: one typing error.
 
-    The paper inserts any letter at each place; the reference and this one random letter.
+    Paper and code insert any small letter at each place, also before the last; the reference and
+    this one random letter. The code swaps in words of five letters and more, and takes those of
+    three for its other errors.
     """
     inner = {"one": False, "keep_first": True, "keep_last": True}
     language = settings.language or "english"
@@ -68,6 +70,6 @@ def bad_characters(resources: Resources, settings: RecipeSettings) -> Attack:
 
 RECIPES = {"pruthi": pruthi, "bad-characters": bad_characters}
 HAS: dict[str, tuple[str, ...]] = {}
-DIFFERS = {"pruthi": "random letters come from another generator"}
+DIFFERS = {"pruthi": "other random letters"}
 REFUSED = {"bad-characters": "it searches by differential evolution, one kind of change at a time"}
 NEEDS: dict[str, tuple[str, ...]] = {"pruthi": (), "bad-characters": ()}

@@ -146,8 +146,7 @@ RECIPES = {
 HAS: dict[str, tuple[str, ...]] = dict.fromkeys(RECIPES, ("candidates", "similarity"))
 DIFFERS = {
     "bert-attack": OTHER_ENCODER,
-    "clare": f"{OTHER_ENCODER}; the tagger is nltk's, there flair's; the language model is that of "
-    "`masked_lm`, there distilroberta-base",
+    "clare": f"{OTHER_ENCODER}; flair's tagger; `masked_lm` is distilroberta-base",
 }
 REFUSED = dict.fromkeys(("bae-i", "bae-ri", "bae-r-then-i"), NO_COUNTERPART)
 NEEDS: dict[str, tuple[str, ...]] = dict.fromkeys(

@@ -19,7 +19,8 @@ def alzantot(resources: Resources, settings: RecipeSettings) -> Attack:
         # Of the 8 neighbours the 4 that a language model finds likeliest. Paper and code have one
         # of the "1 Billion Words"; the reference the same; here it is the masked language model.
         fluency(resources, settings, top=4),
-        # The code draws 20 generations, and so do the reference and this.
+        # The code draws 20 generations, and so do the reference and this. Its class has 20
+        # neighbours and the 5 likeliest of them by default, where the paper has 8 and 4.
         Genetic(population=60, generations=20),
         drift=True,
     )
@@ -67,7 +68,8 @@ def pso(resources: Resources, settings: RecipeSettings) -> Attack:
 
     The paper replaces words by those with the same sememes in HowNet, and so does the reference,
     with a list that it downloads. HowNet is not among our resources: words are replaced by the
-    synonyms of WordNet, the paper's own comparison (section 5.3).
+    synonyms of WordNet, the paper's own comparison (section 5.3). The code counts a success only
+    with at most a quarter of the words changed; neither the reference nor this does.
     """
     return Attack(
         name="pso",
@@ -81,6 +83,8 @@ def hard_label(resources: Resources, settings: RecipeSettings) -> Attack:
     """Maheshwary et al., "Generating Natural Language Attacks in a Hard Label Setting", 2021.
 
     The reference has no such attack. Neighbours and constraints are TextFooler's, as in the paper.
+    The code changes nouns, verbs, adjectives and adverbs of three letters and more, and chooses
+    texts by their sentence similarity; here it is the number of changed words.
     """
     neighbours = resources.neighbours()
     return Attack(
@@ -142,11 +146,11 @@ HAS: dict[str, tuple[str, ...]] = {
     "iga": ("candidates",),
     "hard-label": ("candidates", "word_similarity"),
 }
-_AGAIN = "its search draws other random numbers and asks about a text again and again"
+_AGAIN = "it bills a text each time that a member has it"
 REFUSED = {
     "alzantot": f"it has a language model of the 1 Billion Words, and {_AGAIN}",
     "faster-alzantot": f"it has a language model of films, and {_AGAIN}",
-    "iga": f"its first population has a text for each stop word as well, and {_AGAIN}",
+    "iga": f"its first population has a member for each stop word, too, and {_AGAIN}",
     "pso": f"it takes words from HowNet, and {_AGAIN}",
     "hard-label": NO_COUNTERPART,
 }

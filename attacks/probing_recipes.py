@@ -142,7 +142,7 @@ HAS: dict[str, tuple[str, ...]] = {
 }
 DIFFERS = {
     "input-reduction": "",
-    "kuleshov": "its language model, GPT-2, is left out: `fluency` has to be 0",
+    "kuleshov": "GPT-2 as its language model, which is left out here: `fluency` has to be 0",
 }
 REFUSED = {
     "hotflip": "it takes the one word of the victim's vocabulary that the gradient likes best",

@@ -16,7 +16,7 @@ from attacks.resources.stop_words import StopWordList
 Number = TypeVar("Number", int, float)
 
 NO_COUNTERPART = "it has no such attack"
-OTHER_ENCODER = "the sentence encoder is another one, with a threshold calibrated for it"
+OTHER_ENCODER = "another sentence encoder; ours is calibrated"
 """Of TextAttack 0.3.11, in the tables `DIFFERS` and `REFUSED` of the recipes."""
 
 

@@ -72,14 +72,14 @@ def check_compat(name: str, settings: RecipeSettings) -> None:
         return
     if name in REFUSED:
         msg = (
-            f"got compat textattack for {name}, expected none (--attack.compat none): what "
-            f"TextAttack 0.3.11 does is not repeated, {REFUSED[name]}"
+            f"got compat textattack for {name}, expected none (--attack.compat none): TextAttack "
+            f"0.3.11 is not repeated here: {REFUSED[name]}"
         )
         raise ValueError(msg)
     if "fluency" in HAS.get(name, ()) and settings.fluency != 0:
         msg = (
             f"got compat textattack and fluency {settings.fluency} for {name}, expected fluency 0 "
-            f"(--attack.fluency 0): of TextAttack 0.3.11 {DIFFERS[name]}"
+            f"(--attack.fluency 0): TextAttack 0.3.11 has {DIFFERS[name]}"
         )
         raise ValueError(msg)
 
@@ -325,8 +325,8 @@ HAS: dict[str, tuple[str, ...]] = {
 }
 """The settings that a recipe has beside those that all have."""
 
-_DRAWN = "random places and letters come from another generator"
-_DROPOUT = "dropout, which there decides about the order of words, draws other numbers"
+_DRAWN = "other random places and letters"
+_DROPOUT = "dropout while words are ranked"
 DIFFERS: dict[str, str] = {
     "textfooler": OTHER_ENCODER,
     "textbugger": f"{OTHER_ENCODER}; {_DRAWN}",
@@ -339,7 +339,7 @@ DIFFERS: dict[str, str] = {
     **model_recipes.DIFFERS,
     **probing_recipes.DIFFERS,
 }
-"""The recipes that have `compat="textattack"`, and in what they still differ from the reference."""
+"""The recipes that have `compat="textattack"`, and what still differs in the reference."""
 
 REFUSED: dict[str, str] = {
     "random": NO_COUNTERPART,

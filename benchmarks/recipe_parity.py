@@ -45,6 +45,8 @@ from text import save_tokenizer, train_word_piece
 
 CANDIDATES = 10
 """Words that CLARE proposes for a place."""
+Answer = dict[str, Any]
+"""Outcome, queries and text of a row."""
 _NO_ENCODER = "no sentence encoder"
 _SMALL_MODEL = "a small masked language model of random weights"
 CHANGED = {
@@ -98,12 +100,12 @@ def _vectors(name: str, data_dir: Path) -> Path:
 def compat_table() -> str:
     """Returns what `compat="textattack"` does for each recipe, as Markdown."""
     rows = [
-        [name, "refused", f"in TextAttack {REFUSED[name]}"]
+        [name, "refused", REFUSED[name]]
         if name in REFUSED
         else [name, "yes", DIFFERS[name] or "nothing"]
         for name in RECIPE_NAMES
     ]
-    return table(["recipe", "`compat`", "what differs"], rows)
+    return table(["recipe", "`compat`", "what differs in TextAttack"], rows)
 
 
 def vectors_of_words(path: Path) -> Path:
@@ -167,7 +169,7 @@ class Sides:
 
     def theirs(
         self, name: str, python: Path, chosen: Sequence[Sample]
-    ) -> tuple[list[dict[str, Any]], float]:
+    ) -> tuple[list[Answer], float]:
         """Returns the answers of TextAttack, row by row, and its seconds without imports.
 
         Raises:
@@ -187,10 +189,10 @@ class Sides:
         with TextAttackProcess(python, RECIPES, settings, data_dir=self.data_dir) as process:
             process.wait()
             started = time.monotonic()
-            results: list[dict[str, Any]] = process.attack(chosen, self.victim)["results"]
+            results: list[Answer] = process.attack(chosen, self.victim)["results"]
             return results, time.monotonic() - started
 
-    def ours(self, name: str, chosen: Sequence[Sample]) -> tuple[list[dict[str, Any]], float]:
+    def ours(self, name: str, chosen: Sequence[Sample]) -> tuple[list[Answer], float]:
         """Returns our answers, row by row, and the seconds."""
         resources = Resources(
             self.data_dir, vectors=_vectors(name, self.data_dir), masked_lm=self.model
@@ -198,31 +200,31 @@ class Sides:
         attack, started = composed(name, resources), time.monotonic()
         victim = CallableVictim(self.victim, outputs="probabilities")
         engine = Engine(attack, victim, limits=Limits(query_budget=self.budget))
-        records = sorted(engine.run(chosen), key=lambda one: one.sample_id)
+        records = sorted(engine.run(chosen), key=lambda record: record.sample_id)
         seconds = time.monotonic() - started
-        return [
-            {**answer(one), "words": len(words_of(str(one.adversarial or one.text)))}
-            for one in records
-        ], seconds
+        return [answer(record) for record in records], seconds
 
 
-def figures(
-    results: Sequence[dict[str, Any]], chosen: Sequence[Sample]
-) -> dict[str, Estimate | None]:
-    """Returns success rate, queries and the share of words that are left, with intervals."""
-    rows = [(one, row) for one, row in zip(results, chosen, strict=True)]
-    attacked = [(one, row) for one, row in rows if one["outcome"] != "skipped"]
-    won = sum(one["outcome"] == "succeeded" for one, _ in attacked)
-    left = [one["words"] / max(len(words_of(str(row.text))), 1) for one, row in attacked]
-    return {
-        "success": wilson(won, len(attacked)),
-        "queries": mean([float(one["queries"]) for one, _ in attacked]),
-        "words left": mean(left),
-    }
+def row(name: str, mine: Sequence[Answer], other: Sequence[Answer], seconds: str) -> list[str]:
+    """Returns the cells of a recipe: figures of both sides, and the rows with equal answers."""
+    keys = ("outcome", "queries", "text")
+    pairs = list(zip(mine, other, strict=True))
+    same = sum(all(ours[key] == theirs[key] for key in keys) for ours, theirs in pairs)
+    cells = [name]
+    attacked = [
+        [answer for answer in side if answer["outcome"] != "skipped"] for side in (mine, other)
+    ]
+    for side in attacked:
+        won = sum(answer["outcome"] == "succeeded" for answer in side)
+        cells.append(_cell(wilson(won, len(side))) if side else "-")
+    for side in attacked:
+        queries = mean([float(answer["queries"]) for answer in side])
+        cells.append("-" if queries is None else _cell(queries))
+    return [*cells, seconds, f"{same}/{len(pairs)}"]
 
 
-def _cell(one: Estimate) -> str:
-    return f"{one.value:.3g} [{one.low:.3g}, {one.high:.3g}]"
+def _cell(estimate: Estimate) -> str:
+    return f"{estimate.value:.3g} [{estimate.low:.3g}, {estimate.high:.3g}]"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -247,28 +249,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     peer = args.peer or args.data_dir.parent / "peer"
     victim = FixedVictim(peer / "victim.json")
     chosen = samples(args.data_dir / "sst2_sentences" / "test.tsv", range(args.rows))
-    found = []
-    head = ["recipe", "side", "success", "queries", "words left", "s", "same", "changed"]
-    rows: list[list[object]] = []
+    results, head = [], ["recipe", "success", "TextAttack", "queries", "TextAttack", "s", "same"]
     with tempfile.TemporaryDirectory() as folder:
-        model = args.masked_lm or small_model(Path(folder), [str(row.text) for row in chosen])
+        model = args.masked_lm or small_model(Path(folder), [str(one.text) for one in chosen])
         sides = Sides(victim, data_dir=args.data_dir, budget=args.query_budget, model=model)
         for name in names:
             mine, own = sides.ours(name, chosen)
             other, peers = sides.theirs(name, args.python, chosen)
-            keys = ("outcome", "queries", "text")
-            same = sum(
-                all(a[key] == b[key] for key in keys) for a, b in zip(mine, other, strict=True)
-            )
-            shown = f"{same}/{len(chosen)}"
-            for side, results, seconds in (("ours", mine, own), ("TextAttack", other, peers)):
-                row = figures(results, chosen)
-                cells = ["-" if one is None else _cell(one) for one in row.values()]
-                cells += [f"{seconds:.1f}", shown, CHANGED[name] or "nothing"]
-                rows.append([name, side, *cells])
-            found.append({"recipe": name, "ours": mine, "theirs": other, "changed": CHANGED[name]})
-            print(table(head, rows[-2:]), flush=True)
-            save(args.out, found)
+            change = CHANGED[name] or "nothing"
+            results.append({"recipe": name, "ours": mine, "theirs": other, "changed": change})
+            print(table(head, [row(name, mine, other, f"{own:.1f}, {peers:.1f}")]))
+            print(f"changed on both sides: {change}\n", flush=True)
+            save(args.out, results)
 
 
 if __name__ == "__main__":

@@ -27,9 +27,23 @@ from text import Text
 
 ROOT = Path(__file__).parents[3]
 WEIGHTS = {
-    "good": 2.0, "fine": 1.0, "great": 1.3, "okay": 0.25, "dull": -1.0, "bad": -2.0,
-    "film": 0.11, "movie": -0.07, "plot": 0.05, "story": 0.17, "the": 0.03, "is": -0.02,
-    "and": 0.013, "a": 0.04, "but": -0.21, "with": 0.09, "end": -0.31,
+    "good": 2.0,
+    "fine": 1.0,
+    "great": 1.3,
+    "okay": 0.25,
+    "dull": -1.0,
+    "bad": -2.0,
+    "film": 0.11,
+    "movie": -0.07,
+    "plot": 0.05,
+    "story": 0.17,
+    "the": 0.03,
+    "is": -0.02,
+    "and": 0.013,
+    "a": 0.04,
+    "but": -0.21,
+    "with": 0.09,
+    "end": -0.31,
 }
 """All different, so that no tie decides."""
 VECTORS = """\
