@@ -146,11 +146,11 @@ HAS: dict[str, tuple[str, ...]] = {
     "iga": ("candidates",),
     "hard-label": ("candidates", "word_similarity"),
 }
-_AGAIN = "it bills a text each time that a member has it"
+_AGAIN = "it bills a text for each member with it"
 REFUSED = {
     "alzantot": f"it has a language model of the 1 Billion Words, and {_AGAIN}",
     "faster-alzantot": f"it has a language model of films, and {_AGAIN}",
-    "iga": f"its first population has a member for each stop word, too, and {_AGAIN}",
+    "iga": f"it begins with a member for each stop word, too, and {_AGAIN}",
     "pso": f"it takes words from HowNet, and {_AGAIN}",
     "hard-label": NO_COUNTERPART,
 }

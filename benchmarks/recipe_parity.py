@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-from attacks.composition import Attack, Transformation
+from attacks.composition import Attack
 from attacks.digests import file_digest
 from attacks.document import words_of
 from attacks.engine import Engine, Limits
@@ -83,12 +83,12 @@ def composed(name: str, resources: Resources) -> Attack:
     return attack if fixed == swaps else replace(attack, transformation=Composite(fixed))
 
 
-def _fixed(part: Transformation) -> Transformation:
+def _fixed(part: Any) -> Any:
     """Returns a transformation of characters without random numbers."""
     names = {field.name for field in fields(part)} if is_dataclass(part) else set()
     changes: dict[str, Any] = {"one": False, "letters": "e"}
     changes = {name: value for name, value in changes.items() if name in names}
-    return replace(part, **changes) if changes else part  # type: ignore[type-var] # a dataclass
+    return replace(part, **changes) if changes else part
 
 
 def _vectors(name: str, data_dir: Path) -> Path:
