@@ -25,10 +25,14 @@ from attacks.transformations.keys import LAYOUTS
 def pruthi(resources: Resources, settings: RecipeSettings) -> Attack:
     """Pruthi, Dhingra, Lipton, "Combating Adversarial Misspellings", 2019: one typing error.
 
-    The paper inserts any letter at each place; the reference and this one random letter.
+    Paper and code insert any small letter at each place, also before the last; the reference and
+    this one random letter. The code swaps in words of five letters and more, and takes those of
+    three for its other errors.
     """
     inner = {"one": False, "keep_first": True, "keep_last": True}
     language = settings.language or "english"
+    # The reference has a table of its own for English, with more keys than touch each other.
+    own = settings.compat == "textattack" and language == "english"
     return Attack(
         name="pruthi",
         transformation=Composite(
@@ -36,7 +40,7 @@ def pruthi(resources: Resources, settings: RecipeSettings) -> Attack:
                 SwapCharacters(**inner),
                 DeleteCharacter(**inner),
                 InsertCharacter(letters=letters_of(language), **inner),
-                NeighbourKey(layout=LAYOUTS[language], **inner),
+                NeighbourKey(layout="textattack" if own else LAYOUTS[language], **inner),
             ]
         ),
         # All words are tried, and the best change taken.
@@ -61,10 +65,11 @@ def bad_characters(resources: Resources, settings: RecipeSettings) -> Attack:
         transformation=Composite([InsertInvisible(), SwapTwins(), Reorder(), TypeAndDelete()]),
         search=Greedy(ranking="unk"),
         pre_constraints=pre_constraints(resources, settings),
-        compat=settings.compat,
     )
 
 
 RECIPES = {"pruthi": pruthi, "bad-characters": bad_characters}
 HAS: dict[str, tuple[str, ...]] = {}
+DIFFERS = {"pruthi": "other random letters"}
+REFUSED = {"bad-characters": "it searches by differential evolution, one kind of change at a time"}
 NEEDS: dict[str, tuple[str, ...]] = {"pruthi": (), "bad-characters": ()}

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any, NamedTuple, Protocol
 
 from attacks.document import Candidate, Cut, Document
-from attacks.goals import Compat, Goal, Targeted, Unchanged, Untargeted, tie
+from attacks.goals import Compat, Goal, Targeted, Unchanged, Unsure, Untargeted, tie
 
 
 class Job(NamedTuple):
@@ -170,6 +170,7 @@ class Context:
         columns: names of the texts.
         scale: scale of the victim's logits: its largest lead (`attacks.goals.leads`) in all answers
             about this sample so far.
+        gradients: True if the victim answers `Weigh`.
     """
 
     original: Document
@@ -178,6 +179,7 @@ class Context:
     random: Random
     columns: Sequence[str]
     scale: float = 0.0
+    gradients: bool = False
     _known: tuple[Document, list[int]] | None = None
 
     @property
@@ -261,16 +263,18 @@ class Attack:
         """Returns this attack with another goal.
 
         An attack that keeps the prediction has its own goal, and takes only the score of another.
+        So has one with a bound of the probability, unless it gets a class to reach.
 
         Raises:
-            ValueError: such an attack gets a class to reach.
+            ValueError: an attack that keeps the prediction gets a class to reach.
         """
-        if not isinstance(self.goal, Unchanged):
-            return replace(self, goal=goal)
-        if isinstance(goal, Targeted):
+        own, targeted = self.goal, isinstance(goal, Targeted)
+        if isinstance(own, Unchanged) and isinstance(goal, Targeted):
             msg = (
                 f"got target class {goal.target} for {self.name}, which keeps the prediction, "
                 "expected no target"
             )
             raise ValueError(msg)
-        return replace(self, goal=replace(self.goal, score=goal.score))
+        if isinstance(own, Unchanged) or (isinstance(own, Unsure) and not targeted):
+            goal = replace(own, score=goal.score)
+        return replace(self, goal=goal)

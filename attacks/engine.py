@@ -263,6 +263,7 @@ class Engine:
                 random=run.random,
                 columns=self.columns,
                 scale=float(leads(row[None])[0]),
+                gradients=_shows_gradients(self.victim),
             )
             run.steps = self.attack.search.steps(run.context)
             self._send(run, None)
@@ -450,6 +451,11 @@ def longest_first(samples: Sequence[Sample], in_flight: int) -> Sequence[Sample]
         return len(text) if isinstance(text, str) else sum(map(len, text))
 
     return sorted(samples, key=length, reverse=True)
+
+
+def _shows_gradients(victim: Any) -> bool:
+    """Returns True for a victim with `word_weights`, unless its `differentiable` is False."""
+    return hasattr(victim, "word_weights") and bool(getattr(victim, "differentiable", True))
 
 
 def _saturated(logits: Floats) -> bool:

@@ -100,6 +100,31 @@ class Untargeted:
         return moved
 
 
+@dataclass(frozen=True, kw_only=True)
+class Unsure(Untargeted):
+    """A probability of the gold class below a bound, whatever is predicted.
+
+    Source: Kuleshov et al., "Adversarial Examples for Natural Language Classification Problems",
+    2018, as TextAttack 0.3.11 reads its bound of 0.7 (`target_max_score`).
+
+    Attributes:
+        bound: the probability, in ]0, 1].
+    """
+
+    bound: float = 0.7
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a bound that is no probability."""
+        from text import check_range  # brings torch
+
+        check_range({"bound": self.bound}, above=0, most=1)
+
+    def reached(self, logits: Floats, labels: Labels) -> NDArray[np.bool_]:
+        """See `Goal`."""
+        low: NDArray[np.bool_] = _pick(probabilities(logits), labels) < self.bound
+        return low
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Targeted:
     """One class, whatever the gold one is.

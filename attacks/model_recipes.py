@@ -2,12 +2,19 @@
 
 from attacks.composition import Attack, Constraint, Transformation
 from attacks.constraints import PartOfSpeech, WordsChanged
-from attacks.recipe_parts import given, pre_constraints, sentence_similarity
+from attacks.recipe_parts import (
+    NO_COUNTERPART,
+    OTHER_ENCODER,
+    given,
+    pre_constraints,
+    sentence_similarity,
+)
 from attacks.recipe_settings import RecipeSettings
 from attacks.resources.catalogue import Resources
+from attacks.resources.stop_words import StopWordList
 from attacks.search import Beam, Greedy
-from attacks.strategies import StagedGreedy
-from attacks.transformations import Composite, Stages
+from attacks.strategies import RankedActions, StagedGreedy
+from attacks.transformations import Actions, Composite, Stages
 
 
 def bert_attack(resources: Resources, settings: RecipeSettings) -> Attack:
@@ -16,13 +23,22 @@ def bert_attack(resources: Resources, settings: RecipeSettings) -> Attack:
 
     compat = settings.compat
     k = given(settings.candidates, 48 if compat == "none" else 8)
+    # The code has the list of TextFooler, for the words that it replaces and for the substitutes;
+    # the reference has nltk's, for the former alone.
+    names: StopWordList = "textfooler" if compat == "none" else "english"
+    stop_words = resources.stop_words(settings.language or names) if compat == "none" else ()
     return Attack(
         name="bert-attack",
-        # K = 48 in paper and code; the reference takes 8, which is faster.
-        transformation=SubwordSwap(*resources.masked_lm(), k, compat=compat),
-        # The paper puts [MASK] in the place of a word to rank it; the reference and this [UNK].
+        # K = 48 in paper and code; the reference takes 8, which is faster. The code asks the model
+        # once about the original text, drops single pieces of a small logit, and of words with
+        # several pieces tries the first 24 combinations of 4 pieces each: the reference and this
+        # ask about the text as it stands, and drop none.
+        transformation=SubwordSwap(*resources.masked_lm(), k, stop_words=stop_words, compat=compat),
+        # The paper puts [MASK] in the place of a word to rank it; its code, the reference and this
+        # [UNK]. The code adds how far the label changed, leaves the last word alone, and takes the
+        # first substitute that reaches the goal in place of the best one.
         search=Greedy(ranking="unk"),
-        pre_constraints=pre_constraints(resources, settings),
+        pre_constraints=pre_constraints(resources, settings, names),
         constraints=[
             # At most 40 % of the words; the code also drops antonyms in sentiment analysis.
             WordsChanged(share=0.4, compat=compat),
@@ -45,20 +61,25 @@ def clare(resources: Resources, settings: RecipeSettings) -> Attack:
     model, tokenizer = resources.masked_lm()
     k, compat = given(settings.candidates, 50), settings.compat
     tagger = resources.tagger()
-    side: Side = "left" if compat == "textattack" else "right"
+    reference = compat == "textattack"
+    side: Side = "left" if reference else "right"
+    actions: list[Transformation] = [
+        MaskedLMSwap(model, tokenizer, k, minimum_confidence=5e-4, compat=compat),
+        # Behind a word in the paper, before it in the reference.
+        MaskedLMInsert(model, tokenizer, k, side=side, compat=compat),
+        MaskedLMMerge(model, tokenizer, tagger, k, minimum_confidence=5e-3, compat=compat),
+    ]
     return Attack(
         name="clare",
-        transformation=Composite(
-            [
-                MaskedLMSwap(model, tokenizer, k, minimum_confidence=5e-4, compat=compat),
-                # Behind a word in the paper, before it in the reference.
-                MaskedLMInsert(model, tokenizer, k, side=side, compat=compat),
-                MaskedLMMerge(model, tokenizer, tagger, k, minimum_confidence=5e-3, compat=compat),
-            ]
-        ),
-        # The action of the highest score in the whole text, one after the other.
-        search=Beam(width=1),
+        transformation=Composite(actions) if reference else Actions(actions),
+        # Paper and code rank the actions of all places once, in the original text, as here. The
+        # reference looks for the best action of the whole text after each change. The code never
+        # merges the first five words, which is not repeated.
+        search=Beam(width=1) if reference else RankedActions(),
+        # In the code stop words are kept from replacement alone, and in some corpora adjectives,
+        # adverbs and auxiliary verbs are, too.
         pre_constraints=pre_constraints(resources, settings),
+        # The code compares with the text as it stands, with thresholds by corpus and action.
         constraints=sentence_similarity(resources, settings, "clare"),
         compat=compat,
     )
@@ -84,8 +105,7 @@ def bae_r_then_i(resources: Resources, settings: RecipeSettings) -> Attack:
 def _replace(resources: Resources, settings: RecipeSettings) -> Transformation:
     from attacks.transformations.expected_words import MaskedLMSwap
 
-    k = given(settings.candidates, 50)
-    return MaskedLMSwap(*resources.masked_lm(), k, compat=settings.compat)
+    return MaskedLMSwap(*resources.masked_lm(), given(settings.candidates, 50))
 
 
 def _insert(resources: Resources, settings: RecipeSettings) -> Transformation:
@@ -105,7 +125,7 @@ def _bae(
 
     Part of speech is asked of replacements only, as in the paper. The threshold is that of BAE-R.
     """
-    constraints: list[Constraint] = [PartOfSpeech(resources.tagger(), compat=settings.compat)]
+    constraints: list[Constraint] = [PartOfSpeech(resources.tagger())]
     constraints += sentence_similarity(resources, settings, "bae")
     return Attack(
         name=name,
@@ -113,7 +133,6 @@ def _bae(
         search=search or Greedy(ranking="delete"),
         pre_constraints=pre_constraints(resources, settings),
         constraints=constraints,
-        compat=settings.compat,
     )
 
 
@@ -125,6 +144,11 @@ RECIPES = {
     "bae-r-then-i": bae_r_then_i,
 }
 HAS: dict[str, tuple[str, ...]] = dict.fromkeys(RECIPES, ("candidates", "similarity"))
+DIFFERS = {
+    "bert-attack": OTHER_ENCODER,
+    "clare": f"{OTHER_ENCODER}; flair's tagger; `masked_lm` is distilroberta-base",
+}
+REFUSED = dict.fromkeys(("bae-i", "bae-ri", "bae-r-then-i"), NO_COUNTERPART)
 NEEDS: dict[str, tuple[str, ...]] = dict.fromkeys(
     RECIPES, ("tagger", "masked-lm", "sentence-encoder")
 ) | {"bert-attack": ("masked-lm", "sentence-encoder")}

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from attacks.document import words_of
 from attacks.goals import Floats, make_goal
+from attacks.outcome import Sample
 from attacks.samples import Given, as_samples
 from attacks.summary import Estimate, wilson
 from attacks.victims.kinds import Victim, as_victim
@@ -72,22 +73,26 @@ def universal_trigger(
         tokenizer: of a `transformers` model.
         length: words of the trigger.
         candidates: words to choose from; the 200 most frequent ones of the texts if None.
-        target: class to reach; any but the gold one if None.
+        target: class to reach; any but the gold one if None. Texts that have it already, by their
+            class or by the victim's prediction, are left out, as in the authors' code.
         batch_size: most texts per forward pass.
 
     Raises:
-        ValueError: fewer than two samples, no candidates, or a length below 1.
+        ValueError: fewer than two samples that count, no candidates, or a length below 1.
     """
     check_range({"length": length}, least=1)
     numbered, _ = as_samples(samples)
-    if len(numbered) < 2:
-        msg = f"got {len(numbered)} sample, expected at least two: one half is held out"
-        raise ValueError(msg)
     words = _frequent([one.text for one in numbered]) if candidates is None else [*candidates]
     if not words:
         msg = "got no candidates for a trigger, expected at least one word"
         raise ValueError(msg)
     asked = _Asked(as_victim(model, tokenizer=tokenizer, batch_size=batch_size), target)
+    if target is not None:
+        numbered = asked.without_target(numbered, target)
+    if len(numbered) < 2:
+        other = "" if target is None else f" that does not have class {target} already"
+        msg = f"got {len(numbered)} sample{other}, expected at least two: one half is held out"
+        raise ValueError(msg)
     seen, held = numbered[::2], numbered[1::2]
     texts, labels = [one.text for one in seen], np.array([one.label for one in seen])
     trigger: list[str] = []
@@ -139,6 +144,15 @@ class _Asked:
             reached = int(self.goal.reached(logits, labels).sum())
             self._known[key] = reached, float(self.goal.judge(logits, labels).mean())
         return self._known[key]
+
+    def without_target(self, samples: Sequence[Sample], target: int) -> list[Sample]:
+        """Returns the samples that have the target neither as their class nor as prediction."""
+        others = [sample for sample in samples if sample.label != target]
+        if not others:
+            return []
+        predictions = self.logits([sample.text for sample in others], ()).argmax(axis=1)
+        pairs = zip(others, predictions, strict=True)
+        return [sample for sample, predicted in pairs if predicted != target]
 
     def kept(self, texts: Sequence[Text], labels: NDArray[np.int64], trigger: Sequence[str]) -> int:
         """Returns the number of texts that are classified rightly."""

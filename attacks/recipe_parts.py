@@ -15,6 +15,10 @@ from attacks.resources.stop_words import StopWordList
 
 Number = TypeVar("Number", int, float)
 
+NO_COUNTERPART = "it has no such attack"
+OTHER_ENCODER = "another sentence encoder; ours is calibrated"
+"""Of TextAttack 0.3.11, in the tables `DIFFERS` and `REFUSED` of the recipes."""
+
 
 def pre_constraints(
     resources: Resources,

@@ -13,7 +13,13 @@ from attacks.composition import Attack, Constraint, Transformation
 from attacks.constraints import EditDistance, PartOfSpeech, WordSimilarity
 from attacks.constraints.preconstraints import MaxModificationRate
 from attacks.goals import Goal, make_goal
-from attacks.recipe_parts import given, pre_constraints, sentence_similarity
+from attacks.recipe_parts import (
+    NO_COUNTERPART,
+    OTHER_ENCODER,
+    given,
+    pre_constraints,
+    sentence_similarity,
+)
 from attacks.recipe_settings import RecipeSettings
 from attacks.resources.catalogue import ResourceError, Resources
 from attacks.search import Greedy, RandomSearch
@@ -51,6 +57,29 @@ def check_recipe(settings: RecipeSettings) -> None:
         msg = (
             f"got {', '.join(strange)} for {name}, expected only what it has: "
             f"{', '.join(has) or 'nothing'}"
+        )
+        raise ValueError(msg)
+    check_compat(name, settings)
+
+
+def check_compat(name: str, settings: RecipeSettings) -> None:
+    """Checks that a recipe can do as the reference does, where that is asked for.
+
+    Raises:
+        ValueError: it cannot, or not with these settings.
+    """
+    if settings.compat != "textattack":
+        return
+    if name in REFUSED:
+        msg = (
+            f"got compat textattack for {name}, expected none (--attack.compat none): TextAttack "
+            f"0.3.11 is not repeated here: {REFUSED[name]}"
+        )
+        raise ValueError(msg)
+    if "fluency" in HAS.get(name, ()) and settings.fluency != 0:
+        msg = (
+            f"got compat textattack and fluency {settings.fluency} for {name}, expected fluency 0 "
+            f"(--attack.fluency 0): TextAttack 0.3.11 has {DIFFERS[name]}"
         )
         raise ValueError(msg)
 
@@ -271,12 +300,9 @@ def random(resources: Resources, settings: RecipeSettings) -> Attack:
     """
     return Attack(
         name="random",
-        transformation=EmbeddingSwap(
-            resources.neighbours(), given(settings.candidates, 50), compat=settings.compat
-        ),
+        transformation=EmbeddingSwap(resources.neighbours(), given(settings.candidates, 50)),
         search=RandomSearch(tries=10),
-        pre_constraints=pre_constraints(resources, settings, "textfooler", keeps_premise=True),
-        compat=settings.compat,
+        pre_constraints=pre_constraints(resources, settings, "textfooler"),
     )
 
 
@@ -298,6 +324,28 @@ HAS: dict[str, tuple[str, ...]] = {
     "random": ("candidates",),
 }
 """The settings that a recipe has beside those that all have."""
+
+_DRAWN = "other random places and letters"
+_DROPOUT = "dropout while words are ranked"
+DIFFERS: dict[str, str] = {
+    "textfooler": OTHER_ENCODER,
+    "textbugger": f"{OTHER_ENCODER}; {_DRAWN}",
+    "bae": OTHER_ENCODER,
+    "deepwordbug": _DRAWN,
+    "pwws": "",
+    "a2t": f"{OTHER_ENCODER}; {_DROPOUT}",
+    "a2t-mlm": f"{OTHER_ENCODER}; {_DROPOUT}",
+    **character_recipes.DIFFERS,
+    **model_recipes.DIFFERS,
+    **probing_recipes.DIFFERS,
+}
+"""The recipes that have `compat="textattack"`, and what still differs in the reference."""
+
+REFUSED: dict[str, str] = {
+    "random": NO_COUNTERPART,
+    **{name: reason for family in _FAMILIES for name, reason in family.REFUSED.items()},
+}
+"""The recipes without it, and what the reference does instead."""
 
 NEEDS: dict[str, tuple[str, ...]] = {
     **{name: needs for family in _FAMILIES for name, needs in family.NEEDS.items()},

@@ -247,8 +247,10 @@ class Beam:
         """See `Search`."""
         beam = [(context.original, context.clean)]
         top = Reached(context.original, context.clean)
-        limit = self.depth if self.depth is not None else len(context.original)
-        for _ in range(limit):
+        words = len(context.original)
+        if context.reference:  # has no limit; insertions and merges need three steps a word at most
+            words *= 4
+        for _ in range(words if self.depth is None else self.depth):
             pool: list[Candidate] = []
             for document, _standing in beam:
                 indices = context.allowed(document)

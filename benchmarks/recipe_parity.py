@@ -1,49 +1,40 @@
-"""Recipes beside those of TextAttack 0.3.11 itself, on the fixed victim of `peer/README.md`.
+"""Recipes next to those of TextAttack 0.3.11 itself, on the fixed victim of `peer/README.md`.
 
+    python -m benchmarks.recipe_parity
     python -m benchmarks.recipe_parity --data_dir DIR --python PEER/bin/python [--rows 100]
         [--recipes pruthi,kuleshov,bert-attack] [--query_budget N] [--masked_lm FOLDER] [--out F]
 
-`PEER/bin/python` has TextAttack (docs/attacks/parity.md). Both attack the same rows of SST-2 with
-`compat="textattack"`, GloVe vectors of 50 numbers, and without the models that TextAttack
-downloads. BERT-Attack and CLARE take words from a small masked language model of random weights,
-which this command makes of the same rows, or from that of `--masked_lm`; CLARE proposes 10 words
-for a place. CheckList has contractions only, in rows whose contractions are joined ("is n't"
-becomes "isn't"). Deterministic recipes (`EXACT`) are compared verdict by verdict; the others, whose
-random numbers, word lists or searches differ, by the intervals of their figures.
+The first command prints what `compat="textattack"` does for each recipe (docs/attacks/parity.md).
+
+`PEER/bin/python` has TextAttack. Both attack the same rows of SST-2 with `compat="textattack"` and
+GloVe vectors of 50 numbers; each recipe is that of TextAttack, but for what `CHANGED` says and the
+table repeats. BAE, BERT-Attack and CLARE take words from a small masked language model of random
+weights, which this command makes of the same rows, or from that of `--masked_lm`. All recipes here
+are deterministic, and are compared verdict by verdict.
 """
 
 import gzip
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from attacks.composition import Attack
-from attacks.constraints import WordDistance
-from attacks.constraints.fluency import Fluency
-from attacks.constraints.thought_vectors import ThoughtVectors
 from attacks.digests import file_digest
 from attacks.document import words_of
 from attacks.engine import Engine, Limits
-from attacks.goals import Unchanged, make_goal
 from attacks.outcome import Sample
 from attacks.recipe_settings import RecipeSettings
-from attacks.recipes import HAS, build
+from attacks.recipes import DIFFERS, HAS, REFUSED, build
+from attacks.recipes import RECIPES as RECIPE_NAMES
 from attacks.resources.catalogue import Resources
-from attacks.resources.stop_words import ENGLISH
+from attacks.resources.stop_words import ENGLISH, TEXTFOOLER
 from attacks.summary import Estimate, mean, wilson
-from attacks.transformations import (
-    Composite,
-    Contract,
-    DeleteCharacter,
-    Expand,
-    InsertCharacter,
-    SwapCharacters,
-)
+from attacks.transformations import Composite
 from attacks.victims.kinds import CallableVictim
 from benchmarks.command import command, save, table
 from benchmarks.parity import GLOVE, FixedVictim, answer, samples
@@ -52,59 +43,69 @@ from layers.architectures import build_masked_lm
 from layers.pretrained_encoders import save_model
 from text import save_tokenizer, train_word_piece
 
-ALL = (
-    *("pruthi", "kuleshov", "bert-attack", "checklist", "clare", "iga", "alzantot"),
-    *("faster-alzantot", "pso", "input-reduction", "morpheus", "bad-characters"),
-)
-EXACT = ("pruthi", "kuleshov", "bert-attack", "checklist", "clare")
-"""Recipes that are compared verdict by verdict."""
-MODELS = ("bert-attack", "clare")
-"""Recipes with a masked language model."""
 CANDIDATES = 10
 """Words that CLARE proposes for a place."""
-FAR = 25.0
-"""Squared distance of GloVe vectors, which are not of length 1: 0.5 would leave no neighbours."""
+Answer = dict[str, Any]
+"""Outcome, queries and text of a row."""
+_NO_ENCODER = "no sentence encoder"
+_SMALL_MODEL = "a small masked language model of random weights"
+CHANGED = {
+    "pwws": "",
+    "textfooler": _NO_ENCODER,
+    "deepwordbug": "each place in place of a random one; the only letter is e",
+    "textbugger": f"{_NO_ENCODER}; each place in place of a random one",
+    "bae": f"{_NO_ENCODER}; {_SMALL_MODEL}",
+    "bert-attack": f"{_NO_ENCODER}; {_SMALL_MODEL}",
+    "clare": f"{_NO_ENCODER}; {_SMALL_MODEL}; nltk's tagger; {CANDIDATES} words for a place",
+    "pruthi": "the only letter is e",
+    "kuleshov": "no language model; vectors of words alone (with marks TextAttack fails)",
+    "input-reduction": "",
+}
+"""What is changed on both sides, by recipe: without it, two programs cannot agree."""
+MODELS = ("bae", "bert-attack", "clare")
+"""Recipes with a masked language model."""
 
 
 def composed(name: str, resources: Resources) -> Attack:
-    """Returns the recipe without the parts that the other side cannot have.
+    """Returns the recipe with the changes of `CHANGED`.
 
     Args:
         name: of the recipe.
         resources: vectors, WordNet, and the masked language model.
     """
-    settings: dict[str, Any] = {"fluency": 0.0} if "fluency" in HAS.get(name, ()) else {}
-    if name in MODELS:
-        settings["similarity"] = 0.0
+    has = HAS.get(name, ())
+    settings: dict[str, Any] = {part: 0.0 for part in ("fluency", "similarity") if part in has}
     if name == "clare":
         settings["candidates"] = CANDIDATES
-    given = RecipeSettings(recipe=name, compat="textattack", **settings)
-    attack = build(given, resources)
-    constraints = [
-        one for one in attack.constraints if not isinstance(one, Fluency | ThoughtVectors)
-    ]
-    for one in constraints:
-        if isinstance(one, WordDistance):
-            one.maximum = FAR
-    attack = replace(attack, constraints=constraints)
-    if name == "pruthi":
-        inner = {"one": False, "keep_first": True, "keep_last": True}
-        swaps = [
-            SwapCharacters(**inner),
-            DeleteCharacter(**inner),
-            InsertCharacter(letters="e", **inner),
-        ]
-        attack = replace(attack, transformation=Composite(swaps))
-    if name == "checklist":
-        attack = replace(attack, transformation=Composite([Expand(), Contract()]))
-    goal = make_goal(compat="textattack")
-    return attack if isinstance(attack.goal, Unchanged) else attack.aiming(goal)
+    attack = build(RecipeSettings(recipe=name, compat="textattack", **settings), resources)
+    swaps = getattr(attack.transformation, "transformations", [])
+    fixed = [_fixed(part) for part in swaps]
+    return attack if fixed == swaps else replace(attack, transformation=Composite(fixed))
+
+
+def _fixed(part: Any) -> Any:
+    """Returns a transformation of characters without random numbers."""
+    names = {field.name for field in fields(part)} if is_dataclass(part) else set()
+    changes: dict[str, Any] = {"one": False, "letters": "e"}
+    changes = {name: value for name, value in changes.items() if name in names}
+    return replace(part, **changes) if changes else part
 
 
 def _vectors(name: str, data_dir: Path) -> Path:
-    """Returns the file of vectors; without marks for Alzantot, with which TextAttack fails."""
+    """Returns the file of vectors; without marks where TextAttack fails with them."""
     path = data_dir / GLOVE
-    return vectors_of_words(path) if "alzantot" in name else path
+    return vectors_of_words(path) if name == "kuleshov" else path
+
+
+def compat_table() -> str:
+    """Returns what `compat="textattack"` does for each recipe, as Markdown."""
+    rows = [
+        [name, "refused", REFUSED[name]]
+        if name in REFUSED
+        else [name, "yes", DIFFERS[name] or "nothing"]
+        for name in RECIPE_NAMES
+    ]
+    return table(["recipe", "`compat`", "what differs in TextAttack"], rows)
 
 
 def vectors_of_words(path: Path) -> Path:
@@ -151,12 +152,6 @@ def small_model(folder: Path, texts: Sequence[str]) -> Path:
     return folder
 
 
-def joined(sample: Sample) -> Sample:
-    """Returns a row of SST-2 with its contractions as people write them."""
-    text = str(sample.text)
-    return replace(sample, text=text.replace(" n't", "n't").replace(" '", "'"))
-
-
 class Sides:
     """Attacks the same rows from both sides.
 
@@ -174,7 +169,7 @@ class Sides:
 
     def theirs(
         self, name: str, python: Path, chosen: Sequence[Sample]
-    ) -> tuple[list[dict[str, Any]], float]:
+    ) -> tuple[list[Answer], float]:
         """Returns the answers of TextAttack, row by row, and its seconds without imports.
 
         Raises:
@@ -184,9 +179,9 @@ class Sides:
             "recipe": name,
             "exact": True,
             "vectors": str(_vectors(name, self.data_dir).resolve()),
-            "stop_words": sorted(ENGLISH),
+            "stop_words": sorted(TEXTFOOLER if name == "textfooler" else ENGLISH),
             "seed": 0,
-            "distance": FAR,
+            "distance": 0.5,
             "query_budget": self.budget,
             "masked_lm": str(self.model.resolve()) if name in MODELS else None,
             "candidates": CANDIDATES,
@@ -194,10 +189,10 @@ class Sides:
         with TextAttackProcess(python, RECIPES, settings, data_dir=self.data_dir) as process:
             process.wait()
             started = time.monotonic()
-            results: list[dict[str, Any]] = process.attack(chosen, self.victim)["results"]
+            results: list[Answer] = process.attack(chosen, self.victim)["results"]
             return results, time.monotonic() - started
 
-    def ours(self, name: str, chosen: Sequence[Sample]) -> tuple[list[dict[str, Any]], float]:
+    def ours(self, name: str, chosen: Sequence[Sample]) -> tuple[list[Answer], float]:
         """Returns our answers, row by row, and the seconds."""
         resources = Resources(
             self.data_dir, vectors=_vectors(name, self.data_dir), masked_lm=self.model
@@ -205,69 +200,67 @@ class Sides:
         attack, started = composed(name, resources), time.monotonic()
         victim = CallableVictim(self.victim, outputs="probabilities")
         engine = Engine(attack, victim, limits=Limits(query_budget=self.budget))
-        records = sorted(engine.run(chosen), key=lambda one: one.sample_id)
+        records = sorted(engine.run(chosen), key=lambda record: record.sample_id)
         seconds = time.monotonic() - started
-        return [
-            {**answer(one), "words": len(words_of(str(one.adversarial or one.text)))}
-            for one in records
-        ], seconds
+        return [answer(record) for record in records], seconds
 
 
-def figures(
-    results: Sequence[dict[str, Any]], chosen: Sequence[Sample]
-) -> dict[str, Estimate | None]:
-    """Returns success rate, queries and the share of words that are left, with intervals."""
-    rows = [(one, row) for one, row in zip(results, chosen, strict=True)]
-    attacked = [(one, row) for one, row in rows if one["outcome"] != "skipped"]
-    won = sum(one["outcome"] == "succeeded" for one, _ in attacked)
-    left = [one["words"] / max(len(words_of(str(row.text))), 1) for one, row in attacked]
-    return {
-        "success": wilson(won, len(attacked)),
-        "queries": mean([float(one["queries"]) for one, _ in attacked]),
-        "words left": mean(left),
-    }
+def row(name: str, mine: Sequence[Answer], other: Sequence[Answer], seconds: str) -> list[str]:
+    """Returns the cells of a recipe: figures of both sides, and the rows with equal answers."""
+    keys = ("outcome", "queries", "text")
+    pairs = list(zip(mine, other, strict=True))
+    same = sum(all(ours[key] == theirs[key] for key in keys) for ours, theirs in pairs)
+    cells = [name]
+    attacked = [
+        [answer for answer in side if answer["outcome"] != "skipped"] for side in (mine, other)
+    ]
+    for side in attacked:
+        won = sum(answer["outcome"] == "succeeded" for answer in side)
+        cells.append(_cell(wilson(won, len(side))) if side else "-")
+    for side in attacked:
+        queries = mean([float(answer["queries"]) for answer in side])
+        cells.append("-" if queries is None else _cell(queries))
+    return [*cells, seconds, f"{same}/{len(pairs)}"]
 
 
-def _cell(one: Estimate) -> str:
-    return f"{one.value:.3g} [{one.low:.3g}, {one.high:.3g}]"
+def _cell(estimate: Estimate) -> str:
+    return f"{estimate.value:.3g} [{estimate.low:.3g}, {estimate.high:.3g}]"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Runs both and prints a row per recipe."""
     parser = command(__doc__, "out")
-    parser.add_argument("--data_dir", type=Path, required=True, help="data directory")
+    parser.add_argument("--data_dir", type=Path, help="data directory")
     parser.add_argument("--peer", type=Path, help="default: `peer` beside the data")
-    parser.add_argument("--python", type=Path, required=True, help="interpreter with TextAttack")
+    parser.add_argument("--python", type=Path, help="interpreter with TextAttack")
     parser.add_argument("--rows", type=int, default=100, help="of the test split, from the first")
     parser.add_argument("--query_budget", type=int, help="for each text; none if not given")
-    parser.add_argument("--recipes", default=",".join(ALL))
+    parser.add_argument("--recipes", default=",".join(CHANGED))
     parser.add_argument("--masked_lm", type=Path, help="folder; a small one of random weights")
     args = parser.parse_args(argv)
+    if args.data_dir is None or args.python is None:
+        if args.data_dir or args.python:
+            parser.error("got one of --data_dir and --python, expected both, or none of them")
+        print(compat_table())
+        return
+    names = args.recipes.split(",")
+    if unknown := [name for name in names if name not in CHANGED]:
+        parser.error(f"got --recipes {','.join(unknown)}, expected some of {', '.join(CHANGED)}")
     peer = args.peer or args.data_dir.parent / "peer"
     victim = FixedVictim(peer / "victim.json")
-    every = samples(args.data_dir / "sst2_sentences" / "test.tsv", range(args.rows))
-    found = []
-    head = ["recipe", "side", "success", "queries", "words left", "seconds", "same verdicts"]
-    rows: list[list[object]] = []
+    chosen = samples(args.data_dir / "sst2_sentences" / "test.tsv", range(args.rows))
+    results, head = [], ["recipe", "success", "TextAttack", "queries", "TextAttack", "s", "same"]
     with tempfile.TemporaryDirectory() as folder:
-        model = args.masked_lm or small_model(Path(folder), [str(one.text) for one in every])
+        model = args.masked_lm or small_model(Path(folder), [str(one.text) for one in chosen])
         sides = Sides(victim, data_dir=args.data_dir, budget=args.query_budget, model=model)
-        for name in args.recipes.split(","):
-            chosen = [joined(one) for one in every] if name == "checklist" else every
+        for name in names:
             mine, own = sides.ours(name, chosen)
             other, peers = sides.theirs(name, args.python, chosen)
-            keys = ("outcome", "queries", "text")
-            same = sum(
-                all(a[key] == b[key] for key in keys) for a, b in zip(mine, other, strict=True)
-            )
-            shown = f"{same}/{len(chosen)}" if name in EXACT else "-"
-            for side, results, seconds in (("ours", mine, own), ("TextAttack", other, peers)):
-                row = figures(results, chosen)
-                cells = ["-" if one is None else _cell(one) for one in row.values()]
-                rows.append([name, side, *cells, f"{seconds:.1f}", shown])
-            found.append({"recipe": name, "ours": mine, "theirs": other})
-            print(table(head, rows[-2:]), flush=True)
-            save(args.out, found)
+            change = CHANGED[name] or "nothing"
+            results.append({"recipe": name, "ours": mine, "theirs": other, "changed": change})
+            print(table(head, [row(name, mine, other, f"{own:.1f}, {peers:.1f}")]))
+            print(f"changed on both sides: {change}\n", flush=True)
+            save(args.out, results)
 
 
 if __name__ == "__main__":

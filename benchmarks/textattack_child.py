@@ -84,11 +84,11 @@ def asking(answers: TextIO) -> Any:
 
         model = None
 
-        def __call__(self, texts: list[str]) -> list[list[float]]:
+        def __call__(self, texts: list[str]) -> Any:
             """Returns probabilities of each class."""
             print(json.dumps({"texts": list(texts)}), file=answers, flush=True)
-            probabilities: list[list[float]] = json.loads(sys.stdin.readline())
-            return probabilities
+            # As an array TextAttack keeps them in double precision, as a list it would not.
+            return np.array(json.loads(sys.stdin.readline()), dtype=np.float64)
 
     return Asking()
 

@@ -158,8 +158,8 @@ def textfooler(parts: Any) -> Any:
 
 
 def textbugger(parts: Any) -> Any:
-    """Returns TextBugger."""
-    inner = {"random_one": True, "skip_first_char": True, "skip_last_char": True}
+    """Returns TextBugger; with each place where answers are compared."""
+    inner = {"random_one": not parts.exact, "skip_first_char": True, "skip_last_char": True}
     space = parts.changes.WordSwapRandomCharacterInsertion(letters_to_insert=" ", **inner)
     swaps = [
         space,
@@ -172,8 +172,9 @@ def textbugger(parts: Any) -> Any:
 
 
 def deepwordbug(parts: Any) -> Any:
-    """Returns DeepWordBug."""
-    swaps = parts.changes.CompositeTransformation(_typos(parts, "swap substitute delete insert"))
+    """Returns DeepWordBug; with each place where answers are compared."""
+    names, one = "swap substitute delete insert", not parts.exact
+    swaps = parts.changes.CompositeTransformation(_typos(parts, names, random_one=one))
     limit = parts.overlap.LevenshteinEditDistance(30)
     return parts.goal, [*parts.once, limit], swaps, _ranked(parts, "unk")
 
@@ -251,13 +252,10 @@ def pso(parts: Any) -> Any:
 def kuleshov(parts: Any) -> Any:
     """Returns Kuleshov's attack without its language model."""
     encoders = importlib.import_module("textattack.constraints.semantics.sentence_encoders")
-    near = []
-    if not parts.exact:
-        near = [
-            encoders.ThoughtVector(embedding=parts.vectors, threshold=0.2, metric="max_euclidean")
-        ]
+    near = encoders.ThoughtVector(embedding=parts.vectors, threshold=0.2, metric="max_euclidean")
     limit = parts.overlap.MaxWordsPerturbed(max_percent=0.5)
-    return parts.goal, [*parts.once, limit, *near], _swap(parts, 15), parts.search.GreedySearch()
+    goal = parts.ta.goal_functions.UntargetedClassification(parts.victim, target_max_score=0.7)
+    return goal, [*parts.once, limit, near], _swap(parts, 15), parts.search.GreedySearch()
 
 
 def input_reduction(parts: Any) -> Any:
@@ -267,11 +265,10 @@ def input_reduction(parts: Any) -> Any:
 
 
 def pruthi(parts: Any) -> Any:
-    """Returns Pruthi's typing error; without keys where answers are compared."""
+    """Returns Pruthi's typing error."""
     inner = {"random_one": False, "skip_first_char": True, "skip_last_char": True}
     swaps = _typos(parts, "swap delete insert", **inner)
-    if not parts.exact:
-        swaps.append(parts.changes.WordSwapQWERTY(**inner))
+    swaps.append(parts.changes.WordSwapQWERTY(**inner))
     constraints = [
         parts.before.MinWordLength(min_length=4),
         parts.stop,
@@ -285,9 +282,7 @@ def pruthi(parts: Any) -> Any:
 def checklist(parts: Any) -> Any:
     """Returns CheckList; names and places need a model that is not there."""
     changes = parts.changes
-    swaps = [changes.WordSwapExtend(), changes.WordSwapContract()]
-    if not parts.exact:
-        swaps.append(changes.WordSwapChangeNumber())
+    swaps = [changes.WordSwapExtend(), changes.WordSwapContract(), changes.WordSwapChangeNumber()]
     constraints = [parts.before.RepeatModification()]
     whole = changes.CompositeTransformation(swaps)
     return parts.goal, constraints, whole, parts.search.GreedySearch()

@@ -179,7 +179,8 @@ def check_attacks(settings: AttackSettings) -> None:
         settings: of the command.
 
     Raises:
-        ValueError: an unknown recipe, a file that is no attack, or a setting that none of them has.
+        ValueError: an unknown recipe, a file that is no attack, a setting that none of them has, or
+            `compat` for a recipe without it.
     """
     file_names(settings.recipe, settings.tag)
     _check_options(settings, {name: _has(name) for name in _names(settings.recipe)})
@@ -190,6 +191,9 @@ def _check_options(settings: AttackSettings, has: Mapping[str, Sequence[str]]) -
     from attacks import recipes
 
     known = recipes.RECIPES
+    for name in has:
+        if name in known:
+            recipes.check_compat(name, settings)
     for key, value in settings.options().items():
         if not any(key in every for every in has.values()):
             own = "; an attack of your own has it in its file" if set(has) - set(known) else ""

@@ -250,6 +250,7 @@ class _Victim:
     def __init__(self, live: LiveAttack) -> None:
         self._live = live
         self.name = live.worker.name
+        self.differentiable = live.worker.differentiable
 
     def logits(self, texts: Sequence[Text]) -> Floats:
         """See `attacks.victims.kinds.Victim`."""

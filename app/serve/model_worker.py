@@ -69,6 +69,7 @@ class ModelWorker:
         """Number of batches of answers and logits for people so far."""
         self._waiting = waiting
         self._victim = ModuleVictim(self.model, batch_size=BATCH)
+        self.differentiable = self._victim.differentiable
         self._people: deque[_Job[Any]] = deque()
         self._attacks: deque[_Job[Any]] = deque()
         self._changed = threading.Condition()

@@ -1,12 +1,15 @@
 """Keeps texts whose mean word vector stays near."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from attacks.composition import Group
 from attacks.document import Candidate, Document, words_of
+from attacks.goals import Compat
 from attacks.resources.vectors import WordVectors
 
 
@@ -20,6 +23,8 @@ class ThoughtVectors:
     Args:
         vectors: None if there are none.
         maximum: distance.
+        compat: the reference bounds the squared distance, knows words in the case of its vectors
+            only ("The" has none), and computes in single precision.
 
     Raises:
         ValueError: a negative distance.
@@ -27,17 +32,26 @@ class ThoughtVectors:
 
     cost = 4.0
 
-    def __init__(self, vectors: WordVectors | None, maximum: float = 0.2) -> None:
+    def __init__(
+        self, vectors: WordVectors | None, maximum: float = 0.2, *, compat: Compat = "none"
+    ) -> None:
         if maximum < 0:
             msg = f"got {maximum=}, expected a distance of at least 0"
             raise ValueError(msg)
         self.vectors, self.maximum = vectors, maximum
+        self._reference = compat == "textattack"
+
+    def about(self) -> dict[str, Any]:
+        """See `attacks.fingerprint`."""
+        found = {"vectors": self.vectors, "maximum": self.maximum}
+        return {**found, "compat": "textattack"} if self._reference else found
 
     def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
         """See `Constraint`."""
         if self.vectors is None:
             return [[True] * len(group.candidates) for group in groups]
-        return [self._near(group, self.vectors) for group in groups]
+        near = self._near_squared if self._reference else self._near
+        return [near(group, self.vectors) for group in groups]
 
     def _near(self, group: Group, vectors: WordVectors) -> list[bool]:
         first, count = _total(group.original, vectors)
@@ -50,6 +64,21 @@ class ThoughtVectors:
             mean = (total - lost + gained) / max(known - gone + came, 1)
             flags.append(bool(np.linalg.norm(mean - target) <= self.maximum))
         return flags
+
+    def _near_squared(self, group: Group, vectors: WordVectors) -> list[bool]:
+        """Returns True for each candidate that the reference keeps."""
+        target = _reference_mean(group.original, vectors)
+        means = (
+            _reference_mean(group.current.accept(one, whole=True), vectors)
+            for one in group.candidates
+        )
+        return [bool(((mean - target) ** 2).sum() <= self.maximum) for mean in means]
+
+
+def _reference_mean(document: Document, vectors: WordVectors) -> torch.Tensor:
+    """Returns the mean vector; NaN, which is near to nothing, without known words."""
+    places = [vectors.index[word] for word in document.words if word in vectors.index]
+    return torch.from_numpy(vectors.matrix[places]).mean(dim=0)
 
 
 def _taken(one: Candidate) -> list[str]:

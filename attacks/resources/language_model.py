@@ -4,6 +4,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
+from string import punctuation
 from typing import Any, NamedTuple
 
 import torch
@@ -281,7 +282,9 @@ def _vocabulary(tokenizer: Any, config: Any, *, whole: bool) -> tuple[list[str],
     else:
         begins, words, marked = [True] * len(tokens), tokens, False
     fit = [
-        i not in special and (_whole(word) if whole else count_words(word) == 1)
+        # "`" is a word to the splitter, and a mark to the reference.
+        i not in special
+        and (_whole(word) if whole else count_words(word) == 1 and not _marks(word))
         for i, word in enumerate(words)
     ]
     known = {word for word, begin in zip(words, begins, strict=True) if begin}
@@ -299,6 +302,11 @@ def _vocabulary(tokenizer: Any, config: Any, *, whole: bool) -> tuple[list[str],
         torch.tensor([*spaced, *short]),
         torch.tensor([*glued, *short]),
     )
+
+
+def _marks(word: str) -> bool:
+    """Returns True for a token of marks alone."""
+    return set(word) <= set(punctuation)
 
 
 def _whole(word: str) -> bool:

@@ -3,7 +3,8 @@
 from attacks.strategies.flips import FlipBeam
 from attacks.strategies.genetic import Genetic
 from attacks.strategies.hard_label import HardLabel
-from attacks.strategies.reduction import Reduction
+from attacks.strategies.ranked_actions import RankedActions
+from attacks.strategies.reduction import RankedReduction, Reduction
 from attacks.strategies.staged import StagedGreedy
 from attacks.strategies.swarm import Swarm
 from attacks.strategies.tree import TreeSearch
@@ -12,6 +13,8 @@ __all__ = [
     "FlipBeam",
     "Genetic",
     "HardLabel",
+    "RankedActions",
+    "RankedReduction",
     "Reduction",
     "StagedGreedy",
     "Swarm",

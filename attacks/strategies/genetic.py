@@ -3,10 +3,11 @@
 Sources: Alzantot et al., "Generating Natural Language Adversarial Examples", 2018, algorithm 1;
 Wang, Jin, He, "Natural Language Adversarial Attack and Defense in Word Level", 2019 (IGA).
 
-All members of a generation are changed in lock step, and their texts are one query. The reference
-(TextAttack 0.3.11) asks about the candidates of one member after the other. It also draws parents
-by `exp(-score / temperature)`, which prefers the worse ones; paper and released code, and this,
-prefer the better ones. `compat="textattack"` does as the reference.
+All members of a generation are changed in lock step, and their texts are one query. TextAttack
+0.3.11 asks about the candidates of one member after the other, repeated ones included, and has a
+first member for each word, those without candidates included. It also draws parents by
+`exp(-score / temperature)`, which prefers the worse ones; papers and released code, and this,
+prefer the better ones.
 """
 
 import math
@@ -162,8 +163,6 @@ class Genetic:
     def _shares(self, context: Context, members: Sequence[_Member]) -> list[float]:
         """Returns the weights by which parents are drawn."""
         scores = [context.relative(one.judged.score) / self.temperature for one in members]
-        if context.reference:
-            scores = [-score for score in scores]
         top = max(scores)
         return [math.exp(score - top) for score in scores]
 
@@ -183,7 +182,7 @@ class Genetic:
         if not words:
             return first.document, first.weights.copy()
         child = first.document.rewritten(words, context.original)
-        if len(child) != count or not (context.reference or context.admits(child)):
+        if len(child) != count or not context.admits(child):
             return first.document, first.weights.copy()
         weights = first.weights.copy()
         for i in places:

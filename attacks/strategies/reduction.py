@@ -1,59 +1,142 @@
 """Removes words as long as the prediction stays.
 
 Source: Feng et al., "Pathologies of Neural Models Make Interpretations Difficult", 2018, section 2,
-with the beam of its appendix.
+with the beam of its appendix, as their code has it.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from attacks.composition import Answers, Context, Propose, Query, Reached, Steps
-from attacks.document import Candidate, Document
-from attacks.search import descending
-from text import check_range
+from attacks.composition import (
+    Answers,
+    Context,
+    Judged,
+    Propose,
+    Query,
+    Reached,
+    Request,
+    Steps,
+    Weigh,
+)
+from attacks.document import Candidate, Document, count_words
+from attacks.search import NEARLY, Greedy, Item, descending
+from text import check_choice, check_range
+
+Importance = Literal["gradient", "delete"]
+
+
+class _Shorter(NamedTuple):
+    """A text with a word less.
+
+    Attributes:
+        document: the text with the word.
+        candidate: the text without it.
+        weight: of the word, by the gradient.
+    """
+
+    document: Document
+    candidate: Candidate
+    weight: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reduction:
     """Removes the least important words, one at a time, in several orders at once.
 
-    The goal is `attacks.goals.Unchanged`. The importance of a word is what the score loses without
-    it; the paper takes a gradient for that, which needs fewer queries.
+    The goal is `attacks.goals.Unchanged`. By the gradient, the victim is asked only about the texts
+    without one of the `width` words of least weight in all texts of the beam: at most `width`
+    queries for each word. Without gradients each word is left out in turn, and the texts with the
+    highest score are kept: about `width` * n^2 / 2 queries for n words.
 
     Attributes:
         width: texts that are kept in each step.
+        importance: `gradient`, by the victim's gradient where it has one; `delete`, by what the
+            score loses without the word.
     """
 
     width: int = 5
+    importance: Importance = "gradient"
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a number out of its range."""
+        """Raises ValueError for a number out of its range, or another importance."""
         check_range({"width": self.width}, least=1)
+        check_choice("importance", self.importance, get_args(Importance))
 
     def steps(self, context: Context) -> Steps:
         """See `Search`."""
         beam = [context.original]
         top = Reached(context.original, context.clean)
+        weighs = context.gradients and self.importance == "gradient"
         exhausted = False
         while not exhausted:
-            proposed: dict[tuple[str, ...], tuple[Document, Candidate]] = {}
+            proposed: dict[tuple[str, ...], _Shorter] = {}
             for document in beam:
                 if len(document) < 2:
                     continue
-                found: list[Candidate] = yield Propose(document, context.allowed(document))
-                for one in found:
-                    proposed.setdefault(one.columns, (document, one))
+                weights: list[float] = (yield Weigh(document)) if weighs else [0.0] * len(document)
+                candidates: list[Candidate] = yield Propose(document, context.allowed(document))
+                for candidate in candidates:
+                    shorter = _Shorter(document, candidate, weights[candidate.index])
+                    proposed.setdefault(candidate.columns, shorter)
             if not proposed:
                 break
-            pool = sorted(proposed)
-            answers: Answers = yield Query([proposed[columns][1] for columns in pool])
+            pool = self._lightest(proposed) if weighs else sorted(proposed)
+            answers: Answers = yield Query([proposed[columns].candidate for columns in pool])
             exhausted = answers.exhausted
             rows = [i for i, judged in enumerate(answers.judged) if judged.success]
             if not rows:
                 break
             values = np.array([answers.judged[i].score for i in rows], dtype=np.float64)
             order = [rows[i] for i in descending(values, context.tie)][: self.width]
-            top = Reached(proposed[pool[order[0]]][1], answers.judged[order[0]])
-            beam = [proposed[pool[i]][0].accept(proposed[pool[i]][1]) for i in order]
+            top = Reached(proposed[pool[order[0]]].candidate, answers.judged[order[0]])
+            texts = [proposed[pool[i]] for i in order]
+            beam = [text.document.accept(text.candidate) for text in texts]
         return top
+
+    def _lightest(self, proposed: Mapping[tuple[str, ...], _Shorter]) -> list[tuple[str, ...]]:
+        """Returns the texts without a word of least weight; nearly equal ones by their text."""
+        texts = sorted(proposed)
+        weights = np.array([proposed[columns].weight for columns in texts], dtype=np.float64)
+        tie = NEARLY * weights.max(initial=0.0)
+        return [texts[i] for i in descending(-weights, tie)[: self.width]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankedReduction(Greedy):
+    """Removes words in one fixed order, as TextAttack 0.3.11 does (`InputReduction`).
+
+    The score of a text is the share of the words that are gone, plus the probability of the gold
+    class divided by the number of words; it is 0 where the prediction has changed. Words keep the
+    number that they had in the original, although those before them are gone.
+    """
+
+    def steps(self, context: Context) -> Steps:
+        """See `Search`."""
+        original, clean = context.original, context.clean
+        judged = {original.columns: clean}
+        ranked = replace(context, clean=_reduced(original, clean, original))
+        inner: Steps = super().steps(ranked)
+        answer: Any = None
+        while True:
+            try:
+                request: Request = inner.send(answer)
+            except StopIteration as end:
+                item: Item = end.value.item
+                return Reached(item, judged[item.columns])
+            answer = yield request
+            if isinstance(request, Query):
+                pairs = list(zip(request.items, answer.judged, strict=False))
+                judged |= {item.columns: row for item, row in pairs}
+                rows = [_reduced(item, row, original) for item, row in pairs]
+                answer = Answers(rows, answer.exhausted)
+
+
+def _reduced(item: Item, judged: Judged, original: Document) -> Judged:
+    """Returns the reference's verdict about a text: its score, and never the goal."""
+    count = max(len(original), 1)
+    gone = count - sum(map(count_words, item.columns))
+    score = min(max(gone / count, 0.0) + judged.score / count, 1.0) if judged.success else 0.0
+    return Judged(score, success=False, prediction=judged.prediction)

@@ -1,9 +1,9 @@
 """Particle swarm search: texts move towards the best ones, and change words of their own.
 
 Source: Zang et al., "Word-level Textual Adversarial Attacking as Combinatorial Optimization",
-2020, section 4. The texts of all particles are one query per round. In the reference (TextAttack
-0.3.11) a particle that turns begins as the elite, and takes words of the particle with the
-probability of a turn. In the paper's code and here it takes words of the elite.
+2020, section 4. The texts of all particles are one query per round. In TextAttack 0.3.11 a particle
+that turns begins as the elite, and takes words of the particle with the probability of a turn. In
+the paper's code and here it takes words of the elite.
 """
 
 import math
@@ -119,8 +119,6 @@ class Swarm:
                 gain = answers[row].score - rounds.of(text).score
                 gains.append(context.relative(gain) if gain > context.tie else 0.0)
             row_drawn = drawn(context.random, gains)
-            if row_drawn is None and context.reference and options:
-                row_drawn = context.random.randrange(len(options))
             mutants.append(text if row_drawn is None else text.accept(options[row_drawn]))
         return mutants
 
@@ -131,15 +129,13 @@ def _pull(text: Document, elite: Document, place: int) -> float:
 
 def _turned(context: Context, text: Document, elite: Document, speed: Sequence[float]) -> Document:
     """Returns the text with words of the elite; the text itself where it may not have them."""
-    source, target = (elite, text) if context.reference else (text, elite)
     words = {
-        d: target.words[d]
+        d: elite.words[d]
         for d, velocity in enumerate(speed)
         if context.random.random() < 1 / (1 + math.exp(-velocity))
-        and target.words[d] != source.words[d]
+        and elite.words[d] != text.words[d]
     }
     if not words:
-        return source
-    moved = source.rewritten(words, context.original)
-    fits = len(moved) == len(text) and (context.reference or context.admits(moved))
-    return moved if fits else source
+        return text
+    moved = text.rewritten(words, context.original)
+    return moved if len(moved) == len(text) and context.admits(moved) else text

@@ -8,7 +8,7 @@ from attacks.transformations.characters import (
     SubstituteCharacter,
     SwapCharacters,
 )
-from attacks.transformations.composite import Composite, Stages
+from attacks.transformations.composite import Actions, Composite, Stages
 from attacks.transformations.deletion import DeleteWord
 from attacks.transformations.inflections import Inflect
 from attacks.transformations.invariant import (
@@ -24,6 +24,7 @@ from attacks.transformations.synonyms import WordNetSwap
 from attacks.transformations.unseen import InsertInvisible, Reorder, SwapTwins, TypeAndDelete
 
 __all__ = [
+    "Actions",
     "Composite",
     "Contract",
     "DeleteCharacter",

@@ -1,6 +1,6 @@
 """Joins several transformations, or takes them in stages."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from attacks.composition import Job, Transformation
 from attacks.document import Candidate
@@ -32,6 +32,19 @@ class Composite:
         return proposed
 
 
+class Actions(Composite):
+    """Joins the candidates of several transformations, or takes the one that a search asks for.
+
+    Stage 0 of a job joins all of them, stage 1 is the first, and so on
+    (`attacks.strategies.RankedActions`).
+    """
+
+    def propose(self, jobs: Sequence[Job]) -> list[list[Candidate]]:
+        """See `Transformation`."""
+        parts = [super().propose, *(part.propose for part in self.transformations)]
+        return _by_stage(parts, jobs)
+
+
 class Stages:
     """Takes the first transformation in the first stage of a search, and so on.
 
@@ -47,11 +60,18 @@ class Stages:
 
     def propose(self, jobs: Sequence[Job]) -> list[list[Candidate]]:
         """See `Transformation`."""
-        proposed: list[list[Candidate]] = [[] for _ in jobs]
-        for stage, transformation in enumerate(self.transformations):
-            rows = [i for i, job in enumerate(jobs) if job.stage == stage]
-            if rows:
-                found = transformation.propose([jobs[i] for i in rows])
-                for i, candidates in zip(rows, found, strict=True):
-                    proposed[i] = candidates
-        return proposed
+        return _by_stage([part.propose for part in self.transformations], jobs)
+
+
+def _by_stage(
+    parts: Sequence[Callable[[Sequence[Job]], list[list[Candidate]]]], jobs: Sequence[Job]
+) -> list[list[Candidate]]:
+    """Returns the candidates of each job by the part of its stage."""
+    proposed: list[list[Candidate]] = [[] for _ in jobs]
+    for stage, propose in enumerate(parts):
+        rows = [i for i, job in enumerate(jobs) if job.stage == stage]
+        if rows:
+            answers = propose([jobs[i] for i in rows])
+            for i, candidates in zip(rows, answers, strict=True):
+                proposed[i] = candidates
+    return proposed

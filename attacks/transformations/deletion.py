@@ -3,17 +3,28 @@
 from collections.abc import Sequence
 
 from attacks.composition import Job
-from attacks.document import Candidate
+from attacks.document import Candidate, Document
+from attacks.goals import Compat
 
 
 class DeleteWord:
     """Deletes a word, and one of the spaces around it; never the last word of a text.
 
     Source: Feng et al., "Pathologies of Neural Models Make Interpretations Difficult", 2018.
+
+    Args:
+        compat: the reference leaves the space before the last word of a text.
     """
+
+    def __init__(self, *, compat: Compat = "none") -> None:
+        self._reference = compat == "textattack"
 
     def propose(self, jobs: Sequence[Job]) -> list[list[Candidate]]:
         """See `Transformation`."""
         return [
-            [job.current.delete(i) for i in job.indices if len(job.current) > 1] for job in jobs
+            [self._without(job.current, i) for i in job.indices if len(job.current) > 1]
+            for job in jobs
         ]
+
+    def _without(self, document: Document, index: int) -> Candidate:
+        return document.replace(index, "") if self._reference else document.delete(index)

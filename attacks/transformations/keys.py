@@ -11,13 +11,18 @@ from typing import Literal, get_args
 from attacks.transformations.word_swap import WordSwap
 from text import check_choice
 
-Layout = Literal["qwerty", "qwertz", "azerty", "spanish"]
+Layout = Literal["qwerty", "qwertz", "azerty", "spanish", "textattack"]
 _ROWS: dict[str, tuple[str, str, str]] = {
     "qwerty": ("qwertyuiop", "asdfghjkl", "zxcvbnm"),
     "qwertz": ("qwertzuiop\u00fc", "asdfghjkl\u00f6\u00e4", "yxcvbnm"),
     "azerty": ("azertyuiop", "qsdfghjklm", "wxcvbn"),
     "spanish": ("qwertyuiop", "asdfghjkl\u00f1", "zxcvbnm"),
 }
+_REFERENCE = (
+    "qwas wqeasd ewsdfr redfgt trfghy ytghju uyhjki iujklo oiklp pol aqwszx sqweadzx dwerfcxs "
+    "fertgvcd grtyhbvd htyugjbn jyuikmnh kuiolmj liopk zasx xsdzc cxdfv vcfgb bvghn nbhjm mnjk"
+)
+"""Each key and those beside it in TextAttack 0.3.11, whose table is not symmetric."""
 LAYOUTS: dict[str, Layout] = {
     "english": "qwerty",
     "german": "qwertz",
@@ -33,6 +38,8 @@ def beside(layout: Layout) -> dict[str, str]:
 
     A key of a row stands half a key to the right of the one with its number in the row above.
     """
+    if layout == "textattack":
+        return {keys[0]: keys[1:] for keys in _REFERENCE.split()}
     rows = _ROWS[layout]
     keys = {
         key: (row, column + row / 2)
@@ -54,7 +61,7 @@ class NeighbourKey(WordSwap):
     """Replaces a character by one whose key is beside it.
 
     Attributes:
-        layout: of the keyboard.
+        layout: of the keyboard; `textattack` is the table of TextAttack 0.3.11.
         one: change one random place; if false, return a candidate for each place and key.
         keep_first: keep the first character.
         keep_last: keep the last character.

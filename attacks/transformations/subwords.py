@@ -5,7 +5,7 @@ Source: Li et al., "BERT-ATTACK: Adversarial Attack Against BERT Using BERT", 20
 
 import heapq
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice, product
 from typing import Any
 
@@ -34,6 +34,8 @@ class SubwordSwap:
         tokenizer: fast tokenizer of the model.
         k: words proposed for a word.
         pieces: words of more pieces are left alone.
+        stop_words: words that are not proposed; their code has the same list for the words that it
+            replaces.
         batch_size: texts per forward pass at first; halved when memory runs out.
         compat: `textattack`: case as it comes, and of several pieces the first combinations.
 
@@ -49,6 +51,7 @@ class SubwordSwap:
         k: int = 48,
         *,
         pieces: int = 4,
+        stop_words: Iterable[str] = (),
         batch_size: int = 32,
         compat: Compat = "none",
     ) -> None:
@@ -59,6 +62,7 @@ class SubwordSwap:
             msg = f"got {type(tokenizer).__name__}, expected a fast tokenizer"
             raise TypeError(msg)
         self.model, self.k, self.pieces = model.eval(), k, pieces
+        self.stop_words = frozenset(map(str.lower, stop_words))
         self._tokenizer = tokenizer
         self.reference = compat == "textattack"
         limits = [tokenizer.model_max_length, longest_text(model), 512]
@@ -76,6 +80,8 @@ class SubwordSwap:
             "model": self.model,
             "max_length": self.max_length,
         }
+        if self.stop_words:
+            found["stop_words"] = self.stop_words
         return {**found, "compat": "textattack"} if self.reference else found
 
     def propose(self, jobs: Sequence[Job]) -> list[list[Candidate]]:
@@ -96,7 +102,13 @@ class SubwordSwap:
                     words = self._first(places, tokens[1])
                 else:
                     found = self._words(places, *tokens[1:])
-                    words = list(dict.fromkeys(in_case_of(word, old) for word in found))
+                    words = list(
+                        dict.fromkeys(
+                            in_case_of(word, old)
+                            for word in found
+                            if word.lower() not in self.stop_words
+                        )
+                    )
                 candidates += document.replace_by(index, [word for word in words if word != old])
             proposed.append(candidates)
         return proposed

@@ -133,6 +133,11 @@ class ModuleVictim(_Batched):
         super().__init__(name or type(module).__name__, batch_size)
         self.module = module
 
+    @property
+    def differentiable(self) -> bool:
+        """True if the module embeds and classifies, so that it has gradients at its words."""
+        return all(hasattr(self.module, name) for name in ("embed", "classify", "require_text"))
+
     def _answer(self, texts: Sequence[Text]) -> Tensor:
         with cuts_unsaid():
             return self.module.predict_texts(list(texts), batch_size=self.batch_size)
@@ -152,7 +157,7 @@ class ModuleVictim(_Batched):
             VictimError: a gradient that is no number.
         """
         module: Any = self.module
-        if not all(hasattr(module, name) for name in ("embed", "classify", "require_text")):
+        if not self.differentiable:
             msg = (
                 f"got victim {self.name}, expected a module with embed(batch), classify(x, mask) "
                 "and require_text(): its gradients are asked for"
@@ -211,6 +216,11 @@ class HuggingFaceVictim(_Batched):
             raise ValueError(msg)
         limits = [max_length, tokenizer.model_max_length, longest_text(model)]
         self.max_length = min(limit for limit in limits if limit)
+
+    @property
+    def differentiable(self) -> bool:
+        """True if the tokenizer knows the positions of its tokens, which gradients need."""
+        return bool(getattr(self.tokenizer, "is_fast", False))
 
     @torch.no_grad()
     def _answer(self, texts: Sequence[Text]) -> Tensor:

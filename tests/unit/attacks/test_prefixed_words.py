@@ -1,5 +1,7 @@
 """Universal triggers: the best words of a victim of which everything is known."""
 
+from dataclasses import replace
+
 import pytest
 
 from attacks.prefixed_words import universal_trigger
@@ -29,6 +31,28 @@ def test_candidates_come_from_the_texts() -> None:
     pairs: list[tuple[Text, int]] = [(("film", str(text)), label) for text, label in SAMPLES]
     found = universal_trigger(BagVictim(), pairs, length=3, candidates=["bad", "film"])
     assert set(found.words) == {"bad"}
+
+
+def test_texts_that_have_the_target_do_not_count() -> None:
+    good: list[tuple[Text, int]] = [("good film", 1)] * 6
+    bad: list[tuple[Text, int]] = [("bad film", 0)] * 8
+    wrong: list[tuple[Text, int]] = [("fine plot", 0)] * 4  # predicted as 1
+    words = ["good", "fine", "bad"]
+    towards = universal_trigger(
+        BagVictim(), [*good, *bad, *wrong], length=2, candidates=words, target=1
+    )
+    assert towards.words == ("good", "good")
+    assert (towards.clean.count, towards.attacked.count, towards.searched.count) == (4, 4, 4)
+    assert (towards.clean.value, towards.attacked.value) == (1.0, 0.0)
+    assert towards == replace(
+        universal_trigger(BagVictim(), bad, length=2, candidates=words, target=1),
+        queries=towards.queries,
+    )
+    # Without a target all count.
+    anything = universal_trigger(BagVictim(), [*good, *bad], length=1, candidates=words)
+    assert anything.clean.count == 7
+    with pytest.raises(ValueError, match="got 0 sample that does not have class 1 already"):
+        universal_trigger(BagVictim(), good, candidates=words, target=1)
 
 
 def test_a_trigger_is_the_same_again_and_asks_each_question_once() -> None:

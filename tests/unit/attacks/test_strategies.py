@@ -18,6 +18,7 @@ from attacks.strategies import (
     FlipBeam,
     Genetic,
     HardLabel,
+    RankedActions,
     Reduction,
     StagedGreedy,
     Swarm,
@@ -187,6 +188,140 @@ def test_a_reduction_keeps_the_prediction() -> None:
     assert wrong.outcome == "skipped"
 
 
+class Weighing(BagVictim):
+    """Counts the documents whose gradients it is asked for."""
+
+    weighed = 0
+
+    def word_weights(self, documents: Sequence[Document], **settings: Any) -> list[list[float]]:
+        self.weighed += len(documents)
+        return super().word_weights(documents, **settings)
+
+
+class Opaque(BagVictim):
+    """Has the method, and no gradients."""
+
+    differentiable = False
+
+    def word_weights(self, *_: Any, **__: Any) -> list[list[float]]:
+        raise AssertionError
+
+
+def test_a_reduction_follows_the_gradient_where_there_is_one() -> None:
+    text = "a fine and good film with a dull end in the old town"
+    reduced = attack(Reduction(), transformation=Shorter(), goal=Unchanged(), pre_constraints=())
+    seeing, blind = Weighing(bias=-0.5), Opaque(bias=-0.5)
+    (white,) = Engine(reduced, seeing).run(samples(text))
+    (black,) = Engine(reduced, blind).run(samples(text))
+    assert white.adversarial == black.adversarial == "good"
+    # At most five texts for each of the words that go; without gradients all words of five texts.
+    assert 0 < white.queries <= 1 + 5 * 12
+    assert black.queries > 3 * white.queries
+    assert 0 < seeing.weighed <= 1 + 5 * 12
+    (deleting,) = Engine(
+        attack(
+            Reduction(importance="delete"),
+            transformation=Shorter(),
+            goal=Unchanged(),
+            pre_constraints=(),
+        ),
+        Weighing(bias=-0.5),
+    ).run(samples(text))
+    assert (deleting.adversarial, deleting.queries) == (black.adversarial, black.queries)
+
+
+class Acting:
+    """Replaces, inserts behind, or merges, each with words of its own."""
+
+    def propose(self, jobs: Sequence[Any]) -> list[list[Candidate]]:
+        return [self._of(job) for job in jobs]
+
+    def _of(self, job: Any) -> list[Candidate]:
+        current, stage = job.current, job.stage
+        if stage == 1:
+            words = {"good": ("fine", "okay"), "film": ("dull",), "plot": ("dull", "story")}
+            return [
+                current.replace(i, word)
+                for i in job.indices
+                for word in words.get(current.words[i], ())
+            ]
+        if stage == 2:
+            return [current.insert(i, "dull", behind=True) for i in job.indices]
+        pairs = [i for i in job.indices if i + 1 in job.indices]
+        return [current.merge(i, "okay") for i in pairs]
+
+
+def test_places_are_ranked_once_and_visited_once() -> None:
+    victim = BagVictim(bias=10.0)
+    ranked = attack(RankedActions(), transformation=Acting())
+    (record,) = Engine(ranked, victim).run(samples("good plot"))
+    # Ranking: good -> fine, okay; plot -> dull, story; "dull" behind each of the two; merged.
+    ranking = {
+        *("fine plot", "okay plot", "good dull", "good story"),
+        *("good dull plot", "good plot dull", "okay"),
+    }
+    assert set(victim.asked[1]) == ranking
+    # "okay" gains most, and is not merged; then come "dull" for "plot", and "dull" before that.
+    assert [set(texts) for texts in victim.asked[2:]] == [
+        {"okay dull", "okay story"},
+        {"okay dull dull"},
+    ]
+    assert (record.outcome, record.adversarial) == ("failed", "okay dull dull")
+    # The candidates of the first place are asked about again, as the authors' code counts them.
+    assert (record.queries, record.unique_queries) == (1 + 7 + 2 + 2 + 1, 1 + 7 + 2 + 1)
+
+
+class Costly(Acting):
+    """Replaces good by awful, merges to bad, inserts dull."""
+
+    def _of(self, job: Any) -> list[Candidate]:
+        current = job.current
+        if job.stage == 1:
+            return [current.replace(i, "awful") for i in job.indices if current.words[i] == "good"]
+        if job.stage == 3:
+            return [current.merge(i, "bad") for i in job.indices if i + 1 in job.indices]
+        return super()._of(job)
+
+
+def test_what_an_action_rules_out() -> None:
+    victim = BagVictim(bias=20.0)
+    ranked = attack(RankedActions(), transformation=Costly())
+    (record,) = Engine(ranked, victim).run(samples("good film"))
+    # The replaced word is not merged, and nothing is inserted next to what was inserted.
+    assert record.adversarial == "awful dull film"
+    assert [set(texts) for texts in victim.asked[2:]] == [{"awful dull film"}]
+    for budget in range(1, 8):
+        limits = Limits(query_budget=budget)
+        (short,) = Engine(ranked, BagVictim(bias=20.0), limits=limits).run(samples("good film"))
+        assert short.queries == min(budget, record.queries)
+    (nothing,) = Engine(ranked, victim).run(samples(""))
+    assert nothing.outcome == "failed"
+
+
+def test_places_move_with_what_is_inserted_and_merged() -> None:
+    class Marking(Acting):
+        def _of(self, job: Any) -> list[Candidate]:
+            current = job.current
+            if job.stage == 2:
+                return [current.insert(i, "bad", behind=True) for i in job.indices[:1]]
+            words = {"film": "dull", "plot": "awful"} if job.stage == 1 else {}
+            return [
+                current.replace(i, words[current.words[i]])
+                for i in job.indices
+                if current.words[i] in words
+            ]
+
+    ranked = attack(RankedActions(), transformation=Marking())
+    (record,) = Engine(ranked, BagVictim(bias=20.0)).run(samples("the plot film"))
+    assert record.adversarial == "the bad awful dull"
+
+
+def test_the_best_action_of_the_ranking_may_be_enough() -> None:
+    ranked = attack(RankedActions(), transformation=Acting())
+    (record,) = Engine(ranked, BagVictim(bias=-1.5)).run(samples("good plot"))
+    assert (record.outcome, record.queries) == ("succeeded", 8)
+
+
 class Staged:
     """Stage 0 replaces, stage 1 inserts."""
 
@@ -226,6 +361,7 @@ def test_what_is_drawn_follows_the_weights() -> None:
         (HardLabel, {"tries": 0}),
         (TreeSearch, {"exploration": -1.0}),
         (Reduction, {"width": 0}),
+        (Reduction, {"importance": "loss"}),
         (FlipBeam, {"flips": 0}),
         (WordsChanged, {}),
         (WordsChanged, {"share": 1.5}),

@@ -22,7 +22,7 @@ from transformers import (
 from attacks.composition import Attack, Job
 from attacks.document import Document
 from attacks.engine import Engine
-from attacks.resources.language_model import MaskedLM, load_masked_lm
+from attacks.resources.language_model import MaskedLM, _vocabulary, load_masked_lm
 from attacks.search import Greedy
 from attacks.transformations.expected_words import MaskedLMSwap
 from tests.unit.attacks.toys import BagVictim, samples
@@ -33,6 +33,9 @@ PIECES = (
     "[PAD] [UNK] [CLS] [SEP] [MASK] the film is good dull bad plot , . ##ing ##ful 20 10 "
     "[unused1] don ' t re - x a b c d e"
 ).split()
+
+
+MARKED = ("[UNK]", "`", "film", "##`", "##ing", ",", "20")
 
 
 def wordpiece() -> PreTrainedTokenizerFast:
@@ -95,6 +98,18 @@ def test_the_likeliest_whole_words() -> None:
     assert [one.text for one in candidates] == ["the film is dull.", "the film is film."]
     assert words(swap, "the film is a", 3) == ["dull", "film", "good"]
     assert words(MaskedLMSwap(preferring(*order), wordpiece(), 1), "a", 0) == ["dull"]
+
+
+def test_a_mark_takes_no_place_among_the_words_of_the_reference() -> None:
+    # "`" is a word to the splitter of TextAttack, and a mark to its language models.
+    backend = Backend(models.WordPiece({t: i for i, t in enumerate(MARKED)}, unk_token="[UNK]"))
+    words, spaced, _ = _vocabulary(
+        PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="[UNK]"),  # type: ignore[no-untyped-call] # theirs
+        BertConfig(vocab_size=len(MARKED)),
+        whole=False,
+    )
+    fitting = [word for word, fits in zip(words, spaced.tolist(), strict=True) if fits]
+    assert fitting == ["film", "ing", "20"]
 
 
 @pytest.mark.parametrize(("old", "new"), [("good", "dull"), ("Good", "Dull"), ("GOOD", "DULL")])
