@@ -1,11 +1,30 @@
-"""JSON lines that outlive a kill: what the records depend on, then one line per record."""
+"""JSON lines: files of records, and journals that outlive a kill."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 Record = TypeVar("Record")
+
+
+def read_values(path: str | Path) -> Iterator[Any]:
+    """Yield the JSON value of each line of a finished file.
+
+    Only a line feed ends a line. `str.splitlines` also cuts at U+0085, U+2028 and others, which
+    JSON allows inside of a text.
+
+    Raises:
+        ValueError: a line is no JSON.
+        OSError: the file cannot be read.
+    """
+    with Path(path).open("rb") as stream:
+        for number, line in enumerate(stream, start=1):
+            try:
+                yield json.loads(line)
+            except ValueError as error:
+                msg = f"got {path}, line {number}, which is no JSON ({error}), expected a record"
+                raise ValueError(msg) from error
 
 
 def read_lines(path: str | Path, record: Callable[[Any], Record]) -> tuple[Any, list[Record], int]:

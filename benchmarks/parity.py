@@ -25,6 +25,7 @@ from typing import Any
 from attacks.composition import Attack
 from attacks.engine import Engine, Limits
 from attacks.goals import make_goal
+from attacks.json_lines import read_values
 from attacks.outcome import AttackRecord, Sample
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
@@ -158,8 +159,7 @@ def compare(
         expected: other answers than the recorded ones, of the same form.
     """
     recorded, reference_seconds = RECORDED[name]
-    lines = (expected or peer / recorded).read_text(encoding="utf-8").splitlines()
-    theirs = {line["row"]: line for line in map(json.loads, lines)}
+    theirs = {line["row"]: line for line in read_values(expected or peer / recorded)}
     chosen = samples(data_dir / "sst2_sentences" / "test.tsv", list(theirs))
     spent, found, outside = list[Times](), list[AttackRecord](), list[float]()
     for _ in range(repeats):

@@ -8,7 +8,6 @@ texts that are classified rightly with a radius of more than that of the axis. B
 of a run lies the truth.
 """
 
-import json
 from argparse import Namespace
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from app.figures.charts import drawing, points
 from app.training.join import JoinCorpus
 from app.training.trainer import RobustTrainer
 from attacks import PGDSettings
+from attacks.json_lines import read_values
 from benchmarks.command import command, save, table
 from benchmarks.program_runs import of_run
 
@@ -45,7 +45,7 @@ def attacked(run: Path) -> list[float]:
 
 def certified(path: Path) -> list[float]:
     """Returns the certified accuracy at each radius, from the certificates of a run."""
-    records = [json.loads(line) for line in path.read_text().splitlines()]
+    records = list(read_values(path))
     right = [one["radius"] for one in records if one["prediction"] == one["label"]]
     return [sum(radius > limit or limit == 0 for radius in right) / len(records) for limit in RADII]
 

@@ -8,6 +8,7 @@ from app.runs import atomic
 from app.runs.run_directory import RunDirectory
 from app.runs.sample_records import Record
 from attacks.journal import differences, told
+from attacks.json_lines import read_values
 from attacks.summary import Summary
 
 
@@ -82,7 +83,7 @@ class AttackFiles:
         if not self.outcome.is_file():
             return []
         try:
-            return [json.loads(line) for line in self.outcome.read_text().splitlines()]
+            return list(read_values(self.outcome))
         except ValueError as error:
             msg = f"got {self.outcome} with an unreadable line, expected records: delete it"
             raise ValueError(msg) from error

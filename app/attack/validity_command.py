@@ -1,7 +1,6 @@
 """`python -m app attack validity`: counts the adversarial texts that still say the same."""
 
 import argparse
-import json
 import logging
 from collections.abc import Sequence
 from dataclasses import asdict, fields, replace
@@ -21,6 +20,7 @@ from app.cli.run_options import command_parser
 from app.cli.terminal import harmless
 from app.processes.devices import torch_device
 from app.runs import run_directory
+from attacks.json_lines import read_values
 from attacks.outcome import AttackRecord, from_line
 from attacks.resources.catalogue import ResourceError, Resources, resources_named
 from attacks.validity.checks import LEAST, Checks, Measured, ValidityLimits
@@ -184,7 +184,7 @@ def records_of(path: Path) -> list[AttackRecord]:
         OSError: it cannot be read.
     """
     try:
-        return [from_line(json.loads(line)) for line in path.read_text("utf-8").splitlines()]
+        return [from_line(line) for line in read_values(path)]
     except (ValueError, TypeError) as error:
         msg = f"got {path} with a line that is no record ({error}), expected RECIPE.jsonl"
         raise ValueError(msg) from error

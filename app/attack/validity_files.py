@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app.runs import atomic
+from attacks.json_lines import read_values
 from attacks.outcome import AttackRecord
 from attacks.summary import Estimate, wilson
 
@@ -110,7 +111,7 @@ def merge(path: Path, records: Sequence[AttackRecord], shards: Sequence[Path]) -
     first = reports[0]
     if any(one["checks"] != first["checks"] or one["limits"] != first["limits"] for one in reports):
         return [f"{without}: its shards were measured by other checks or limits"]
-    read = [json.loads(one) for part in there for one in part.read_text("utf-8").splitlines()]
+    read = [one for part in there for one in read_values(part)]
     lines = {int(one["sample_id"]): one for one in read}
     ids = [one.sample_id for one in records if one.outcome == "succeeded"]
     if lost := [one for one in ids if one not in lines]:

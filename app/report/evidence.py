@@ -1,6 +1,5 @@
 """Reads what was measured of the weights of a run; what is about other weights is only named."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from app.runs.run_directory import OTHERS, RunDirectory
 from app.runs.sample_records import Record
 from app.runs.weights import SHORT
 from attacks.digests import file_digest
+from attacks.json_lines import read_values
 from attacks.outcome import AttackRecord, from_line
 from attacks.summary import Summary, summarise
 from lit_modules import CheckpointError, read_checkpoint
@@ -264,9 +264,7 @@ def _known(run: RunDirectory) -> Mapping[str, Any]:
 
 def _lines(path: Path) -> list[Record]:
     try:
-        with path.open(encoding="utf-8") as stream:
-            records = [json.loads(line) for line in stream]
-        return sorted(records, key=lambda record: int(record["sample_id"]))
+        return sorted(read_values(path), key=lambda record: int(record["sample_id"]))
     except (KeyError, TypeError, ValueError) as error:
         msg = f"got {path} with other lines than records of samples, expected these: delete it"
         raise ValueError(msg) from error

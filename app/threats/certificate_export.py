@@ -17,6 +17,7 @@ from app.cli.run_options import run_parser
 from app.cli.terminal import harmless
 from app.runs.atomic import replace_folder
 from app.runs.resume import evaluated
+from attacks.json_lines import read_values
 from certify.threats import Synonyms, Threat, parse_threat
 from certify.threats.parsing import parse_k
 from certify.words.score_certifiers import ScoreModel
@@ -50,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
     name = args.threat if args.tag is None else f"{args.threat}-{args.tag}"
     threat = parse_threat(args.threat, lists=args.lists, k=parse_k(args.k), words=words_read(model))
     path = run.path / f"certificates_{name}.jsonl"
-    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    records = list(read_values(path))
     claims = [_claim(line, threat) for line in records if _holds(line, args.k)]
     if not claims:
         msg = f"got {path} without a text that is certified for k={args.k}, expected one"

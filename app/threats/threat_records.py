@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from app.figures.charts import Series, error_bars, pixels
 from app.runs import atomic
 from app.runs.run_directory import RunDirectory
+from attacks.json_lines import read_values
 from certify.threats import TextCertificate, Threat
 from certify.threats.parsing import parse_k
 
@@ -277,8 +278,7 @@ def attacks_inside(run: RunDirectory, threat: Threat, split: str) -> list[Inside
         of = about.get("threat") or {}
         if of.get("digest") != threat.digest or about.get("split", "test") != split:
             continue
-        lines = side.with_suffix(".jsonl").read_text(encoding="utf-8").splitlines()
-        rows = [row for row in map(json.loads, lines) if "sample_id" in row]
+        rows = [row for row in read_values(side.with_suffix(".jsonl")) if "sample_id" in row]
         k = parse_k(of["k"])
         found = {_key(row): _outcome(row, threat.at(k)) for row in rows}
         inside.append(Inside(side.stem, k, found))
