@@ -24,7 +24,7 @@ from attacks.goals import Score, make_goal
 from attacks.interface import Outcome
 from attacks.outcome import AttackRecord, Sample, from_line
 from attacks.progress import Progress, Watched
-from attacks.summary import Summary, doubt, summarise
+from attacks.summary import Summary, remarks, summarise
 from attacks.victims.kinds import ModuleVictim, VictimError, fastest_batch
 from certify.threats import Threat
 from datamodules.batching.examples import Example, fingerprint
@@ -324,9 +324,8 @@ def tell(outcome: Outcome, names: Sequence[str], loggers: Sequence[Logger]) -> N
         names: of the classes.
         loggers: of the trainer.
     """
-    doubted = doubt(outcome.name, outcome.summary)
-    if doubted:
-        log.warning("%s", doubted)
+    for remark in remarks(outcome.name, outcome.summary):
+        log.warning("%s", remark)
     for logger in loggers:
         if isinstance(logger, TensorBoardLogger):
             text = example_table(outcome, names)

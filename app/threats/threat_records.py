@@ -278,7 +278,11 @@ def attacks_inside(run: RunDirectory, threat: Threat, split: str) -> list[Inside
         of = about.get("threat") or {}
         if of.get("digest") != threat.digest or about.get("split", "test") != split:
             continue
-        rows = [row for row in read_values(side.with_suffix(".jsonl")) if "sample_id" in row]
+        rows = [
+            row
+            for row in read_values(side.with_suffix(".jsonl"))
+            if row.get("outcome", "error") != "error"
+        ]
         k = parse_k(of["k"])
         found = {_key(row): _outcome(row, threat.at(k)) for row in rows}
         inside.append(Inside(side.stem, k, found))

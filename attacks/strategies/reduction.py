@@ -5,6 +5,7 @@ with the beam of its appendix.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,6 +27,8 @@ class Reduction:
     """
 
     width: int = 5
+    refines: ClassVar[bool] = True
+    """It searches on after its first success, see `Search`."""
 
     def __post_init__(self) -> None:
         """Raises ValueError for a number out of its range."""
