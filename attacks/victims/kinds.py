@@ -17,6 +17,7 @@ from attacks.victims.saliency import (
     in_mode,
     module_gains,
     module_weights,
+    padding_side,
     transformer_gains,
     transformer_weights,
 )
@@ -206,13 +207,18 @@ class ModuleVictim(_Batched):
         return self._finite(gains, documents)
 
 
+_ROUNDINGS = 256
+"""Units in the last place of 1 by which logits differ between batches without any reason."""
+
+
 class HuggingFaceVictim(_Batched):
     """A sequence classifier of `transformers` with its tokenizer.
 
     Args:
         model: model in any mode; it predicts in evaluation mode.
         tokenizer: the one it was trained with.
-        batch_size: texts per forward pass; texts of like length go together, padded to the longest.
+        batch_size: texts per forward pass; texts of like length go together, padded to the longest
+            where that changes no answer, and else only texts of the same length.
         max_length: longest text in tokens; that of tokenizer and model if not given.
         name: name in results; its class if not given.
 
@@ -241,6 +247,7 @@ class HuggingFaceVictim(_Batched):
             raise ValueError(msg)
         limits = [max_length, tokenizer.model_max_length, longest_text(model)]
         self.max_length = min(limit for limit in limits if limit)
+        self._pads: bool | None = None
 
     @torch.no_grad()
     def _answer(self, texts: Sequence[Text]) -> Tensor:
@@ -248,23 +255,52 @@ class HuggingFaceVictim(_Batched):
         first = [text if isinstance(text, str) else text[0] for text in texts]
         second = [text[1] for text in pairs] if pairs else None
         coded = self.tokenizer(first, second, truncation=True, max_length=self.max_length)
+        for row, ids in enumerate(coded["input_ids"]):
+            if not ids:  # an empty text, and a tokenizer that adds no tokens of its own
+                for name in coded:
+                    coded[name][row] = [int(name == "attention_mask")]
+                coded["input_ids"][row] = [self.tokenizer.pad_token_id]
         lengths = [len(ids) for ids in coded["input_ids"]]
-        batches = length_batches(lengths, self.batch_size, device=self.model.device.type)
-        parts = []
         with in_mode(self.model, training=False):
-            for rows in batches:
-                batch = self.tokenizer.pad(
-                    {name: [values[i] for i in rows] for name, values in coded.items()},
-                    return_tensors="pt",
-                ).to(self.model.device)
-                answer = self.model(**batch)
-                if getattr(answer, "logits", None) is None:
-                    msg = f"got {self.name}, which answers without logits, expected a classifier"
-                    raise VictimError(msg)
-                parts.append(answer.logits.float())
-        logits = torch.cat(parts)
+            if self._pads is None and min(lengths) < max(lengths):
+                ends = lengths.index(min(lengths)), lengths.index(max(lengths))
+                self._pads = self._ignores_padding(coded, *ends)
+            if self._pads is False:
+                alike = [[i for i, n in enumerate(lengths) if n == one] for one in set(lengths)]
+                size = self.batch_size
+                batches = [rows[i : i + size] for rows in alike for i in range(0, len(rows), size)]
+            else:
+                batches = length_batches(lengths, self.batch_size, device=self.model.device.type)
+            logits = torch.cat([self._forward(coded, rows) for rows in batches])
         order = torch.tensor([i for rows in batches for i in rows], device=logits.device)
         return logits[order.argsort()]
+
+    def _forward(self, coded: Any, rows: Sequence[int]) -> Tensor:
+        """Returns the logits of some rows, padded to the longest of them."""
+        batch = self.tokenizer.pad(
+            {name: [values[i] for i in rows] for name, values in coded.items()},
+            padding_side=padding_side(self.model),
+            return_tensors="pt",
+        ).to(self.model.device)
+        answer = self.model(**batch)
+        if getattr(answer, "logits", None) is None:
+            msg = f"got {self.name}, which answers without logits, expected a classifier"
+            raise VictimError(msg)
+        logits: Tensor = answer.logits.float()
+        return logits
+
+    def _ignores_padding(self, coded: Any, short: int, long: int) -> bool:
+        """Returns True if a padded text gets the logits that it has alone, but for rounding."""
+        alone, padded = self._forward(coded, [short])[0], self._forward(coded, [short, long])[0]
+        noise = _ROUNDINGS * torch.finfo(self.model.dtype).eps * alone.abs().max().clamp_min(1.0)
+        ignores = bool((alone - padded).abs().max() <= noise)
+        if not ignores:
+            log.warning(
+                "victim %s: padding changes its answers; only texts of the same length share a "
+                "forward pass, which takes longer",
+                self.name,
+            )
+        return ignores
 
     def about(self) -> dict[str, Any]:
         """See `attacks.fingerprint`."""
@@ -284,7 +320,7 @@ class HuggingFaceVictim(_Batched):
                 self.model,
                 self.tokenizer,
                 documents,
-                batch_size=self._backwards,
+                batch_size=1 if self._pads is False else self._backwards,
                 max_length=self.max_length,
                 training=compat == "textattack",
             )

@@ -450,7 +450,7 @@ def test_log_probabilities_that_are_none(
     choice = {"message": {"content": "pos"}, "logprobs": {"content": [{"top_logprobs": top}]}}
     service.answers = lambda _: {"choices": [choice]}
     one = victim(service, tmp_path / "a.jsonl", chat="m", chat_scores=True)
-    with pytest.raises(InvalidAnswers, match="got (score|log-probability)"):
+    with pytest.raises(InvalidAnswers, match=r"got (score|log-probability)"):
         one.logits(["x"])
     assert len(one.cache) == 0
     assert (tmp_path / "a.jsonl").read_bytes().count(b"\n") == 1
