@@ -264,7 +264,10 @@ class AttackEvaluator(StandIn):
         self.outcome = Outcome(name=self.planned.name, records=found, summary=summary)
         if not summary.unreliable:
             self.attacked = Attacked(
-                accuracy=summary.accuracy.value, samples=summary.samples, about=about
+                accuracy=summary.accuracy.value,
+                samples=summary.samples,
+                clean=summary.clean_accuracy.value,
+                about=about,
             )
         if not self.trainer.is_global_zero:
             return

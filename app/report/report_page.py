@@ -639,6 +639,9 @@ def _figures_of(section: Section) -> dict[str, Cell]:
             f"{shown(lowest.summary.accuracy.value)} ({lowest.name})",
             interval(lowest.summary.accuracy),
         )
+        # Not that of all texts: an attack may be about few of them.
+        clean = estimate_cell(lowest.summary.clean_accuracy)
+        found["accuracy on the texts of that attack, before it"] = clean
     return found
 
 
