@@ -17,7 +17,6 @@ _METRICS = (
     *("words_changed", "similarity", "exhausted", "saturated", "unreliable", "unstable", "errors"),
 )
 _DOUBTED = {"accuracy", "success_rate"}
-_OF_SAMPLES = {"clean_accuracy", "accuracy"}
 TOLERATED = 0.01
 """Share by which a blind score may overstate the accuracy before it is unreliable."""
 
@@ -225,8 +224,8 @@ def table(summaries: Mapping[str, Summary]) -> str:
             one: Estimate | None = getattr(summary, field)
             doubted = "?" if summary.unreliable and field in _DOUBTED else ""
             values.append("-" if one is None else f"{one.value:.{digits}f}{doubted}")
-            # Both accuracies are about the attacked samples, which may be few of the split.
-            count = f", n = {one.count}" if one is not None and field in _OF_SAMPLES else ""
+            # Of the same samples as the accuracy under attack, which may be few of the split.
+            count = f" ({one.count})" if one is not None and field == "clean_accuracy" else ""
             intervals.append("" if one is None else interval(one, digits) + count)
         rows += [values, intervals]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

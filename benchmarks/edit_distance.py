@@ -2,8 +2,8 @@
 
     python -m benchmarks.edit_distance [--words 20,60,250] [--repeats 7] [--out FILE.json]
 
-Texts of random words, of which eight have been changed already; the candidates replace or delete a
-letter, as DeepWordBug does. Both ways have to give the same verdicts.
+Texts of random words, in eight of which two letters are swapped already; the candidates replace or
+delete a letter, as DeepWordBug does. Both ways have to give the same verdicts.
 """
 
 import time
@@ -30,7 +30,8 @@ def groups_of(words: int, random: Random) -> list[Group]:
     current = original
     for _ in range(CHANGED):
         index = random.randrange(len(current))
-        current = current.accept(current.replace(index, current.words[index][::-1]))
+        word = current.words[index]
+        current = current.accept(current.replace(index, word[1::-1] + word[2:]))
     groups = []
     for _ in range(100):
         index = random.randrange(len(current))
@@ -78,8 +79,8 @@ def main() -> None:
         whole, bound = (1e6 * median(spent) / count for spent in seconds)
         rows.append([words, whole, bound, whole / bound])
     head = ["words", "whole texts, us", "bound, us", "ratio"]
-    print(table(head, [[f"{one:.3g}" for one in row] for row in rows]))
-    save(given, {"settings": settings(given), "rows": rows})
+    print(table(head, rows))
+    save(given.out, {"settings": settings(given, "words", "repeats"), "rows": rows})
 
 
 if __name__ == "__main__":
