@@ -130,6 +130,9 @@ class Engine:
         limits: limits of a search, see `Limits`.
         seed: seed of the random numbers; those of a sample depend on it and the sample's id alone.
         columns: names of the texts, for attacks that leave some alone.
+
+    Attributes:
+        answered: True once the victim has given a valid answer, in this start or a former one.
     """
 
     def __init__(
@@ -152,7 +155,7 @@ class Engine:
         self.limits = Limits() if limits is None else limits
         self.seed = seed
         self.columns = columns
-        self._valid = False
+        self.answered = False
 
     def run(self, samples: Iterable[Sample]) -> Iterator[AttackRecord]:
         """Attacks all samples; records come as the attacks end.
@@ -179,7 +182,7 @@ class Engine:
             over = [run for run in active if run.waiting is None]
             active = [run for run in active if run.waiting is not None]
             invalid += [run for run in over if run.reason is not None]
-            if self._valid:
+            if self.answered:
                 yield from map(self._unjudged, invalid)
                 invalid = []
             yield from self._records([run for run in over if run.reason is None])
@@ -399,7 +402,7 @@ class Engine:
                 _set_aside(asked, error)
                 asked = [(run, text) for run, text in asked if run.reason is None]
                 continue
-            self._valid = True
+            self.answered = True
             runs = [run for run, _ in asked]
             every = zip(runs, texts, judged, logits, leads(logits).tolist(), strict=True)
             return [_Answer(*one) for one in every]

@@ -107,6 +107,7 @@ class AttackEvaluator(StandIn):
         records = Records(None if files is None else files.outcome)
         try:
             done = self._take_up(records, about)
+            engine.answered = bool(done)
             self._work(engine, records, [one for one in samples if one.sample_id not in done])
             found = [from_line(line) for line in records.merge()]
         except BaseException:

@@ -241,6 +241,10 @@ def test_an_invalid_answer_costs_its_sample_alone(in_flight: int) -> None:
 def test_an_attack_without_any_valid_answer_is_an_error() -> None:
     with pytest.raises(VictimError, match=r"got NaN for 2 of 2 text"):
         list(Engine(attack(), Sour()).run(samples("solid", "solid good")))
+    # Those that a former start has answered are answers, too.
+    later = Engine(attack(), Sour())
+    later.answered = True
+    assert [one.outcome for one in later.run(samples("solid"))] == ["error"]
 
 
 class Wavering(BagVictim):
