@@ -345,7 +345,8 @@ def test_scores_of_a_chat_by_its_first_token() -> None:
             }
         ]
     }
-    ((negative, positive_),) = ChatExchange(settings, CLASSES).rows(answer, ["x"])
+    rows: Any = ChatExchange(settings, CLASSES).rows(answer, ["x"])
+    ((negative, positive_),) = rows
     assert (negative, positive_) == pytest.approx((0.2 / 0.9, 0.7 / 0.9))
     with pytest.raises(AnswerError, match="top_logprobs"):
         ChatExchange(settings, CLASSES).rows(chat("positive"), ["x"])
@@ -460,7 +461,8 @@ def test_small_log_probabilities_are_shares() -> None:
     top = [{"token": t, "logprob": p} for t, p in (("pos", -2000.0), ("neg", -2001.0))]
     choice = {"message": {"content": "pos"}, "logprobs": {"content": [{"top_logprobs": top}]}}
     exchange = ChatExchange(HttpSettings(chat="m", chat_scores=True), CLASSES)
-    ((negative, positive_),) = exchange.rows({"choices": [choice]}, ["x"])
+    rows: Any = exchange.rows({"choices": [choice]}, ["x"])
+    ((negative, positive_),) = rows
     assert positive_ / negative == pytest.approx(math.e)
 
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,9 @@ ARCHITECTURES: Mapping[str, Mapping[str, Any]] = {
 
 def victim(name: str, side: str) -> HuggingFaceVictim:
     """Return a small model with random weights, and a tokenizer that pads on a side."""
-    import transformers
     from tokenizers import Tokenizer, models, pre_tokenizers
 
+    transformers: Any = import_module("transformers")
     vocabulary = {word: i for i, word in enumerate(WORDS)}
     made = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     made.pre_tokenizer = pre_tokenizers.Whitespace()
