@@ -227,7 +227,11 @@ class Context:
 
 
 class Search(Protocol):
-    """Selects the words to replace, their order and their replacements."""
+    """Selects the words to replace, their order and their replacements.
+
+    A search with `refines = True` looks for a better text after its first success, so that the
+    budget may end it even then.
+    """
 
     def steps(self, context: Context) -> Steps:
         """Searches one sample."""

@@ -8,9 +8,9 @@ once. New samples replace searches that have ended, so that batches stay full.
 import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from attacks.fingerprint import describe, flat
 from attacks.goals import Compat, Floats, Unchanged, leads, logarithms
 from attacks.outcome import AttackRecord, Outcome, Sample, words_changed
 from attacks.recipe_settings import Budget
-from attacks.victims.kinds import Victim, VictimError
+from attacks.victims.kinds import InvalidAnswers, Victim, VictimError
 from text import Text, check_range
 
 _LOAD = 1 << 28
@@ -102,11 +102,23 @@ class _Run:
     saturated: bool = False
     exhausted: bool = False
     reached: Reached | None = None
+    error: InvalidAnswers | None = None
+    reason: str | None = None
 
     @property
     def load(self) -> int:
         """Characters of a question about each word: a text for each."""
         return len(self.document) * sum(map(len, self.document.columns))
+
+
+class _Answer(NamedTuple):
+    """The valid answer to a text of a sample, with the lead of its largest logit."""
+
+    run: _Run
+    text: Text
+    judged: Judged
+    logits: Floats
+    lead: float
 
 
 class Engine:
@@ -118,6 +130,9 @@ class Engine:
         limits: limits of a search, see `Limits`.
         seed: seed of the random numbers; those of a sample depend on it and the sample's id alone.
         columns: names of the texts, for attacks that leave some alone.
+
+    Attributes:
+        answered: True once the victim has given a valid answer, in this start or a former one.
     """
 
     def __init__(
@@ -140,27 +155,39 @@ class Engine:
         self.limits = Limits() if limits is None else limits
         self.seed = seed
         self.columns = columns
+        self.answered = False
 
     def run(self, samples: Iterable[Sample]) -> Iterator[AttackRecord]:
         """Attacks all samples; records come as the attacks end.
 
+        A sample with an invalid answer to one of its texts ends in a record of an error. Where all
+        samples do, the settings are wrong rather than the answers.
+
         Raises:
-            VictimError: the victim failed. Former records stay valid.
+            VictimError: the victim failed, or gave no valid answer at all. Former records stay
+                valid.
         """
         source = iter(samples)
         active: list[_Run] = []
+        invalid: list[_Run] = []
         while True:
             fresh = self._admit(source, active)
             if fresh:
                 self._open(fresh)
                 active += fresh
             if not active:
-                return
+                break
             self._prepare(active)
             self._ask([run for run in active if isinstance(run.waiting, Query)])
             over = [run for run in active if run.waiting is None]
             active = [run for run in active if run.waiting is not None]
-            yield from self._records(over)
+            invalid += [run for run in over if run.reason is not None]
+            if self.answered:
+                yield from map(self._unjudged, invalid)
+                invalid = []
+            yield from self._records([run for run in over if run.reason is None])
+        if invalid and invalid[0].error is not None:
+            raise invalid[0].error
 
     def about(self) -> dict[str, Any]:
         """Describes all that the records depend on, but for the samples.
@@ -187,6 +214,7 @@ class Engine:
         asked: list[Any] = [
             (record, text, *answer)
             for record in records
+            if record.prediction is not None
             for text, *answer in (
                 (record.text, record.score, record.prediction),
                 (record.adversarial, record.adversarial_score, record.adversarial_prediction),
@@ -244,11 +272,9 @@ class Engine:
 
     def _open(self, runs: Sequence[_Run]) -> None:
         """Queries the clean texts, and begins the searches of those classified rightly."""
-        answers = self._query(
-            [run.document.text for run in runs], [run.sample.label for run in runs]
-        )
-        for run, judged, row in zip(runs, *answers, strict=True):
+        for run in runs:
             run.billed = run.unique = 1
+        for run, _, judged, row, lead in self._answers([(run, run.document.text) for run in runs]):
             run.known[run.document.text] = judged
             run.reached = Reached(run.document, judged)
             run.saturated = _saturated(row)
@@ -262,7 +288,7 @@ class Engine:
                 attack=self.attack,
                 random=run.random,
                 columns=self.columns,
-                scale=float(leads(row[None])[0]),
+                scale=lead,
                 gradients=_shows_gradients(self.victim),
             )
             run.steps = self.attack.search.steps(run.context)
@@ -297,7 +323,11 @@ class Engine:
     def _weigh(self, runs: Sequence[_Run]) -> None:
         victim: Any = self.victim  # has them, see __init__
         documents = [run.waiting.document for run in runs if isinstance(run.waiting, Weigh)]
-        weights = victim.word_weights(documents, compat=self.attack.compat)
+        try:
+            weights = victim.word_weights(documents, compat=self.attack.compat)
+        except InvalidAnswers as error:
+            _set_aside([(run, doc.text) for run, doc in zip(runs, documents, strict=True)], error)
+            return  # the others ask again
         for run, row in zip(runs, weights, strict=True):
             self._send(run, row)
 
@@ -310,9 +340,14 @@ class Engine:
             )
             raise TypeError(msg)
         asked = [run.waiting for run in runs if isinstance(run.waiting, Estimate)]
-        gains = victim.flip_gains(
-            [one.document for one in asked], [one.candidates for one in asked]
-        )
+        try:
+            gains = victim.flip_gains(
+                [one.document for one in asked], [one.candidates for one in asked]
+            )
+        except InvalidAnswers as error:
+            texts = [one.document.text for one in asked]
+            _set_aside(list(zip(runs, texts, strict=True)), error)
+            return  # the others ask again
         for run, row in zip(runs, gains, strict=True):
             self._send(run, row)
 
@@ -334,7 +369,7 @@ class Engine:
 
     def _ask(self, runs: Sequence[_Run]) -> None:
         """Answers the queries of all searches with one query to the victim."""
-        new: dict[tuple[int, Text], None] = {}
+        new: dict[tuple[int, Text], _Run] = {}
         asked: list[tuple[_Run, list[Text], bool]] = []
         for number, run in enumerate(runs):
             if not isinstance(run.waiting, Query):
@@ -346,19 +381,59 @@ class Engine:
             run.billed += len(texts)
             run.exhausted = run.billed >= run.budget
             asked.append((run, texts, run.exhausted))
-            new.update(((number, text), None) for text in texts if text not in run.known)
-        if new:
-            answers, logits = self._query(
-                [text for _, text in new], [runs[number].sample.label for number, _ in new]
-            )
-            for (number, text), judged, lead in zip(new, answers, leads(logits), strict=True):
-                run = runs[number]
-                run.known[text] = judged
-                run.unique += 1
-                if run.context is not None:
-                    run.context.scale = max(run.context.scale, float(lead))
+            new.update(((number, text), run) for text in texts if text not in run.known)
+        for run, text, judged, _, lead in self._answers(
+            [(run, text) for (_, text), run in new.items()]
+        ):
+            run.known[text] = judged
+            run.unique += 1
+            if run.context is not None:
+                run.context.scale = max(run.context.scale, lead)
         for run, texts, exhausted in asked:
-            self._send(run, Answers([run.known[text] for text in texts], exhausted))
+            if run.reason is None:
+                self._send(run, Answers([run.known[text] for text in texts], exhausted))
+
+    def _answers(self, asked: Sequence[tuple[_Run, Text]]) -> list[_Answer]:
+        """Asks about texts of samples; sets those samples aside that have an invalid answer."""
+        while asked:
+            texts, labels = [text for _, text in asked], [run.sample.label for run, _ in asked]
+            try:
+                judged, logits = self._query(texts, labels)
+            except InvalidAnswers as error:
+                _set_aside(asked, error)
+                asked = [(run, text) for run, text in asked if run.reason is None]
+                continue
+            self.answered = True
+            runs = [run for run, _ in asked]
+            every = zip(runs, texts, judged, logits, leads(logits).tolist(), strict=True)
+            return [_Answer(*one) for one in every]
+        return []
+
+    def _hold(self, wins: Sequence[tuple[Text, int]]) -> list[bool | None]:
+        """Asks about adversarial texts once more: a noisy victim may answer otherwise.
+
+        Args:
+            wins: texts that have reached the goal, with their gold classes.
+        """
+        ask = getattr(self.victim, "again", self.victim.logits)
+        holds: dict[tuple[Text, int], bool | None] = dict.fromkeys(wins, False)
+        left = list(holds)
+        while left:
+            try:
+                logits = ask([text for text, _ in left])
+            except InvalidAnswers as error:
+                rest = [win for win in left if win[0] not in error.reasons]
+                if len(rest) == len(left):
+                    raise
+                left = rest
+                continue
+            reached: Sequence[bool | None] = [None] * len(left)
+            if logits is not None:
+                labels = np.array([label for _, label in left])
+                reached = self.attack.goal.reached(logits, labels).tolist()
+            holds.update(zip(left, reached, strict=True))
+            break
+        return [holds[win] for win in wins]
 
     def _numbers(self, texts: Sequence[Text], rows: Sequence[int]) -> tuple[Floats, Floats | None]:
         """Logits of some of the texts; and their probabilities, where the victim gives those.
@@ -397,41 +472,78 @@ class Engine:
 
     # From a search to a record
 
-    def _records(self, runs: Sequence[_Run]) -> Iterator[AttackRecord]:
-        for run in runs:
-            if run.reached is None:
-                continue
-            attacked = run.steps is not None
-            item, judged = run.reached
-            if isinstance(item, Candidate):
-                final = run.document.remade(item.columns, item.similarity)
-            else:
-                final = item
-            clean = run.known[run.document.text]
-            outcome: Outcome = "skipped"
-            if attacked:
-                changed = item.columns != run.document.columns
-                outcome = "succeeded" if judged.success and changed else "failed"
-            yield AttackRecord(
-                sample_id=run.sample.sample_id,
-                label=run.sample.label,
-                prediction=clean.prediction,
-                outcome=outcome,
-                text=run.sample.text,
-                adversarial=item.text if attacked else None,
-                adversarial_prediction=judged.prediction if attacked else None,
-                score=clean.score,
-                adversarial_score=judged.score if attacked else None,
-                words=len(run.document),
-                words_changed=words_changed(run.document, final, compat=self.attack.compat),
-                similarity=final.similarity,
-                queries=run.billed,
-                unique_queries=run.unique,
-                exhausted=run.exhausted,
-                saturated=run.saturated,
-                seconds=round(time.perf_counter() - run.started, 6),
-                seed=self.seed,
-            )
+    def _records(self, runs: Sequence[_Run]) -> list[AttackRecord]:
+        """Returns the records of searches that have ended, after a last look at their texts."""
+        records = [self._record(run, run.reached) for run in runs if run.reached is not None]
+        wins = {
+            one.sample_id: (one.adversarial, one.label)
+            for one in records
+            if one.outcome == "succeeded" and one.adversarial is not None
+        }
+        holds = dict(zip(wins, self._hold(list(wins.values())), strict=True))
+        return [replace(one, holds=holds.get(one.sample_id)) for one in records]
+
+    def _record(self, run: _Run, reached: Reached) -> AttackRecord:
+        attacked = run.steps is not None
+        item, judged = reached
+        if isinstance(item, Candidate):
+            final = run.document.remade(item.columns, item.similarity)
+        else:
+            final = item
+        outcome: Outcome = "skipped"
+        if attacked:
+            changed = item.columns != run.document.columns
+            outcome = "succeeded" if judged.success and changed else "failed"
+        # A search that goes on after its first success may be ended by the budget nevertheless.
+        ended = outcome != "succeeded" or getattr(self.attack.search, "refines", False)
+        return replace(
+            self._unjudged(run),
+            outcome=outcome,
+            adversarial=item.text if attacked else None,
+            adversarial_prediction=judged.prediction if attacked else None,
+            adversarial_score=judged.score if attacked else None,
+            words_changed=words_changed(run.document, final, compat=self.attack.compat),
+            similarity=final.similarity,
+            exhausted=run.exhausted and ended,
+        )
+
+    def _unjudged(self, run: _Run) -> AttackRecord:
+        """Returns the record of an error; a search that ended says otherwise."""
+        clean = run.known.get(run.document.text)
+        return AttackRecord(
+            sample_id=run.sample.sample_id,
+            label=run.sample.label,
+            prediction=None if clean is None else clean.prediction,
+            outcome="error",
+            text=run.sample.text,
+            adversarial=None,
+            adversarial_prediction=None,
+            score=None if clean is None else clean.score,
+            adversarial_score=None,
+            words=len(run.document),
+            words_changed=0,
+            similarity=None,
+            queries=run.billed,
+            unique_queries=run.unique,
+            exhausted=False,
+            saturated=run.saturated,
+            seconds=round(time.perf_counter() - run.started, 6),
+            seed=self.seed,
+            reason=run.reason,
+        )
+
+
+def _set_aside(asked: Sequence[tuple[_Run, Text]], error: InvalidAnswers) -> None:
+    """Ends the searches of those samples whose texts have an invalid answer.
+
+    Raises:
+        InvalidAnswers: it is about none of the texts.
+    """
+    ended = [(run, error.reasons[text]) for run, text in asked if text in error.reasons]
+    if not ended:
+        raise error
+    for run, reason in ended:
+        run.waiting, run.error, run.reason = None, error, run.reason or reason
 
 
 def longest_first(samples: Sequence[Sample], in_flight: int) -> Sequence[Sample]:

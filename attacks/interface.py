@@ -149,6 +149,7 @@ def attack(
                     "records were made with: give another path"
                 )
                 raise ValueError(msg)
+        engine.answered = any(one.outcome != "error" for one in records.values())
         left = [one for one in numbered if one.sample_id not in records]
         bar = Progress(len(left), composed.name, before=list(records.values()), wanted=progress)
         stack.callback(bar.close)

@@ -1,4 +1,4 @@
-"""JSON lines that outlive a kill: what the records depend on, then one line per record."""
+"""JSON lines: files of records, and journals that outlive a kill."""
 
 import json
 from collections.abc import Callable, Iterable

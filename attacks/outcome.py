@@ -9,7 +9,7 @@ from attacks.document import Document
 from attacks.goals import Compat
 from text import Text
 
-Outcome = Literal["skipped", "failed", "succeeded"]
+Outcome = Literal["skipped", "failed", "succeeded", "error"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,33 +55,37 @@ class AttackRecord:
     Attributes:
         sample_id: position in the split, see `Sample`.
         label: gold class.
-        prediction: prediction for the clean text.
-        outcome: `skipped` (the clean text is misclassified), `failed` or `succeeded`.
+        prediction: prediction for the clean text; None where that has no valid answer.
+        outcome: `skipped` (the clean text is misclassified), `failed`, `succeeded`, or `error`: the
+            victim gave no valid answer to one of the texts, and the sample counts in no figure.
         text: the clean text.
         adversarial: the last text of the search, misclassified if it succeeded; None if skipped.
         adversarial_prediction: prediction for the adversarial text; None if skipped.
-        score: score of the goal for the clean text.
+        score: score of the goal for the clean text; None where that has no valid answer.
         adversarial_score: score of the goal for the adversarial text.
         words: words of the clean text.
         words_changed: words that were replaced, inserted or deleted (edit distance in words).
         similarity: similarity of the adversarial text, by the sentence encoder of the attack.
         queries: texts the victim was asked about, repeated ones included, as TextAttack counts.
         unique_queries: different ones among them, which the victim computed.
-        exhausted: True if the budget ended the search.
+        exhausted: True if the budget ended the search, and not its success.
         saturated: True if the probability of the clean text is 1 in single precision: a score made
             of probabilities then shows no difference between candidates.
         seconds: seconds from its first question to its last answer, beside the others in flight.
         seed: seed of its random numbers.
+        holds: True if the adversarial text succeeded once more when the victim was asked again
+            after the search, which no other figure counts; None where it was not asked.
+        reason: of an `error`: the invalid answer.
     """
 
     sample_id: int
     label: int
-    prediction: int
+    prediction: int | None
     outcome: Outcome
     text: Text
     adversarial: Text | None
     adversarial_prediction: int | None
-    score: float
+    score: float | None
     adversarial_score: float | None
     words: int
     words_changed: int
@@ -92,6 +96,13 @@ class AttackRecord:
     saturated: bool
     seconds: float
     seed: int
+    holds: bool | None = None
+    reason: str | None = None
+
+    @property
+    def attacked(self) -> bool:
+        """True if the attack ended, with or without success."""
+        return self.outcome in ("failed", "succeeded")
 
     def line(self) -> dict[str, Any]:
         """Returns a JSON object."""

@@ -14,7 +14,7 @@ from attacks.outcome import AttackRecord
 Z = NormalDist().inv_cdf(0.975)
 _METRICS = (
     *("samples", "clean_accuracy", "accuracy", "success_rate", "queries", "unique_queries"),
-    *("words_changed", "similarity", "exhausted", "saturated", "unreliable"),
+    *("words_changed", "similarity", "exhausted", "saturated", "unreliable", "unstable", "errors"),
 )
 _DOUBTED = {"accuracy", "success_rate"}
 TOLERATED = 0.01
@@ -83,7 +83,7 @@ class Summary:
     """The figures of one attack; see docs/attacks.md.
 
     Attributes:
-        samples: number of samples.
+        samples: number of samples, but for those with an error.
         attacked: those that were classified rightly, and so were attacked.
         clean_accuracy: share of the samples that are classified rightly.
         accuracy: share of the samples that are classified rightly and stay so under attack.
@@ -99,6 +99,9 @@ class Summary:
         saturated: share of the attacked samples for which a score made of probabilities is blind.
         overstated: largest error of the accuracy because of that.
         unreliable: True if that error is above `TOLERATED`.
+        unstable: share of the successes that did not succeed once more when the victim was asked
+            about their texts again; each took a query that `queries` does not count.
+        errors: samples that are left out, as the victim gave no valid answer to one of their texts.
     """
 
     samples: int
@@ -115,13 +118,15 @@ class Summary:
     saturated: float
     overstated: float
     unreliable: bool
+    unstable: Estimate | None
+    errors: int
 
     def metrics(self) -> dict[str, float]:
         """Returns flat names and numbers; an unreliable accuracy has another name."""
         named = {
             f"unreliable_{name}" if self.unreliable and name in _DOUBTED else name: one
             for name in _METRICS
-            if (one := getattr(self, name)) is not None
+            if (one := getattr(self, name)) is not None and (one or name != "errors")
         }
         return {
             name: one.value if isinstance(one, Estimate) else float(one)
@@ -146,13 +151,15 @@ def summarise(records: Iterable[AttackRecord], *, score: Score) -> Summary:
         score: kind of scores of the attack's goal.
 
     Raises:
-        ValueError: there are no records.
+        ValueError: there are no records without an error.
     """
-    every = list(records)
+    read = list(records)
+    every = [one for one in read if one.outcome != "error"]
     if not every:
-        msg = "got no records, expected at least one"
+        msg = f"got no records with a valid answer ({len(read)} with an error), expected some"
         raise ValueError(msg)
-    attacked = [one for one in every if one.outcome != "skipped"]
+    attacked = [one for one in every if one.attacked]
+    held = [one.holds for one in attacked if one.holds is not None]
     succeeded = [one for one in attacked if one.outcome == "succeeded"]
     right = [one for one in every if one.prediction == one.label]
     standing = sum(one.outcome != "succeeded" for one in right)
@@ -178,6 +185,8 @@ def summarise(records: Iterable[AttackRecord], *, score: Score) -> Summary:
         saturated=share(len(blind)),
         overstated=overstated,
         unreliable=overstated > TOLERATED,
+        unstable=wilson(held.count(False), len(held)) if held else None,
+        errors=len(read) - len(every),
     )
 
 
@@ -190,7 +199,8 @@ def _blind(record: AttackRecord) -> bool:
 
     They are 1 in single precision, or nearer to it than the tie of the goal.
     """
-    return record.saturated or 0 <= record.score < NEAR["probability"]
+    score = record.score
+    return record.saturated or (score is not None and 0 <= score < NEAR["probability"])
 
 
 FIGURES = (
@@ -214,14 +224,16 @@ def table(summaries: Mapping[str, Summary]) -> str:
             one: Estimate | None = getattr(summary, field)
             doubted = "?" if summary.unreliable and field in _DOUBTED else ""
             values.append("-" if one is None else f"{one.value:.{digits}f}{doubted}")
-            intervals.append("" if one is None else interval(one, digits))
+            # Of the same samples as the accuracy under attack, which may be few of the split.
+            count = f" ({one.count})" if one is not None and field == "clean_accuracy" else ""
+            intervals.append("" if one is None else interval(one, digits) + count)
         rows += [values, intervals]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
-    notes = [note for name, one in summaries.items() if (note := doubt(name, one))]
+    notes = [note for name, one in summaries.items() for note in remarks(name, one)]
     return "\n".join([lines[0], "-" * (sum(widths) + 2 * len(widths) - 2), *lines[1:], *notes])
 
 
@@ -232,10 +244,25 @@ def interval(one: Estimate, digits: int) -> str:
     return f"{one.low:.{digits}f} - {one.high:.{digits}f}"
 
 
-def doubt(name: str, summary: Summary) -> str:
-    """Returns a warning about an overstated accuracy; an empty text for others."""
-    if not summary.overstated:
-        return ""
+def remarks(name: str, summary: Summary) -> list[str]:
+    """Returns what a reader has to know about the figures of an attack."""
+    texts = [_doubt(name, summary)] if summary.overstated else []
+    if summary.errors:
+        texts.append(
+            f"{name}: {summary.errors} of {summary.samples + summary.errors} samples are left out: "
+            "the victim gave no valid answer to one of their texts; their records say why"
+        )
+    again = summary.unstable
+    if again is not None and again.value:
+        texts.append(
+            f"{name}: {round(again.value * again.count)} of {again.count} successes did not succeed"
+            f" when the victim was asked once more ({again.count} queries that are not counted):"
+            " its answers are noisy, and the accuracy under attack is too low"
+        )
+    return texts
+
+
+def _doubt(name: str, summary: Summary) -> str:
     verdict = "no measure of robustness" if summary.unreliable else "tolerable"
     return (
         f"{name}: the probability of {100 * summary.saturated:.1f} % of the attacked samples is 1 "

@@ -15,12 +15,12 @@ class ThreatSettings:
     Attributes:
         kind: none; or synonyms, characters or words (docs/certificates/words.md).
         lists: JSON file with synonyms.
-        k: number of changes at most; null for any number of synonyms.
+        k: number of changes at most; `all` for any number of synonyms, as if it were not given.
     """
 
     kind: Literal["none", "synonyms", "characters", "words"] = "none"
     lists: str | None = None
-    k: int | None = None
+    k: int | Literal["all"] | None = None
 
     def __post_init__(self) -> None:
         """Checks what needs no file.
@@ -28,8 +28,8 @@ class ThreatSettings:
         Raises:
             ValueError: lists too many or too few, or a number of changes that makes no sense.
         """
-        if self.k is not None and self.k < 0:
-            msg = f"got threat.k={self.k}, expected a whole number of at least 0"
+        if isinstance(self.k, int) and self.k < 0:
+            msg = f"got threat.k={self.k}, expected a whole number of at least 0, or all"
             raise ValueError(msg)
         if self.kind == "none" and (self.lists is not None or self.k is not None):
             msg = f"got threat.lists={self.lists} and k={self.k} without threat.kind, expected both"
@@ -40,8 +40,9 @@ class ThreatSettings:
                 "synonyms, and only for them"
             )
             raise ValueError(msg)
-        if self.kind in ("characters", "words") and self.k is None:
-            msg = f"got threat.kind={self.kind} without k, expected a number of changes"
+        if self.kind in ("characters", "words") and not isinstance(self.k, int):
+            given = "without k" if self.k is None else f"and k={self.k}"
+            msg = f"got threat.kind={self.kind} {given}, expected a number of changes"
             raise ValueError(msg)
 
     def threat(self, words: "WordSettings") -> "Threat | None":
@@ -58,4 +59,5 @@ class ThreatSettings:
             return None
         from certify.threats import parse_threat
 
-        return parse_threat(self.kind, lists=self.lists, k=self.k, words=words)
+        k = None if self.k == "all" else self.k
+        return parse_threat(self.kind, lists=self.lists, k=k, words=words)

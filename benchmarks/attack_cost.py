@@ -129,7 +129,7 @@ def measure(
         # On a busy machine the wall clock also counts what others do.
         clock = "wall" if given.device == "cuda" else "processor"
         share = sum(getattr(one, clock) for one in passes) / getattr(spent, clock)
-        attacked = [record for record in records if record.outcome != "skipped"]
+        attacked = [record for record in records if record.attacked]
         won = sum(record.outcome == "succeeded" for record in attacked) / max(len(attacked), 1)
         queries = sum(record.queries for record in records)
         shares = (share, recorder.seconds / wall)

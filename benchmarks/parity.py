@@ -33,6 +33,7 @@ from attacks.victims.kinds import CallableVictim
 from benchmarks.command import command, save
 from benchmarks.timing import Times, timed
 from text import Text
+from text.bounded_files import json_lines
 
 GLOVE = "glove/glove.6B.50d.top10k.txt.gz"
 RECORDED = {
@@ -158,8 +159,8 @@ def compare(
         expected: other answers than the recorded ones, of the same form.
     """
     recorded, reference_seconds = RECORDED[name]
-    lines = (expected or peer / recorded).read_text(encoding="utf-8").splitlines()
-    theirs = {line["row"]: line for line in map(json.loads, lines)}
+    path = expected or peer / recorded
+    theirs = {line["row"]: line for _, line in json_lines(path, "recorded answers")}
     chosen = samples(data_dir / "sst2_sentences" / "test.tsv", list(theirs))
     spent, found, outside = list[Times](), list[AttackRecord](), list[float]()
     for _ in range(repeats):

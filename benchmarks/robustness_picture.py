@@ -8,7 +8,6 @@ texts that are classified rightly with a radius of more than that of the axis. B
 of a run lies the truth.
 """
 
-import json
 from argparse import Namespace
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from app.training.trainer import RobustTrainer
 from attacks import PGDSettings
 from benchmarks.command import command, save, table
 from benchmarks.program_runs import of_run
+from text.bounded_files import json_lines
 
 RADII = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5)
 Curves = dict[str, list[float]]
@@ -45,7 +45,7 @@ def attacked(run: Path) -> list[float]:
 
 def certified(path: Path) -> list[float]:
     """Returns the certified accuracy at each radius, from the certificates of a run."""
-    records = [json.loads(line) for line in path.read_text().splitlines()]
+    records = [record for _, record in json_lines(path, "certificates")]
     right = [one["radius"] for one in records if one["prediction"] == one["label"]]
     return [sum(radius > limit or limit == 0 for radius in right) / len(records) for limit in RADII]
 

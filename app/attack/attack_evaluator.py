@@ -24,7 +24,7 @@ from attacks.goals import Score, make_goal
 from attacks.interface import Outcome
 from attacks.outcome import AttackRecord, Sample, from_line
 from attacks.progress import Progress, Watched
-from attacks.summary import Summary, doubt, summarise
+from attacks.summary import Summary, remarks, summarise
 from attacks.victims.kinds import ModuleVictim, VictimError, fastest_batch
 from certify.threats import Threat
 from datamodules.batching.examples import Example, fingerprint
@@ -107,6 +107,7 @@ class AttackEvaluator(StandIn):
         records = Records(None if files is None else files.outcome)
         try:
             done = self._take_up(records, about)
+            engine.answered = bool(done)
             self._work(engine, records, [one for one in samples if one.sample_id not in done])
             found = [from_line(line) for line in records.merge()]
         except BaseException:
@@ -264,7 +265,10 @@ class AttackEvaluator(StandIn):
         self.outcome = Outcome(name=self.planned.name, records=found, summary=summary)
         if not summary.unreliable:
             self.attacked = Attacked(
-                accuracy=summary.accuracy.value, samples=summary.samples, about=about
+                accuracy=summary.accuracy.value,
+                samples=summary.samples,
+                clean=summary.clean_accuracy.value,
+                about=about,
             )
         if not self.trainer.is_global_zero:
             return
@@ -324,9 +328,8 @@ def tell(outcome: Outcome, names: Sequence[str], loggers: Sequence[Logger]) -> N
         names: of the classes.
         loggers: of the trainer.
     """
-    doubted = doubt(outcome.name, outcome.summary)
-    if doubted:
-        log.warning("%s", doubted)
+    for remark in remarks(outcome.name, outcome.summary):
+        log.warning("%s", remark)
     for logger in loggers:
         if isinstance(logger, TensorBoardLogger):
             text = example_table(outcome, names)

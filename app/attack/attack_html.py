@@ -9,7 +9,7 @@ from app.cli.terminal import harmless
 from app.runs import atomic
 from attacks.interface import Outcome
 from attacks.outcome import AttackRecord
-from attacks.summary import FIGURES, Estimate, doubt, interval
+from attacks.summary import FIGURES, Estimate, interval, remarks
 
 LIMIT = 2000
 """Rows of the page, so that browsers can open it; adversarial pairs come first."""
@@ -63,11 +63,10 @@ def page(outcome: Outcome, names: Sequence[str], facts: Mapping[str, str]) -> It
     for name, fact in facts.items():
         yield f"<tr><th>{_text(name)}</th><td>{_text(fact)}</td></tr>"
     yield "</tbody></table>"
-    doubted = doubt(outcome.name, outcome.summary)
-    if doubted:
-        yield f'<p class="doubt">{_text(doubted)}</p>'
+    for remark in remarks(outcome.name, outcome.summary):
+        yield f'<p class="doubt">{_text(remark)}</p>'
     yield from _figures(outcome)
-    order = {"succeeded": 0, "failed": 1, "skipped": 2}
+    order = {"succeeded": 0, "failed": 1, "error": 2, "skipped": 3}
     records = sorted(outcome.records, key=lambda one: (order[one.outcome], one.sample_id))
     yield f"<h2>{len(records)} samples</h2>"
     if len(records) > LIMIT:
@@ -110,6 +109,8 @@ def _row(record: AttackRecord, names: Sequence[str]) -> Iterator[str]:
         f"{record.queries} queries, {record.unique_queries} different",
         *([] if record.similarity is None else [f"similarity {record.similarity:.3f}"]),
         *(["budget used up"] if record.exhausted else []),
+        *(["does not succeed when asked again"] if record.holds is False else []),
+        *([] if record.reason is None else [record.reason]),
     ]
     yield f"<tr><td>{record.sample_id}: {record.outcome}<br>{_text(classes)}"
     yield f'<div class="dim">{"<br>".join(map(_text, facts))}</div></td>'

@@ -24,11 +24,13 @@ class Attacked:
     Attributes:
         accuracy: share of the samples that are classified rightly under attack.
         samples: number of samples.
+        clean: share of the same samples that are classified rightly; None if it is unknown.
         about: settings of the attack; see `AttackFiles`.
     """
 
     accuracy: float
     samples: int
+    clean: float | None
     about: Mapping[str, Any]
 
     def protocol(self) -> dict[str, Any]:
@@ -43,20 +45,27 @@ class Mean:
     Attributes:
         names: names of the attacks.
         value: the mean; None if there is none.
+        clean: accuracy on the same samples without attack; None if it is unknown.
+        samples: number of these samples.
         reason: the reason that there is none; empty if there is a mean, or no attack.
     """
 
     names: tuple[str, ...]
     value: float | None = None
+    clean: float | None = None
+    samples: int = 0
     reason: str = ""
 
     def metrics(self) -> dict[str, float]:
         """Returns the metrics for `results.json`."""
         if self.value is None:
             return {}
+        clean = {} if self.clean is None else {"attack/mean_clean_accuracy": self.clean}
         return {
             "attack/mean_accuracy": self.value,
             "attack/mean_count": float(len(self.names)),
+            "attack/mean_samples": float(self.samples),
+            **clean,
         }
 
     def line(self) -> str:
@@ -78,13 +87,15 @@ def mean_accuracy(attacks: Mapping[str, Attacked]) -> Mean:
     names = tuple(name for name in SIX if name in attacks)
     if not names:
         return Mean(names=())
-    first = attacks[names[0]].protocol()
+    one = attacks[names[0]]
+    first = one.protocol()
     for name in names[1:]:
         other = differences(first, attacks[name].protocol())
         if other:
             reason = f"{names[0]} and {name} differ in {', '.join(other)}"
             return Mean(names=names, reason=reason)
-    return Mean(names=names, value=sum(attacks[name].accuracy for name in names) / len(names))
+    value = sum(attacks[name].accuracy for name in names) / len(names)
+    return Mean(names=names, value=value, clean=one.clean, samples=one.samples)
 
 
 def former(run: RunDirectory, stage: str, metrics: Mapping[str, float]) -> dict[str, Attacked]:
@@ -103,6 +114,7 @@ def former(run: RunDirectory, stage: str, metrics: Mapping[str, float]) -> dict[
             found[name] = Attacked(
                 accuracy=accuracy,
                 samples=int(every.get(f"attack/{name}/samples") or 0),
+                clean=every.get(f"attack/{name}/clean_accuracy"),
                 about=AttackFiles(run, name).about(),
             )
     return found

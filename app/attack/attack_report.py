@@ -101,8 +101,10 @@ def headline(record: AttackRecord, names: Sequence[str]) -> str:
     return ", ".join(parts)
 
 
-def class_name(index: int, names: Sequence[str]) -> str:
-    """Returns the name of a class."""
+def class_name(index: int | None, names: Sequence[str]) -> str:
+    """Returns the name of a class; a question mark where there was no valid answer."""
+    if index is None:
+        return "?"
     return names[index] if 0 <= index < len(names) else str(index)
 
 

@@ -20,6 +20,7 @@ from attacks.victims.kinds import (
 from attacks.victims.labels_only import LabelVictim
 from lit_modules.checkpoints.reading import load
 from text import hub_reachable
+from text.web_address import redact
 
 KINDS = ("hf", "http", "python", "run")
 Outputs = Literal["logits", "probabilities", "labels"]
@@ -73,11 +74,11 @@ def named_victim(
         rest = given
     if kind not in KINDS or not colon or not rest:
         msg = (
-            f"got --victim {given}, expected hf:FOLDER_OR_ID, http:URL, python:MODULE:FUNCTION or "
-            "run:NAME"
+            f"got --victim {redact(given)}, expected hf:FOLDER_OR_ID, http:URL, "
+            "python:MODULE:FUNCTION or run:NAME"
         )
         raise ValueError(msg)
-    facts = {"victim": given}
+    facts = {"victim": redact(given) if kind == "http" else given}
     if kind == "hf":
         model, tokenizer = pretrained_classifier(rest, device)
         found = _checkpoint_classes(model, classes)
@@ -97,8 +98,8 @@ def named_victim(
         )
     if classes is None:
         msg = (
-            f"got --victim {given} without --classes, expected the names of its classes in their "
-            "order: --classes negative,positive"
+            f"got --victim {redact(given)} without --classes, expected the names of its classes "
+            "in their order: --classes negative,positive"
         )
         raise ValueError(msg)
     if kind == "http":

@@ -50,8 +50,8 @@ def parser() -> ArgumentParser:
         prog="steadfast attack pairs",
         description="Asks a victim about adversarial texts that others have published, and about "
         "their originals: both accuracies, their difference with a 95 % interval, and McNemar's "
-        "test. The files: AdvGLUE's JSON, TextFooler's adversaries.txt, or the .jsonl of an "
-        "attack of ours on another model.",
+        "test. The files: AdvGLUE's JSON, TextAttack's CSV log, TextFooler's adversaries.txt, or "
+        "the .jsonl of an attack of ours on another model.",
         allow_abbrev=False,
     )
     made.add_argument("file", help="the file")
@@ -79,12 +79,13 @@ def report(published: PublishedFile, labels: dict[int, int], named: NamedVictim)
         labels: classes by the numbers of the pairs.
         named: the victim.
     """
-    texts = [text for one in published.pairs for text in (one.adversarial, one.original) if text]
-    distinct = list(dict.fromkeys(texts))
+    texts = [text for one in published.pairs for text in (one.adversarial, one.original)]
+    distinct = [text for text in dict.fromkeys(texts) if text is not None]  # may be empty
     logits = named.victim.logits(distinct)
     answers = dict(zip(distinct, logits.argmax(axis=1).tolist(), strict=True))
     methods = sorted({one.method for one in published.pairs} - {""})
     content: dict[str, Any] = {"form": published.form, "classes": named.classes}
+    content["skipped"] = published.skipped
     content["all"] = _figures(published.pairs, labels, answers)
     groups = {m: [one for one in published.pairs if one.method == m] for m in methods}
     if len(groups) > 1:
@@ -107,12 +108,13 @@ def _figures(
 
 
 def _lines(content: dict[str, Any]) -> list[str]:
-    lines = []
+    skipped = content["skipped"]
+    lines = [f"{skipped} rows without adversarial text are left out"] if skipped else []
     for name, figures in {"all": content["all"], **content.get("methods", {})}.items():
         lines.append(f"{name}:")
+        adversarial = Estimate(**figures["adversarial"])
         if "paired" not in figures:
-            share = _share(Estimate(**figures["adversarial"]))
-            lines.append(f"  accuracy {share} (the file has no originals)")
+            lines.append(f"  accuracy {_share(adversarial)} (the file has no originals)")
             continue
         both: Any = {
             key: Estimate(**one) if isinstance(one, dict) else one
@@ -120,6 +122,11 @@ def _lines(content: dict[str, Any]) -> list[str]:
         }
         both = PairedShares(**both)
         count = both.first.count
+        if adversarial.count > count:
+            lines.append(
+                f"  accuracy on all {adversarial.count} adversarials  {_share(adversarial)}, "
+                f"{adversarial.count - count} of them without original"
+            )
         lines += [
             f"  accuracy on originals     {_share(both.first)}, {count} pairs",
             f"  accuracy on adversarials  {_share(both.second)}",

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.attack.table_samples import usual_texts
+from app.attack.table_samples import PAIRS, usual_texts
+from datamodules.sources.readers import read_rows
 from text import Text
-from text.bounded_files import read_json
+from text.bounded_files import json_lines, read_json
 
 GLUE = {
     "sst2": ("negative", "positive"),
@@ -22,8 +23,19 @@ GLUE = {
 """Tasks of AdvGLUE, and what their labels 0, 1, ... mean (as in GLUE)."""
 _LINE = re.compile(
     r"(?P<side>orig|adv)\s+(?P<part>sent|premise|hypothesis)\s*"
-    r"(?:\((?P<label>[^)]*)\))?\s*:\s*(?P<text>.*)"
+    r"(?:\((?P<label>[^)]*)\))?\s*:[ \t]*(?P<text>.*)"
 )
+_COLUMNS = ("original_text", "perturbed_text", "ground_truth_output", "result_type")
+"""Columns of TextAttack's CSV log that are read."""
+_MARK = re.compile(r"\[\[([^\[\]\s]+)\]\]|<font color = \w+>([^<>]*)</font>")
+"""A changed word, in the colouring styles `file` and `html` of TextAttack; `plain` has no marks."""
+_KEY = (
+    r"(?:\[{4}\w+\]{4}|(?:<font color = \w+>){2}\w+(?:</font>){2}|"
+    rf"(?:{'|'.join(name.capitalize() for pair in PAIRS for name in pair)})): "
+)
+_SIDES = re.compile(rf"{_KEY}(.*?)<SPLIT>{_KEY}(.*)", re.DOTALL)
+"""The two texts of a pair; `<SPLIT>` stands for a line feed."""
+_OUTCOMES = {"Successful": "succeeded", "Failed": "failed"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,18 +62,22 @@ class PublishedFile:
     """The content of a file.
 
     Attributes:
-        form: AdvGLUE, TextFooler or records.
+        form: AdvGLUE, TextAttack, TextFooler or records.
         names: of the classes 0, 1, ...; None where they are not known.
         pairs: the texts.
+        skipped: rows without adversarial text, as their attack left them out.
     """
 
     form: str
     names: tuple[str, ...] | None
     pairs: list[PublishedPair]
+    skipped: int = 0
 
 
 def read_published(path: Path, task: str | None = None) -> PublishedFile:
-    """Reads a file, its form told by its ending: `.json` AdvGLUE, `.jsonl` ours, else TextFooler's.
+    """Reads a file, its form told by its ending.
+
+    These are `.json` (AdvGLUE), `.jsonl` (ours), `.csv` (TextAttack); all others are TextFooler's.
 
     Args:
         path: the file.
@@ -75,8 +91,9 @@ def read_published(path: Path, task: str | None = None) -> PublishedFile:
         if path.suffix == ".json":
             found = _adv_glue(path, task)
         elif path.suffix == ".jsonl":
-            pairs = list(_records(path))
-            found = PublishedFile(form="records", names=None, pairs=pairs)
+            found = _records(path)
+        elif path.suffix == ".csv":
+            found = _text_attack(path)
         else:
             pairs = list(_text_fooler(path))
             found = PublishedFile(form="TextFooler", names=None, pairs=pairs)
@@ -89,7 +106,8 @@ def read_published(path: Path, task: str | None = None) -> PublishedFile:
     ) as error:
         msg = (
             f"got {path}, which cannot be read ({type(error).__name__}: {error}), expected "
-            "AdvGLUE's JSON, TextFooler's adversaries.txt, or records of `attack` (.jsonl)"
+            "AdvGLUE's JSON, TextAttack's CSV log, TextFooler's adversaries.txt, or records of "
+            "`attack` (.jsonl)"
         )
         raise ValueError(msg) from error
     if not found.pairs:
@@ -130,18 +148,59 @@ def _adv_glue(path: Path, task: str | None) -> PublishedFile:
     return PublishedFile(form=f"AdvGLUE {task}", names=GLUE.get(str(task)), pairs=pairs)
 
 
-def _records(path: Path) -> Iterator[PublishedPair]:
+def _records(path: Path) -> PublishedFile:
     """Reads the records of an attack of ours; those that were not attacked are left out."""
-    for number, line in enumerate(path.read_text("utf-8").splitlines()):
-        row = json.loads(line)
-        if row["adversarial"] is not None:
-            yield PublishedPair(
-                number=number,
-                original=_text(row["text"]),
-                adversarial=_text(row["adversarial"]),
-                label=row["label"],
-                method=row["outcome"],
-            )
+    rows = [row for _, row in json_lines(path, "records")]
+    pairs = [
+        PublishedPair(
+            number=number,
+            original=_text(row["text"]),
+            adversarial=_text(row["adversarial"]),
+            label=row["label"],
+            method=row["outcome"],
+        )
+        for number, row in enumerate(rows)
+        if row["adversarial"] is not None
+    ]
+    return PublishedFile(form="records", names=None, pairs=pairs, skipped=len(rows) - len(pairs))
+
+
+def _text_attack(path: Path) -> PublishedFile:
+    """Reads the CSV log of TextAttack (`--log-to-csv`); rows that it skipped are left out.
+
+    Source: QData/TextAttack, `textattack/loggers/csv_logger.py`.
+    """
+    rows = []
+    for row in read_rows(path, _COLUMNS):
+        if row.problem is not None:
+            msg = f"got {path}, {row.place}: {row.problem}; expected a row of TextAttack's CSV log"
+            raise ValueError(msg)
+        rows.append(row.values)
+    # Pairs have the names of their columns in the text, all rows of them.
+    split = all(_SIDES.fullmatch(row[name]) for row in rows for name in _COLUMNS[:2])
+    pairs = [
+        PublishedPair(
+            number=number,
+            original=_plain(row["original_text"], split=split),
+            adversarial=_plain(row["perturbed_text"], split=split),
+            label=row["ground_truth_output"],
+            method=_OUTCOMES.get(row["result_type"], row["result_type"]),
+        )
+        for number, row in enumerate(rows)
+        if row["result_type"] != "Skipped"
+    ]
+    return PublishedFile(form="TextAttack", names=None, pairs=pairs, skipped=len(rows) - len(pairs))
+
+
+def _plain(marked: str, *, split: bool) -> Text:
+    """Returns the text, or the pair, without the marks of TextAttack."""
+    sides = _SIDES.fullmatch(marked) if split else None
+    return _text(
+        [
+            _MARK.sub(lambda mark: mark[1] or mark[2], part).replace("<SPLIT>", "\n")
+            for part in ([marked] if sides is None else sides.groups())
+        ]
+    )
 
 
 def _text_fooler(path: Path) -> Iterator[PublishedPair]:
@@ -151,10 +210,11 @@ def _text_fooler(path: Path) -> Iterator[PublishedPair]:
     """
     number = 0
     side: dict[str, tuple[str, str | None]] = {}
-    for place, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
-        if not line.strip():
+    for place, raw in enumerate(path.read_bytes().split(b"\n"), start=1):
+        line = raw.decode("utf-8").strip(" \t\r")
+        if not line:
             continue
-        found = _LINE.fullmatch(line.strip())
+        found = _LINE.fullmatch(line)
         if found is None:
             msg = (
                 f"got {path}, line {place}: {line[:60]!r}, expected `orig sent (LABEL): TEXT` or "
@@ -164,14 +224,14 @@ def _text_fooler(path: Path) -> Iterator[PublishedPair]:
         if found["side"] == "orig":
             if found["part"] in ("sent", "premise"):
                 side = {}
-            side[found["part"]] = (found["text"].strip(), found["label"])
+            side[found["part"]] = (found["text"], found["label"])
             continue
         part = found["part"]
         if part not in side:
             msg = f"got {path}, line {place}: an adversarial {part} without original before it"
             raise ValueError(msg)
         before = [text for text, _ in side.values()]
-        after = [found["text"].strip() if key == part else one for key, (one, _) in side.items()]
+        after = [found["text"] if key == part else one for key, (one, _) in side.items()]
         label = next((given for _, given in reversed(side.values()) if given is not None), None)
         yield PublishedPair(
             number=number, original=_text(before), adversarial=_text(after), label=label

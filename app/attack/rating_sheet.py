@@ -77,7 +77,7 @@ def draw(
         one.sample_id: (one, attack)
         for attack in sorted(records)
         for one in records[attack]
-        if one.sample_id not in taken and one.outcome != "skipped"
+        if one.sample_id not in taken and one.attacked
     }
     names = sorted(rest)
     source.shuffle(names)
@@ -116,7 +116,7 @@ def key_of(
         "classes": list(classes),
         "attacks": {
             name: {
-                "attacked": sum(one.outcome != "skipped" for one in some),
+                "attacked": sum(one.attacked for one in some),
                 "succeeded": sum(one.outcome == "succeeded" for one in some),
             }
             for name, some in records.items()

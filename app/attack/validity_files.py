@@ -39,7 +39,8 @@ def report_of(
         checks: names of the checks that were made.
         limits: of a valid text.
     """
-    attacked = [one for one in records if one.outcome != "skipped"]
+    records = [one for one in records if one.outcome != "error"]
+    attacked = [one for one in records if one.attacked]
     succeeded = [one for one in attacked if one.outcome == "succeeded"]
     valid = sum(not some for some in failed)
     right = sum(one.prediction == one.label for one in records)

@@ -78,7 +78,7 @@ def main(argv: Sequence[str]) -> int:
             {each.outcome.name: each.outcome for each in done},
             named.classes,
             show=settings.show,
-            title=f"{args.victim} on {table.name} ({spent})",
+            title=f"{named.facts['victim']} on {table.name} ({spent})",
             notes=applied(settings, planned) + valid,
         )
     )

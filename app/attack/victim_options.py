@@ -13,6 +13,7 @@ from app.cli.terminal import harmless
 from app.processes.devices import torch_device
 from attacks.digests import digest
 from attacks.victims.http_settings import HttpSettings
+from text.web_address import redact
 
 
 class OneLineParser(ArgumentParser):
@@ -59,8 +60,9 @@ def folder_of(args: Any) -> Path:
     """Returns the folder of all files of a victim; two victims have two."""
     if args.out is not None:
         return Path(args.out)
-    text = re.sub(r"[^A-Za-z0-9._-]+", "-", args.victim).strip("-.")[-60:].strip("-.")
-    return Path(f"attacked/{text}-{digest([args.victim])[:6]}")
+    name = redact(args.victim)
+    text = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[-60:].strip("-.")
+    return Path(f"attacked/{text}-{digest([name])[:6]}")
 
 
 def victim_of(

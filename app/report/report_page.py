@@ -40,7 +40,7 @@ from app.runs.sample_records import Record
 from app.runs.summary_table import notes
 from app.runs.weights import SHORT
 from attacks.outcome import AttackRecord
-from attacks.summary import doubt, mean, wilson
+from attacks.summary import mean, remarks, wilson
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -414,7 +414,8 @@ def _text_points(evidence: Evidence, balls: Sequence[Ball], found: Checked) -> I
             found.attacks.append(TextAttack(attack.name, len(changed), 0, 0, why))
             continue
         for one in attack.records:
-            yield Found(one.sample_id, f"{attack.name}, clean text", 0.0, one.prediction)
+            if one.prediction is not None:
+                yield Found(one.sample_id, f"{attack.name}, clean text", 0.0, one.prediction)
         distances, why = _distances(evidence, changed)
         known = [
             Found(one.sample_id, attack.name, distance, one.adversarial_prediction)
@@ -529,8 +530,7 @@ def _remarks(evidence: Evidence) -> Iterator[str]:
     if evidence.results is not None:
         yield from notes(evidence.results).splitlines()
     for attack in evidence.attacks:
-        if said := doubt(attack.name, attack.summary):
-            yield said
+        yield from remarks(attack.name, attack.summary)
 
 
 # Tables with a column for each run
@@ -639,6 +639,9 @@ def _figures_of(section: Section) -> dict[str, Cell]:
             f"{shown(lowest.summary.accuracy.value)} ({lowest.name})",
             interval(lowest.summary.accuracy),
         )
+        # Not that of all texts: an attack may be about few of them.
+        clean = estimate_cell(lowest.summary.clean_accuracy)
+        found["accuracy on the texts of that attack, before it"] = clean
     return found
 
 

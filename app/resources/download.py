@@ -13,6 +13,7 @@ from typing import IO
 
 from app.runs import atomic
 from attacks.digests import file_digest
+from text.web_address import redact
 
 TRIES = 6
 """Connections in a row without new bytes before a file is given up."""
@@ -42,7 +43,7 @@ def fetch(url: str, path: Path, *, sha256: str | None, size: int | None = None) 
         OSError: it cannot be written.
     """
     if not url.startswith(_ALLOWED):
-        msg = f"got {url}, expected https://, file:/// or a server on this machine"
+        msg = f"got {redact(url)}, expected https://, file:/// or a server on this machine"
         raise DownloadError(msg)
     if sha256 is not None and path.is_file() and file_digest(path) == sha256.lower():
         return path
@@ -51,8 +52,8 @@ def fetch(url: str, path: Path, *, sha256: str | None, size: int | None = None) 
         stream.flush()
         if sha256 is not None and (found := file_digest(Path(stream.name))) != sha256.lower():
             msg = (
-                f"got a file of SHA-256 {found} from {url}, expected {sha256}: it has changed or "
-                "was tampered with, and is deleted"
+                f"got a file of SHA-256 {found} from {redact(url)}, expected {sha256}: it has "
+                "changed or was tampered with, and is deleted"
             )
             raise DownloadError(msg)
     return path
@@ -68,7 +69,7 @@ def _fill(stream: IO[bytes], url: str, size: int | None) -> None:
         except urllib.error.HTTPError as error:
             error.close()
             if error.code < 500:
-                msg = f"got status {error.code} {error.reason} from {url}"
+                msg = f"got status {error.code} {error.reason} from {redact(url)}"
                 raise DownloadError(msg) from error
             problem: Exception = error
         except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
@@ -77,7 +78,8 @@ def _fill(stream: IO[bytes], url: str, size: int | None) -> None:
         furthest = max(furthest, stream.tell())
         if tries >= TRIES or url.startswith("file:"):
             reason = getattr(problem, "reason", None) or problem
-            msg = f"could not get {url}: {reason} ({stream.tell()} bytes came); try again later"
+            came = f"{stream.tell()} bytes came"
+            msg = f"could not get {redact(url)}: {reason} ({came}); try again later"
             raise DownloadError(msg) from problem
         time.sleep(min(0.2 * 2**tries, 5.0))
 
@@ -96,7 +98,7 @@ def _append(stream: IO[bytes], url: str, size: int | None) -> None:
         while piece := answer.read(1 << 18):
             stream.write(piece)
             if size is not None and stream.tell() > size:
-                msg = f"got more than {size} bytes from {url}, which is another file than expected"
+                msg = f"got more than {size} bytes from {redact(url)}, expected another file"
                 raise DownloadError(msg)
     if wanted is not None and stream.tell() < wanted:
         msg = f"the connection broke after {stream.tell()} of {wanted} bytes"

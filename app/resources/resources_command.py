@@ -10,6 +10,7 @@ from app.cli.run_options import command_parser
 from app.resources.download import DownloadError, fetch
 from attacks.resources.catalogue import MASKED_LM, SENTENCE_ENCODER
 from attacks.resources.vector_files import cache_folder
+from text.web_address import redact
 
 # At a fixed commit, so that the file always fits its checksum.
 _NLTK = (
@@ -129,7 +130,7 @@ def main(argv: Sequence[str]) -> int:
                     )
                     raise DownloadError(msg)
                 url = f"{args.source.rstrip('/')}/{source.path}" if args.source else source.url
-                print(f"{name}: {url}", file=sys.stderr)
+                print(f"{name}: {redact(url)}", file=sys.stderr)
                 path = fetch(url, folder / source.path, sha256=checksum, size=source.size)
             print(f"{name}: {path}")
         except (DownloadError, OSError) as error:

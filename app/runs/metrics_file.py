@@ -122,7 +122,7 @@ def _line(columns: list[str], row: Mapping[str, str]) -> bytes:
 def _rows(path: Path) -> Iterator[dict[str, str]]:
     """The whole rows of the file, without empty cells; a torn last line is left out."""
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+        lines = io.StringIO(path.read_bytes().decode(errors="replace"), newline="\n")
     except FileNotFoundError:
         return
     rows = csv.reader(line for line in lines if line.endswith("\n"))

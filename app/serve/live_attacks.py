@@ -122,6 +122,8 @@ class LiveAttack:
             self._end(record, answer)
 
     def _end(self, record: AttackRecord, answer: Answer) -> None:
+        if record.prediction is None or record.score is None or record.outcome == "error":
+            raise VictimError(record.reason)
         names, after = self.worker.classes, record.adversarial
         found = record.adversarial_prediction
         score = record.score if record.adversarial_score is None else record.adversarial_score

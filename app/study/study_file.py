@@ -483,6 +483,7 @@ def _unknown_figure(family: str, rest: str, named: Sequence[str]) -> str | None:
 ATTACK_METRICS = {
     *("samples", "clean_accuracy", "accuracy", "success_rate", "queries", "unique_queries"),
     *("words_changed", "similarity", "exhausted", "saturated", "unreliable", "target"),
+    *("unstable", "errors"),
 }
 """The metrics of one attack in `results.json`."""
 _FIGURES = (

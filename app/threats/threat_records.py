@@ -291,7 +291,7 @@ def attacks_inside(run: RunDirectory, threat: Threat, split: str) -> list[Inside
         if of.get("digest") != threat.digest or about.get("split", "test") != split:
             continue
         lines = json_lines(side.with_suffix(".jsonl"), "records of an attack")
-        rows = [row for _, row in lines if "sample_id" in row]
+        rows = [row for _, row in lines if row.get("outcome", "error") != "error"]
         k = parse_k(of["k"])
         found = {_key(row): _outcome(row, threat.at(k)) for row in rows}
         inside.append(Inside(side.stem, k, found))

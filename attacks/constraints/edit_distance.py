@@ -1,11 +1,13 @@
 """A bound of the edit distance in characters."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rapidfuzz.distance import Levenshtein
 
 from attacks.composition import Group
+from attacks.document import Candidate, Document
 
 
 @dataclass
@@ -29,16 +31,36 @@ class EditDistance:
             raise ValueError(msg)
 
     def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
-        """See `Constraint`."""
-        limit = self.maximum
+        """See `Constraint`.
+
+        The triangle inequality spares most comparisons of whole texts: a candidate is no farther
+        from the original than the text that it changes, and the change on top.
+        """
         kept = []
         for group in groups:
             original = "\n".join(group.original.columns)
+            room = self.maximum - self._distance(original, group.current.columns)
             kept.append(
                 [
-                    Levenshtein.distance(original, "\n".join(one.columns), score_cutoff=limit)
-                    <= limit
+                    _change(group.current, one) <= room
+                    or self._distance(original, one.columns) <= self.maximum
                     for one in group.candidates
                 ]
             )
         return kept
+
+    def _distance(self, original: str, columns: Sequence[str]) -> int:
+        """Returns the distance of whole texts; one more than the maximum if it is larger."""
+        return Levenshtein.distance(original, "\n".join(columns), score_cutoff=self.maximum)
+
+
+def _change(document: Document, candidate: Candidate) -> float:
+    """Returns an upper bound of the distance of a candidate from a document.
+
+    It is infinite where the candidate was made from another document, or merges words.
+    """
+    if candidate.base is not document or candidate.taken > 1:
+        return math.inf
+    old = len(document.words[candidate.index]) if candidate.taken else 0
+    # The space next to a word goes or comes with it.
+    return max(old, len(candidate.word)) + 1

@@ -69,6 +69,10 @@ class WordNet(WordForms):
         lemma = word.lower()
         return frozenset((lemma, *(form for part in PARTS for form in self.forms(lemma, part))))
 
+    def knows(self, word: str) -> bool:
+        """Returns True for a word, in any form, that has a meaning here."""
+        return any(any(self.forms(word.lower(), part)) for part in PARTS)
+
     def antonyms(self, word: str) -> frozenset[str]:
         """Returns the antonyms of all senses of a word, as base forms in lower case.
 

@@ -10,7 +10,7 @@ so that a round costs no encoder.
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from attacks.composition import Context, Propose, Reached, Request, Steps
 from attacks.document import Candidate, Document, words_of
@@ -38,6 +38,8 @@ class HardLabel:
     at_once: int = 25
     population: int = 30
     generations: int = 20
+    refines: ClassVar[bool] = True
+    """It searches on after its first success, see `Search`."""
 
     def __post_init__(self) -> None:
         """Raises ValueError for a number out of its range."""

@@ -6,7 +6,7 @@ with the beam of its appendix, as their code has it.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -59,6 +59,8 @@ class Reduction:
 
     width: int = 5
     importance: Importance = "gradient"
+    refines: ClassVar[bool] = True
+    """It searches on after its first success, see `Search`."""
 
     def __post_init__(self) -> None:
         """Raises ValueError for a number out of its range, or another importance."""

@@ -1,7 +1,8 @@
 """The answers of a paid or slow victim on disk: no text is asked about twice."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,20 @@ class AnswerCache:
     Args:
         path: the file, made if there is none; None keeps answers in memory only.
         about: all that the answers depend on.
+        check: raises ValueError for invalid numbers; on disk, these are passed over.
+
+    Attributes:
+        asked: texts that were asked about, those that were asked about again counted each time.
 
     Raises:
         ValueError: the file is about another service, other templates or other classes.
     """
 
-    def __init__(self, path: Path | None, about: Mapping[str, Any]) -> None:
+    def __init__(
+        self, path: Path | None, about: Mapping[str, Any], check: Callable[[Sequence[float]], None]
+    ) -> None:
         self._stream = None
+        self.asked = 0
         self._known: dict[Text, list[float]] = {}
         if path is None:
             return
@@ -38,7 +46,12 @@ class AnswerCache:
                     "same: give another --out, or move the file away"
                 )
                 raise ValueError(msg)
-            self._known.update(records)
+            for text, row, again in records:
+                with suppress(ValueError):
+                    check(row)
+                    self.asked += 1
+                    if not again:
+                        self._known[text] = row
         self._stream = open_lines(path, settings, length)
 
     def __len__(self) -> int:
@@ -54,8 +67,16 @@ class AnswerCache:
         """Keeps answers."""
         fresh = [(text, list(row)) for text, row in answers if text not in self._known]
         self._known.update(fresh)
+        self._write([{"text": text, "row": row} for text, row in fresh])
+
+    def count(self, answers: Iterable[tuple[Text, Sequence[float]]]) -> None:
+        """Counts answers to texts that were asked about again; the first answer stays."""
+        self._write([{"text": text, "row": list(row), "again": True} for text, row in answers])
+
+    def _write(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        self.asked += len(lines)
         if self._stream is not None:
-            append(self._stream, ({"text": text, "row": row} for text, row in fresh))
+            append(self._stream, lines)
 
     def __del__(self) -> None:
         self.close()
@@ -66,6 +87,6 @@ class AnswerCache:
             self._stream.close()
 
 
-def _record(line: Any) -> tuple[Text, list[float]]:
-    text = line["text"]
-    return (text if isinstance(text, str) else (text[0], text[1])), [float(x) for x in line["row"]]
+def _record(line: Any) -> tuple[Text, list[float], bool]:
+    text = line["text"] if isinstance(line["text"], str) else (line["text"][0], line["text"][1])
+    return text, [float(x) for x in line["row"]], bool(line.get("again"))

@@ -41,11 +41,11 @@ class Exchange(Protocol):
     def body(self, texts: Sequence[Text]) -> Any:
         """Returns the JSON of a request about texts."""
 
-    def rows(self, answer: Any, texts: Sequence[Text]) -> list[list[float]]:
-        """Returns a number for each class for each text.
+    def rows(self, answer: Any, texts: Sequence[Text]) -> list[list[float] | AnswerError]:
+        """Returns a number for each class for each text, or what is wrong with its answer.
 
         Raises:
-            AnswerError: the answer is something else.
+            AnswerError: the answer as a whole is something else.
         """
 
     def about(self) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def class_index(given: Any, classes: Sequence[str]) -> int:
     if name in known:
         return known.index(name)
     number = name.removeprefix("label_")
-    if number.isdecimal() and int(number) < len(classes):
+    if len(number) < 10 and number.isdecimal() and int(number) < len(classes):
         return int(number)
     msg = f"got label {given!r:.80}, expected one of {', '.join(classes)}: give --classes"
     raise AnswerError(msg)
@@ -129,10 +129,10 @@ class TemplateExchange:
             raise ValueError(msg)
         return filled(self.request, dict(zip(names, parts, strict=True)))
 
-    def rows(self, answer: Any, texts: Sequence[Text]) -> list[list[float]]:
+    def rows(self, answer: Any, texts: Sequence[Text]) -> list[list[float] | AnswerError]:
         """See `Exchange`."""
         if not self._batched:
-            return [self._row(answer, self._places)]
+            return [self._tried(answer, self._places)]
         front = self._front()
         items = _at(answer, front)
         if not isinstance(items, list) or len(items) != len(texts):
@@ -140,7 +140,13 @@ class TemplateExchange:
             msg = f"got {count} to {len(texts)} text(s), expected one for each: {shown(answer)}"
             raise AnswerError(msg, again=True)
         rest = {name: path[len(front) + 1 :] for name, path in self._places.items()}
-        return [self._row(item, rest) for item in items]
+        return [self._tried(item, rest) for item in items]
+
+    def _tried(self, item: Any, places: Mapping[str, Path]) -> list[float] | AnswerError:
+        try:
+            return self._row(item, places)
+        except AnswerError as error:
+            return error
 
     def _front(self) -> Path:
         """Returns the path to the list of texts."""
@@ -211,11 +217,11 @@ class TemplateExchange:
         if not isinstance(found, list) or len(found) != len(self.classes):
             msg = f"got scores {shown(found)}, expected {len(self.classes)} numbers, one per class"
             raise AnswerError(msg)
-        return [_number(one) for one in found]
+        return [number(one) for one in found]
 
     def _other(self, label: Any, score: Any) -> list[float]:
         """Returns the probabilities of two classes, of which one is given."""
-        index, value = class_index(label, self.classes), _number(score)
+        index, value = class_index(label, self.classes), number(score)
         return [value if i == index else 1 - value for i in range(2)]
 
     def _all(self, given: Mapping[int, Any], item: Any) -> list[float]:
@@ -223,7 +229,7 @@ class TemplateExchange:
             missing = [name for i, name in enumerate(self.classes) if i not in given]
             msg = f"got no score of {', '.join(missing)} in {shown(item)}, expected all classes"
             raise AnswerError(msg)
-        return [_number(given[i]) for i in range(len(self.classes))]
+        return [number(given[i]) for i in range(len(self.classes))]
 
 
 def one_label(index: int, classes: int) -> list[float]:
@@ -231,30 +237,44 @@ def one_label(index: int, classes: int) -> list[float]:
     return [float(i == index) for i in range(classes)]
 
 
-def check_distribution(rows: Sequence[Sequence[float]]) -> None:
-    """Checks that rows are probabilities.
+def check_row(row: Sequence[float], classes: int, outputs: str) -> None:
+    """Checks the numbers of a text, as they come or as they were kept on disk.
+
+    Args:
+        row: one for each class.
+        classes: number of the classes.
+        outputs: kind of the numbers; a class alone is a distribution as well.
 
     Raises:
-        AnswerError: they are not.
+        AnswerError: they are others.
     """
-    for row in rows:
-        if min(row) < 0 or abs(math.fsum(row) - 1) > 0.01:
-            msg = (
-                f"got scores {shown(list(row))}, which are no probabilities (they sum to "
-                f"{math.fsum(row):.4g}), expected numbers from 0 that sum to 1; or say "
-                "--http.outputs logits"
-            )
-            raise AnswerError(msg)
+    if len(row) != classes or not all(map(math.isfinite, row)):
+        msg = f"got scores {shown(list(row))}, expected {classes} finite numbers, one per class"
+        raise AnswerError(msg)
+    if outputs != "logits" and (min(row) < 0 or abs(math.fsum(row) - 1) > 0.01):
+        msg = (
+            f"got scores {shown(list(row))}, which are no probabilities (they sum to "
+            f"{math.fsum(row):.4g}), expected numbers from 0 that sum to 1; or say "
+            "--http.outputs logits"
+        )
+        raise AnswerError(msg)
 
 
-def _number(value: Any) -> float:
-    number = math.nan
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        number = float(value)
-    if not math.isfinite(number):
+def number(value: Any) -> float:
+    """Returns a finite number of an answer.
+
+    Raises:
+        AnswerError: it is something else.
+    """
+    try:
+        usable = isinstance(value, int | float) and not isinstance(value, bool)
+        found = float(value) if usable else math.nan
+    except OverflowError:
+        found = math.inf
+    if not math.isfinite(found):
         msg = f"got score {value!r:.80}, expected a finite number"
         raise AnswerError(msg)
-    return number
+    return found
 
 
 def _at(value: Any, path: Path) -> Any:

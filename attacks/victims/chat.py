@@ -5,7 +5,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from attacks.victims.answers_by_template import AnswerError, class_index, columns, one_label, shown
+from attacks.victims.answers_by_template import (
+    AnswerError,
+    class_index,
+    columns,
+    number,
+    one_label,
+    shown,
+)
 from attacks.victims.http_settings import HttpSettings, content, put_in
 from text import Text
 
@@ -71,7 +78,7 @@ class ChatExchange:
             made |= {"logprobs": True, "top_logprobs": _TOP}
         return made
 
-    def rows(self, answer: Any, texts: Sequence[Text]) -> list[list[float]]:
+    def rows(self, answer: Any, texts: Sequence[Text]) -> list[list[float] | AnswerError]:
         """See `Exchange`."""
         del texts
         try:
@@ -79,10 +86,12 @@ class ChatExchange:
             said = choice["message"]["content"]
             if self.outputs == "probabilities":
                 tokens = [
-                    (str(one["token"]), float(one["logprob"]))
+                    (str(one["token"]), _logarithm(one["logprob"]))
                     for one in choice["logprobs"]["content"][0]["top_logprobs"]
                 ]
                 return [self._shares(tokens)]
+        except AnswerError:
+            raise
         except (IndexError, KeyError, TypeError, ValueError) as error:
             what = "choices[0].message.content"
             if self.outputs == "probabilities":
@@ -135,5 +144,23 @@ class ChatExchange:
             )
             raise AnswerError(msg)
         least = min(logarithm for _, logarithm in tokens)
-        shares = [math.fsum(map(math.exp, mass[i] or [least])) for i in range(len(self.words))]
+        most = max(logarithm for some in mass.values() for logarithm in some)
+        # Relative to the likeliest: each alone may be too small for a number.
+        shares = [
+            math.fsum(math.exp(one - most) for one in mass[i] or [least])
+            for i in range(len(self.words))
+        ]
         return [one / math.fsum(shares) for one in shares]
+
+
+def _logarithm(value: Any) -> float:
+    """Returns a log-probability; rounding may leave it a little above 0.
+
+    Raises:
+        AnswerError: it is none.
+    """
+    found = number(value)
+    if found > 0.01:
+        msg = f"got log-probability {found:g}, expected 0 at most"
+        raise AnswerError(msg)
+    return found

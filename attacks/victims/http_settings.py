@@ -42,7 +42,8 @@ class HttpSettings:
         per_request: texts of a request, where "{texts}" allows more than one.
         parallel: requests at the same time.
         per_second: requests per second at most; no limit if null.
-        timeout: seconds to wait for an answer.
+        timeout: seconds to wait for an answer to begin, and for each further part of it.
+        deadline: seconds for a whole answer, from the request to the last byte.
         tries: times that a request is sent before the attack stops.
         wait: seconds before the second try; doubled for each further one. A longer Retry-After of
             the server counts instead.
@@ -64,6 +65,7 @@ class HttpSettings:
     parallel: int = 1
     per_second: float | None = None
     timeout: float = 60.0
+    deadline: float = 300.0
     tries: int = 6
     wait: float = 1.0
     longest_wait: float = 300.0
@@ -80,7 +82,8 @@ class HttpSettings:
         counts = {"per_request": self.per_request, "parallel": self.parallel, "tries": self.tries}
         check_range({f"http.{name}": value for name, value in counts.items()}, least=1)
         check_range({"http.budget": self.budget}, least=1)
-        check_range({"http.timeout": self.timeout, "http.per_second": self.per_second}, above=0)
+        check_range({"http.timeout": self.timeout, "http.deadline": self.deadline}, above=0)
+        check_range({"http.per_second": self.per_second}, above=0)
         check_range({"http.wait": self.wait, "http.longest_wait": self.longest_wait}, least=0)
         for name, value in self.headers.items():
             if not _HEADER.fullmatch(name) or not value.isprintable():

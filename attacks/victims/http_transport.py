@@ -4,24 +4,31 @@ import email.utils
 import http.client
 import json
 import os
+import socket
 import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from email.message import Message
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from attacks.victims.answers_by_template import AnswerError, shown
 from attacks.victims.http_settings import HttpSettings
 from attacks.victims.kinds import VictimError
 from text.bounded_files import DataError, parse_json
+from text.web_address import hide, redact, secrets
 
 Read = TypeVar("Read")
 _AGAIN = frozenset((408, 425, 429, 500, 502, 503, 504))
 """Statuses after which the same request may be sent again."""
 _LARGEST = 1 << 26
 """Bytes of an answer that are read."""
+_REFUSAL = 1 << 10
+"""Bytes of a refusal that are read."""
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -29,6 +36,95 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         """Returns None: the redirect becomes an error."""
+
+
+class _Deadline:
+    """Breaks the connections that are opened while it runs when its time is over.
+
+    A timeout of a socket begins anew with each byte, in the headers as well.
+
+    Args:
+        seconds: from now.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.over = seconds, False
+        self._sockets: list[socket.socket] = []
+        self._timer = threading.Timer(seconds, self._break)
+        self._timer.daemon = True
+
+    def open(self, kind: type[http.client.HTTPConnection], host: str, **settings: Any) -> Any:
+        """Makes a connection that is broken in time."""
+        connection = kind(host, **settings)
+        connect = connection.connect
+
+        def connected() -> None:
+            connect()
+            self._sockets.append(connection.sock)
+            if self.over:
+                self._break()
+
+        connection.connect = connected  # type: ignore[method-assign] # urllib makes its own class
+        return connection
+
+    def _break(self) -> None:
+        self.over = True
+        for one in self._sockets:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Runs while a request is sent and its answer read.
+
+        Raises:
+            TimeoutError: the time is over.
+        """
+        self._timer.start()
+        late = f"no whole answer in {self.seconds:g} s (--http.deadline)"
+        try:
+            yield
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            if self.over:
+                raise TimeoutError(late) from error
+            raise
+        finally:
+            self._timer.cancel()
+        if self.over:  # an answer without a length ends where the connection does
+            raise TimeoutError(late)
+
+
+class _Http(urllib.request.HTTPHandler):
+    """Opens connections within a deadline."""
+
+    def __init__(self, deadline: _Deadline) -> None:
+        super().__init__()
+        self.deadline = deadline
+
+    def http_open(self, req: urllib.request.Request) -> Any:
+        """Opens a connection."""
+        return self.do_open(partial(self.deadline.open, http.client.HTTPConnection), req)
+
+
+class _Https(urllib.request.HTTPSHandler):
+    """Opens encrypted connections within a deadline."""
+
+    def __init__(self, deadline: _Deadline) -> None:
+        super().__init__()
+        self.deadline = deadline
+
+    def https_open(self, req: urllib.request.Request) -> Any:
+        """Opens a connection."""
+        return self.do_open(partial(self.deadline.open, http.client.HTTPSConnection), req)
+
+
+class _Refusal(NamedTuple):
+    """An answer with the status of an error."""
+
+    status: int
+    reason: str
+    headers: Message
+    content: str
 
 
 class Transport:
@@ -42,6 +138,7 @@ class Transport:
 
     Attributes:
         requests: requests that were sent.
+        name: the address without its secrets, for messages and files.
 
     Raises:
         ValueError: another kind of address, or no token in the environment variable.
@@ -57,13 +154,16 @@ class Transport:
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            msg = f"got victim http:{url}, expected an address such as http:https://HOST/PATH"
+            msg = (
+                f"got victim http:{redact(url)}, expected an address such as http:https://HOST/PATH"
+            )
             raise ValueError(msg)
         if parts.username or parts.password:
             msg = "got an address with a password, expected it in --http.token_variable NAME"
             raise ValueError(msg)
-        self.url, self.settings = url, settings
+        self.url, self.name, self.settings = url, redact(url), settings
         self._headers = {**settings.headers, "Content-Type": "application/json"}
+        self._secrets = {*secrets(url), *settings.headers.values()}
         if settings.token_variable is not None:
             token = os.environ.get(settings.token_variable, "")
             if not token:
@@ -73,9 +173,9 @@ class Transport:
                 )
                 raise ValueError(msg)
             self._headers["Authorization"] = f"Bearer {token}"
+            self._secrets.add(token)
         self._stopped = threading.Event()
         self._sleep, self._clock = sleep or self._stopped.wait, clock
-        self._opener = urllib.request.build_opener(_NoRedirect)
         self._lock = threading.Lock()
         self._next = 0.0
         self.requests = 0
@@ -83,6 +183,10 @@ class Transport:
     def stop(self) -> None:
         """Lets no further request begin."""
         self._stopped.set()
+
+    def hide(self, message: str) -> str:
+        """Returns a message without token, headers and keys of the address."""
+        return hide(message, self._secrets)
 
     def post(self, body: Any, read: Callable[[Any], Read]) -> Read:
         """Sends a request until its answer can be read.
@@ -99,58 +203,60 @@ class Transport:
             self._turn()
             asked = 0.0
             try:
-                return read(self._send(body))
+                answer = self._send(body)
+                if not isinstance(answer, _Refusal):
+                    return read(_value(answer))
+                reason, asked = self._refused(answer)
             except AnswerError as error:
                 if not error.again:
-                    msg = f"victim {self.url}: {error}"
+                    msg = f"victim {self.name}: {self.hide(str(error))}"
                     raise VictimError(msg) from error
-                reason = str(error)
-            except urllib.error.HTTPError as error:
-                reason, asked = self._refused(error)
+                reason = self.hide(str(error))
             # A URLError is an OSError; so are timeouts and lost connections.
             except (OSError, http.client.HTTPException) as error:
-                reason = f"{type(error).__name__}: {error}"
+                reason = self.hide(f"{type(error).__name__}: {error}")
             if attempt + 1 < self.settings.tries:
                 self._pause(attempt, asked, reason)
         msg = (
-            f"victim {self.url}: got no usable answer in {self.settings.tries} tries, the last: "
+            f"victim {self.name}: got no usable answer in {self.settings.tries} tries, the last: "
             f"{reason}; expected one: the same command goes on, --http.tries and --http.timeout "
             "give it more time"
         )
         raise VictimError(msg)
 
-    def _send(self, body: Any) -> Any:
+    def _send(self, body: Any) -> bytes | _Refusal:
         data = json.dumps(body).encode()
         request = urllib.request.Request(self.url, data=data, headers=self._headers)
-        with self._opener.open(request, timeout=self.settings.timeout) as answer:
-            raw = answer.read(_LARGEST + 1)
-        if len(raw) > _LARGEST:
-            msg = f"got an answer of more than {_LARGEST:,} bytes, expected scores"
-            raise AnswerError(msg)
-        try:
-            return parse_json(raw, self.url, "an answer in JSON")
-        except DataError as error:
-            msg = f"got an answer that is no JSON: {shown(raw[:200].decode('utf-8', 'replace'))}"
-            raise AnswerError(msg, again=True) from error
+        deadline = _Deadline(self.settings.deadline)
+        handlers = _NoRedirect(), _Http(deadline), _Https(deadline)
+        opener = urllib.request.build_opener(*handlers)
+        with deadline.running():
+            try:
+                with opener.open(request, timeout=self.settings.timeout) as answer:
+                    raw: bytes = answer.read(_LARGEST + 1)
+            except urllib.error.HTTPError as error:
+                with error:
+                    content = error.read(_REFUSAL).decode("utf-8", "replace").strip()
+                return _Refusal(error.code, str(error.reason), error.headers, content)
+        return raw
 
-    def _refused(self, error: urllib.error.HTTPError) -> tuple[str, float]:
+    def _refused(self, refusal: _Refusal) -> tuple[str, float]:
         """Returns the reason of a refusal and the seconds that the server asks for.
 
         Raises:
             VictimError: another try would be refused as well.
         """
-        with error:
-            said = error.read(400).decode("utf-8", "replace").strip()
-        reason = f"status {error.code} {error.reason}: {said[:200]}"
-        if error.code not in _AGAIN:
+        excerpt = self.hide(refusal.content)[:200]
+        reason = f"status {refusal.status} {self.hide(refusal.reason)}: {excerpt}"
+        if refusal.status not in _AGAIN:
             moved = (
                 " (redirects are not followed: give the new address)"
-                if (300 <= error.code < 400)
+                if (300 <= refusal.status < 400)
                 else ""
             )
-            msg = f"victim {self.url}: got {reason}{moved}, expected an answer"
-            raise VictimError(msg) from error
-        return reason, retry_after(error.headers.get("Retry-After"))
+            msg = f"victim {self.name}: got {reason}{moved}, expected an answer"
+            raise VictimError(msg)
+        return reason, retry_after(refusal.headers.get("Retry-After"))
 
     def _turn(self) -> None:
         """Waits until the next request may be sent."""
@@ -163,7 +269,7 @@ class Transport:
         if start > now:
             self._sleep(start - now)
         if self._stopped.is_set():
-            msg = f"victim {self.url}: stopped"
+            msg = f"victim {self.name}: stopped"
             raise VictimError(msg)
 
     def _pause(self, attempt: int, asked: float, reason: str) -> None:
@@ -171,13 +277,29 @@ class Transport:
         longest = self.settings.longest_wait
         if asked > longest:
             msg = (
-                f"victim {self.url}: got {reason}, and the server asks to wait {asked:.0f} s, "
+                f"victim {self.name}: got {reason}, and the server asks to wait {asked:.0f} s, "
                 f"expected at most --http.longest_wait {longest:g}: give the command again later"
             )
             raise VictimError(msg)
         wait = max(asked, min(longest, self.settings.wait * 2**attempt))
         with self._lock:
             self._next = max(self._next, self._clock() + wait)
+
+
+def _value(raw: bytes) -> Any:
+    """Returns the JSON value of an answer.
+
+    Raises:
+        AnswerError: it is none.
+    """
+    if len(raw) > _LARGEST:
+        msg = f"got an answer of more than {_LARGEST:,} bytes, expected scores"
+        raise AnswerError(msg)
+    try:
+        return parse_json(raw, "the answer", "JSON")
+    except DataError as error:
+        msg = f"got an answer that is no JSON: {shown(raw[:200].decode('utf-8', 'replace'))}"
+        raise AnswerError(msg, again=True) from error
 
 
 def retry_after(given: str | None) -> float:

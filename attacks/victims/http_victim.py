@@ -1,6 +1,7 @@
 """A classifier behind HTTP."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,21 @@ import numpy as np
 
 from attacks.goals import Floats, logarithms
 from attacks.victims.answer_cache import AnswerCache
-from attacks.victims.answers_by_template import Exchange, TemplateExchange, check_distribution
+from attacks.victims.answers_by_template import (
+    AnswerError,
+    Exchange,
+    TemplateExchange,
+    check_row,
+)
 from attacks.victims.chat import ChatExchange
 from attacks.victims.http_settings import HttpSettings
 from attacks.victims.http_transport import Transport
-from attacks.victims.kinds import VictimError
+from attacks.victims.kinds import InvalidAnswers, VictimError
 from text import Text
+
+_HOPELESS = 8
+"""Invalid answers without a valid one after which a service is not asked any more."""
+Row = list[float] | AnswerError
 
 
 class HttpVictim:
@@ -48,7 +58,7 @@ class HttpVictim:
         if len(classes) < 2 or len({one.strip().casefold() for one in classes}) < len(classes):
             msg = f"got classes {list(classes)}, expected at least two different names"
             raise ValueError(msg)
-        self.name, self.classes, self.settings = url, list(classes), settings
+        self.classes, self.settings = list(classes), settings
         exchange: Exchange
         if settings.chat is None:
             exchange = TemplateExchange(settings, classes)
@@ -57,7 +67,9 @@ class HttpVictim:
         self.exchange = exchange
         self.labels_only = exchange.outputs == "labels"
         self.transport = transport or Transport(url, settings)
-        self.cache = AnswerCache(None if cache is None else Path(cache), self.about())
+        self.name = self.transport.name
+        self.cache = AnswerCache(None if cache is None else Path(cache), self.about(), self._check)
+        self._invalid: dict[Text, str] = {}
 
     def about(self) -> dict[str, Any]:
         """See `attacks.fingerprint`; retries and limits are left out."""
@@ -72,44 +84,92 @@ class HttpVictim:
         """Returns `[n, C]` as the service gave them; None if it gives none."""
         return self._numbers(texts) if self.exchange.outputs == "probabilities" else None
 
+    def again(self, texts: Sequence[Text]) -> Floats | None:
+        """Asks about texts once more, whatever was answered before; None beyond the budget."""
+        if self._left() < len(texts):
+            return None
+        known = dict(self._ask(texts, self.cache.count))
+        invalid = {text: str(row) for text, row in known.items() if isinstance(row, AnswerError)}
+        if invalid:
+            raise self._error(invalid)
+        rows = np.array([known[text] for text in texts], dtype=np.float64)
+        return logarithms(rows) if self.exchange.outputs == "probabilities" else rows
+
     def close(self) -> None:
         """Closes the file of the answers."""
         self.cache.close()
 
+    def _check(self, row: Sequence[float]) -> None:
+        check_row(row, len(self.classes), self.exchange.outputs)
+
+    def _left(self) -> float:
+        """Returns the texts that may still be asked about."""
+        budget = self.settings.budget
+        return math.inf if budget is None else budget - self.cache.asked - len(self._invalid)
+
+    def _error(self, invalid: Mapping[Text, str]) -> InvalidAnswers:
+        return InvalidAnswers(f"victim {self.name}: {next(iter(invalid.values()))}", invalid)
+
     def _numbers(self, texts: Sequence[Text]) -> Floats:
         new = [text for text in dict.fromkeys(texts) if text not in self.cache]
-        left = len(new)
-        if self.settings.budget is not None:
-            left = max(0, self.settings.budget - len(self.cache))
-        self._ask(new[:left])
+        new = [text for text in new if text not in self._invalid]
+        left = len(new) if self._left() >= len(new) else max(0, int(self._left()))
+        for text, row in self._ask(new[:left], self.cache.add):
+            if isinstance(row, AnswerError):
+                self._invalid[text] = str(row)
         if left < len(new):
             msg = (
                 f"victim {self.name}: the budget of {self.settings.budget:,} texts is used up; "
                 "all records and answers are kept: a larger --http.budget goes on"
             )
             raise VictimError(msg)
+        if invalid := {text: self._invalid[text] for text in texts if text in self._invalid}:
+            raise self._error(invalid)
         return np.array([self.cache[text] for text in texts], dtype=np.float64)
 
-    def _ask(self, texts: Sequence[Text]) -> None:
-        """Asks about texts; each answer is kept at once, also when another request fails."""
+    def _ask(
+        self, texts: Sequence[Text], keep: Callable[[list[tuple[Text, list[float]]]], None]
+    ) -> list[tuple[Text, Row]]:
+        """Asks about texts; each valid answer is kept at once, also when another request fails.
+
+        Args:
+            texts: all different.
+            keep: writes answers.
+        """
+        answered: list[tuple[Text, Row]] = []
+
+        def take(chunk: Sequence[Text], rows: Sequence[Row]) -> None:
+            fresh = list(zip(chunk, rows, strict=True))
+            keep([(text, row) for text, row in fresh if not isinstance(row, AnswerError)])
+            answered.extend(fresh)
+            invalid = {text: str(row) for text, row in answered if isinstance(row, AnswerError)}
+            if not len(self.cache) and len(invalid) >= _HOPELESS:
+                raise self._error(invalid)
+
         if self.settings.parallel == 1:
             for chunk in self._chunks(texts):
-                self.cache.add(zip(chunk, self._one(chunk), strict=True))
-            return
+                take(chunk, self._one(chunk))
+            return answered
         with ThreadPoolExecutor(self.settings.parallel, thread_name_prefix="victim") as pool:
             try:
-                self._collect(pool, self._chunks(texts))
+                self._collect(pool, self._chunks(texts), take)
             except BaseException:
                 self.transport.stop()
                 raise
+        return answered
 
     def _chunks(self, texts: Sequence[Text]) -> Iterator[Sequence[Text]]:
         size = self.exchange.size
         return (texts[start : start + size] for start in range(0, len(texts), size))
 
-    def _collect(self, pool: ThreadPoolExecutor, chunks: Iterator[Sequence[Text]]) -> None:
+    def _collect(
+        self,
+        pool: ThreadPoolExecutor,
+        chunks: Iterator[Sequence[Text]],
+        take: Callable[[Sequence[Text], Sequence[Row]], None],
+    ) -> None:
         """Sends as many requests at a time as are allowed, and no more after a failure."""
-        running: dict[Future[list[list[float]]], Sequence[Text]] = {}
+        running: dict[Future[list[Row]], Sequence[Text]] = {}
         failed: BaseException | None = None
         while True:
             while failed is None and len(running) < self.settings.parallel:
@@ -122,18 +182,33 @@ class HttpVictim:
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 chunk = running.pop(future)
                 error = future.exception()
-                if error is None:
-                    self.cache.add(zip(chunk, future.result(), strict=True))
-                else:
-                    failed = failed or error
+                try:
+                    if error is None:
+                        take(chunk, future.result())
+                except InvalidAnswers as invalid:
+                    error = invalid
+                failed = failed or error
         if failed is not None:
             raise failed
 
-    def _one(self, texts: Sequence[Text]) -> list[list[float]]:
-        def read(answer: Any) -> list[list[float]]:
-            rows = self.exchange.rows(answer, texts)
-            if self.exchange.outputs == "probabilities":
-                check_distribution(rows)
-            return rows
+    def _one(self, texts: Sequence[Text]) -> list[Row]:
+        def read(answer: Any) -> list[Row]:
+            try:
+                rows = self.exchange.rows(answer, texts)
+            except AnswerError as error:
+                if error.again or len(texts) > 1:
+                    raise
+                rows = [error]
+            return [self._valid(row) for row in rows]
 
         return self.transport.post(self.exchange.body(texts), read)
+
+    def _valid(self, row: Row) -> Row:
+        """Returns the numbers of a text, or what is wrong with its answer."""
+        try:
+            if isinstance(row, AnswerError):
+                raise row
+            self._check(row)
+        except AnswerError as error:
+            return AnswerError(self.transport.hide(str(error)))
+        return row

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -17,6 +17,7 @@ from attacks.victims.saliency import (
     in_mode,
     module_gains,
     module_weights,
+    padding_side,
     transformer_gains,
     transformer_weights,
 )
@@ -30,8 +31,24 @@ class VictimError(ValueError):
     """The victim raised an error, or its answer is no logits."""
 
 
+class InvalidAnswers(VictimError):
+    """Answers to some of the texts are invalid; those to the others may be asked for again.
+
+    Args:
+        msg: about all of them.
+        reasons: what is wrong with the answer to each of these texts.
+    """
+
+    def __init__(self, msg: str, reasons: Mapping[Text, str]) -> None:
+        super().__init__(msg)
+        self.reasons = dict(reasons)
+
+
 class Victim(Protocol):
     """Answers texts with logits.
+
+    A victim that remembers its answers has `again(texts)`, which asks anew; it returns None if it
+    may not.
 
     Attributes:
         name: name in results.
@@ -72,11 +89,17 @@ class _Batched(Halving):
         """See `Victim`."""
         return self.fitting(lambda: checked(self._answer(texts), texts, self.name))
 
-    def _finite(self, weights: list[list[float]]) -> list[list[float]]:
-        for row in weights:
-            if any(math.isnan(weight) for weight in row):
-                msg = f"victim {self.name}: got gradients that are no numbers, expected numbers"
-                raise VictimError(msg)
+    def _finite(
+        self, weights: list[list[float]], documents: Sequence[Document]
+    ) -> list[list[float]]:
+        reasons = {
+            document.text: "got gradients that are no numbers, expected numbers"
+            for row, document in zip(weights, documents, strict=True)
+            if any(math.isnan(weight) for weight in row)
+        }
+        if reasons:
+            msg = f"victim {self.name}: {next(iter(reasons.values()))}"
+            raise InvalidAnswers(msg, reasons)
         return weights
 
     def _answer(self, texts: Sequence[Text]) -> Any:
@@ -89,7 +112,8 @@ def checked(answer: Any, texts: Sequence[Text], name: str) -> Floats:
     """Returns an answer as float64 logits.
 
     Raises:
-        VictimError: wrong shape, or a number that is not finite.
+        VictimError: wrong shape.
+        InvalidAnswers: numbers that are not finite.
     """
     if isinstance(answer, Tensor):
         answer = answer.detach().cpu().to(torch.float64).numpy()
@@ -105,17 +129,25 @@ def checked(answer: Any, texts: Sequence[Text], name: str) -> Floats:
             "for one logit z answer [0, z], for one probability p [1 - p, p]"
         )
         raise VictimError(msg)
-    bad = ~np.isfinite(logits).all(axis=1)
-    if bad.any():
-        first = repr(texts[int(bad.argmax())])
-        what = "NaN" if np.isnan(logits).any() else "infinity"
-        what = "-infinity" if (logits[bad] < np.inf).all() and what == "infinity" else what
+    strange = {
+        texts[row]: _strange(logits[row])
+        for row in np.flatnonzero(~np.isfinite(logits).all(axis=1)).tolist()
+    }
+    if strange:
+        text, what = next(iter(strange.items()))
+        expected = "expected finite numbers (a class that cannot be has -1e4)"
         msg = (
-            f"victim {name}: got {what} for {int(bad.sum())} of {len(texts)} text(s), expected "
-            f"finite numbers (a class that cannot be has -1e4); the first is {first[:200]}"
+            f"victim {name}: got {what} for {len(strange)} of {len(texts)} text(s), {expected}; "
+            f"the first is {text!r:.200}"
         )
-        raise VictimError(msg)
+        raise InvalidAnswers(msg, {text: f"got {one}, {expected}" for text, one in strange.items()})
     return logits
+
+
+def _strange(row: Floats) -> str:
+    if np.isnan(row).any():
+        return "NaN"
+    return "infinity" if (row == np.inf).any() else "-infinity"
 
 
 class ModuleVictim(_Batched):
@@ -167,18 +199,21 @@ class ModuleVictim(_Batched):
         weights = self.fitting(
             lambda: module_weights(module, documents, batch_size=self._backwards, training=training)
         )
-        return self._finite(weights)
+        return self._finite(weights, documents)
 
     def flip_gains(
         self, documents: Sequence[Document], candidates: Sequence[Sequence[Candidate]]
     ) -> list[list[float]]:
         """See `attacks.engine.WhiteBox`; by the gradient at the output of `embed`."""
         module: Any = self.module
-        return self._finite(
-            self.fitting(
-                lambda: module_gains(module, documents, candidates, batch_size=self.batch_size)
-            )
+        gains = self.fitting(
+            lambda: module_gains(module, documents, candidates, batch_size=self.batch_size)
         )
+        return self._finite(gains, documents)
+
+
+_ROUNDINGS = 256
+"""Units in the last place of 1 by which logits differ between batches without any reason."""
 
 
 class HuggingFaceVictim(_Batched):
@@ -187,7 +222,8 @@ class HuggingFaceVictim(_Batched):
     Args:
         model: model in any mode; it predicts in evaluation mode.
         tokenizer: the one it was trained with.
-        batch_size: texts per forward pass; texts of like length go together, padded to the longest.
+        batch_size: texts per forward pass; texts of like length go together, padded to the longest
+            where that changes no answer, and else only texts of the same length.
         max_length: longest text in tokens; that of tokenizer and model if not given.
         name: name in results; its class if not given.
 
@@ -216,6 +252,7 @@ class HuggingFaceVictim(_Batched):
             raise ValueError(msg)
         limits = [max_length, tokenizer.model_max_length, longest_text(model)]
         self.max_length = min(limit for limit in limits if limit)
+        self._pads: bool | None = None
 
     @property
     def differentiable(self) -> bool:
@@ -228,23 +265,52 @@ class HuggingFaceVictim(_Batched):
         first = [text if isinstance(text, str) else text[0] for text in texts]
         second = [text[1] for text in pairs] if pairs else None
         coded = self.tokenizer(first, second, truncation=True, max_length=self.max_length)
+        for row, ids in enumerate(coded["input_ids"]):
+            if not ids:  # an empty text, and a tokenizer that adds no tokens of its own
+                for name in coded:
+                    coded[name][row] = [int(name == "attention_mask")]
+                coded["input_ids"][row] = [self.tokenizer.pad_token_id]
         lengths = [len(ids) for ids in coded["input_ids"]]
-        batches = length_batches(lengths, self.batch_size, device=self.model.device.type)
-        parts = []
         with in_mode(self.model, training=False):
-            for rows in batches:
-                batch = self.tokenizer.pad(
-                    {name: [values[i] for i in rows] for name, values in coded.items()},
-                    return_tensors="pt",
-                ).to(self.model.device)
-                answer = self.model(**batch)
-                if getattr(answer, "logits", None) is None:
-                    msg = f"got {self.name}, which answers without logits, expected a classifier"
-                    raise VictimError(msg)
-                parts.append(answer.logits.float())
-        logits = torch.cat(parts)
+            if self._pads is None and min(lengths) < max(lengths):
+                ends = lengths.index(min(lengths)), lengths.index(max(lengths))
+                self._pads = self._ignores_padding(coded, *ends)
+            if self._pads is False:
+                alike = [[i for i, n in enumerate(lengths) if n == one] for one in set(lengths)]
+                size = self.batch_size
+                batches = [rows[i : i + size] for rows in alike for i in range(0, len(rows), size)]
+            else:
+                batches = length_batches(lengths, self.batch_size, device=self.model.device.type)
+            logits = torch.cat([self._forward(coded, rows) for rows in batches])
         order = torch.tensor([i for rows in batches for i in rows], device=logits.device)
         return logits[order.argsort()]
+
+    def _forward(self, coded: Any, rows: Sequence[int]) -> Tensor:
+        """Returns the logits of some rows, padded to the longest of them."""
+        batch = self.tokenizer.pad(
+            {name: [values[i] for i in rows] for name, values in coded.items()},
+            padding_side=padding_side(self.model),
+            return_tensors="pt",
+        ).to(self.model.device)
+        answer = self.model(**batch)
+        if getattr(answer, "logits", None) is None:
+            msg = f"got {self.name}, which answers without logits, expected a classifier"
+            raise VictimError(msg)
+        logits: Tensor = answer.logits.float()
+        return logits
+
+    def _ignores_padding(self, coded: Any, short: int, long: int) -> bool:
+        """Returns True if a padded text gets the logits that it has alone, but for rounding."""
+        alone, padded = self._forward(coded, [short])[0], self._forward(coded, [short, long])[0]
+        noise = _ROUNDINGS * torch.finfo(self.model.dtype).eps * alone.abs().max().clamp_min(1.0)
+        ignores = bool((alone - padded).abs().max() <= noise)
+        if not ignores:
+            log.warning(
+                "victim %s: padding changes its answers; only texts of the same length share a "
+                "forward pass, which takes longer",
+                self.name,
+            )
+        return ignores
 
     def about(self) -> dict[str, Any]:
         """See `attacks.fingerprint`."""
@@ -264,29 +330,28 @@ class HuggingFaceVictim(_Batched):
                 self.model,
                 self.tokenizer,
                 documents,
-                batch_size=self._backwards,
+                batch_size=1 if self._pads is False else self._backwards,
                 max_length=self.max_length,
                 training=compat == "textattack",
             )
         )
-        return self._finite(weights)
+        return self._finite(weights, documents)
 
     def flip_gains(
         self, documents: Sequence[Document], candidates: Sequence[Sequence[Candidate]]
     ) -> list[list[float]]:
         """See `attacks.engine.WhiteBox`; by the gradient at the input embeddings."""
-        return self._finite(
-            self.fitting(
-                lambda: transformer_gains(
-                    self.model,
-                    self.tokenizer,
-                    documents,
-                    candidates,
-                    batch_size=self.batch_size,
-                    max_length=self.max_length,
-                )
+        gains = self.fitting(
+            lambda: transformer_gains(
+                self.model,
+                self.tokenizer,
+                documents,
+                candidates,
+                batch_size=self.batch_size,
+                max_length=self.max_length,
             )
         )
+        return self._finite(gains, documents)
 
 
 class CallableVictim(_Batched):
@@ -320,14 +385,14 @@ class CallableVictim(_Batched):
         """Returns `[n, C]`, the exact answer of the function; None if that is logits."""
         if self.outputs == "logits":
             return None
-        return self.fitting(lambda: self._distributions(self._call(texts)))
+        return self.fitting(lambda: self._distributions(self._call(texts), texts))
 
     def _answer(self, texts: Sequence[Text]) -> Floats:
         numbers = self._call(texts)
         if self.outputs == "logits":
             self._suspect(numbers)
             return numbers
-        return logarithms(self._distributions(numbers))
+        return logarithms(self._distributions(numbers, texts))
 
     def _call(self, texts: Sequence[Text]) -> Floats:
         parts = []
@@ -361,20 +426,22 @@ class CallableVictim(_Batched):
         with in_mode(owner, training=False), torch.no_grad():
             yield
 
-    def _distributions(self, numbers: Floats) -> Floats:
+    def _distributions(self, numbers: Floats, texts: Sequence[Text]) -> Floats:
         """Returns the numbers, if they are probabilities.
 
         Raises:
-            VictimError: they are not.
+            InvalidAnswers: they are not.
         """
         off = np.abs(numbers.sum(axis=1) - 1)
-        if bool((off > 1e-3).any()) or bool((numbers < 0).any()):
+        bad = (off > 1e-3) | (numbers < 0).any(axis=1)
+        if bad.any():
             msg = (
                 f"victim {self.name}: got rows that do not sum to 1 (the worst to "
                 f"{numbers.sum(axis=1)[off.argmax()]:.4g}), expected probabilities; "
                 'or say outputs="logits"'
             )
-            raise VictimError(msg)
+            rows = np.flatnonzero(bad).tolist()
+            raise InvalidAnswers(msg, {texts[row]: _improper(numbers[row]) for row in rows})
         return numbers
 
     def _suspect(self, numbers: Floats) -> None:
@@ -387,6 +454,10 @@ class CallableVictim(_Batched):
                 'outputs="probabilities"',
                 self.name,
             )
+
+
+def _improper(row: Floats) -> str:
+    return f"got {row.tolist()!r:.200}, expected probabilities"
 
 
 CPU_BATCH = 64

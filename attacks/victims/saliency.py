@@ -14,7 +14,7 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -127,6 +127,7 @@ def transformer_weights(
     def gradients(rows: list[int]) -> list[Tensor]:
         batch = tokenizer.pad(
             {name: [values[row] for row in rows] for name, values in coded.items()},
+            padding_side=padding_side(model),
             return_tensors="pt",
         ).to(model.device)
         captured.clear()
@@ -292,6 +293,18 @@ def _weights(
             for row, gradient in zip(rows, parts, strict=True):
                 result[row] = word_norms(gradient, spans[row], documents[row])
     return result
+
+
+def padding_side(model: Any) -> Literal["left", "right"]:
+    """Returns the side on which padding changes nothing, whatever the tokenizer says.
+
+    Positions are counted from the left, so that padding there moves the text (GPT-2). XLNet counts
+    from the text, and classifies by its last token.
+
+    Args:
+        model: of `transformers`.
+    """
+    return "left" if getattr(model.config, "summary_type", None) == "last" else "right"
 
 
 def word_norms(gradient: Tensor, spans: Sequence[Span], document: Document) -> list[float]:

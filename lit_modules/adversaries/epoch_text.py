@@ -192,7 +192,7 @@ class EpochTextAdversary(AttackingAdversary):
         classifier = loop.classifier
         with undisturbed(classifier, loop.device), classifier.frozen():
             records = self._attacked(classifier, samples, loop.run_seed, loop.current_epoch)
-        tried = sum(record.outcome != "skipped" for record in records.values())
+        tried = sum(record.attacked for record in records.values())
         texts = {
             one: record.adversarial
             for one, record in records.items()

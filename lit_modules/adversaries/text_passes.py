@@ -74,7 +74,7 @@ def rates(
         size: of the batch.
         device: where the numbers are put.
     """
-    attacked = [record for record in records if record.outcome != "skipped"]
+    attacked = [record for record in records if record.attacked]
     sums = {
         "attack_success": sum(map(succeeded, attacked)),
         "words_changed": sum(record.words_changed for record in attacked),

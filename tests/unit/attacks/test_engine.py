@@ -1,6 +1,8 @@
 """Verdicts do not depend on how samples are put together, and nothing is asked twice."""
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -11,8 +13,9 @@ from attacks.composition import Attack
 from attacks.engine import Engine, Limits
 from attacks.goals import Floats, Untargeted
 from attacks.outcome import AttackRecord, Sample, from_line
-from attacks.search import Greedy, RandomSearch
-from attacks.victims.kinds import VictimError
+from attacks.search import Beam, Greedy, RandomSearch
+from attacks.summary import summarise, table
+from attacks.victims.kinds import VictimError, checked
 from tests.unit.attacks.toys import BagVictim, Forbid, Letters, Once, Synonyms, samples
 from text import Text
 
@@ -199,8 +202,90 @@ def test_white_box_needs_gradients() -> None:
 
 
 def test_records_survive_a_file() -> None:
-    import json
-
     pair = Sample(sample_id=3, text=("good film", "fine plot"), label=1)
     (record,) = Engine(attack(), BagVictim()).run([pair])
     assert from_line(json.loads(json.dumps(record.line()))) == record
+
+
+class Sour(BagVictim):
+    """Gives NaN for texts with a word, and remembers how often it was asked."""
+
+    word = "solid"
+
+    def logits(self, texts: Sequence[Text]) -> Floats:
+        found = super().logits(texts)
+        found[[self.word in str(text).split() for text in texts]] = np.nan
+        return checked(found, texts, self.name)
+
+
+@pytest.mark.parametrize("in_flight", [1, 2, 100])
+def test_an_invalid_answer_costs_its_sample_alone(in_flight: int) -> None:
+    texts = ["solid", "fine", "bad solid good", "good", "a fine film"]
+    engine = Engine(attack(), Sour(), limits=Limits(in_flight=in_flight))
+    records = {one.sample_id: one for one in engine.run(samples(*texts))}
+    assert sorted(records) == [0, 1, 2, 3, 4]
+    assert [records[i].outcome for i in (0, 2)] == ["error", "error"]
+    assert records[0].prediction is None
+    # "good" has the candidate "solid": its search ends in an error as well.
+    assert records[3].outcome == "error"
+    assert records[3].prediction == 1
+    assert "got NaN" in (records[3].reason or "")
+    assert [records[i].outcome for i in (1, 4)] == ["succeeded", "succeeded"]
+    found = summarise(records.values(), score="margin")
+    assert (found.samples, found.errors) == (2, 3)
+    assert "3 of 5 samples are left out" in table({"toy": found})
+    for one in records.values():
+        assert from_line(json.loads(json.dumps(one.line()))) == one
+
+
+def test_an_attack_without_any_valid_answer_is_an_error() -> None:
+    with pytest.raises(VictimError, match=r"got NaN for 2 of 2 text"):
+        list(Engine(attack(), Sour()).run(samples("solid", "solid good")))
+    # Those that a former start has answered are answers, too.
+    later = Engine(attack(), Sour())
+    later.answered = True
+    assert [one.outcome for one in later.run(samples("solid"))] == ["error"]
+
+
+class Wavering(BagVictim):
+    """Takes its answer back when it is asked about a text once more."""
+
+    def again(self, texts: Sequence[Text]) -> Floats | None:
+        return super().logits(["good good good"] * len(texts))
+
+
+class Stubborn(BagVictim):
+    """May not be asked again."""
+
+    def again(self, texts: Sequence[Text]) -> Floats | None:
+        return None
+
+
+def test_successes_are_asked_about_once_more() -> None:
+    texts = samples("good plot", "bad", "fine fine fine good")
+    plain = list(Engine(attack(), BagVictim()).run(texts))
+    assert {one.sample_id: one.holds for one in plain} == {0: True, 1: None, 2: None}
+    for victim, holds in ((Wavering(), False), (Stubborn(), None)):
+        records = list(Engine(attack(), victim).run(texts))
+        assert [one.holds for one in records if one.outcome == "succeeded"] == [holds]
+        # The last look is in no other figure.
+        for one, other in zip(records, plain, strict=True):
+            assert replace(one, holds=None, seconds=0) == replace(other, holds=None, seconds=0)
+    unsure = summarise(Engine(attack(), Wavering()).run(texts), score="margin")
+    assert unsure.metrics()["unstable"] == 1
+    assert "1 of 1 successes did not succeed" in table({"toy": unsure})
+    assert (
+        "unstable"
+        not in summarise(Engine(attack(), Stubborn()).run(texts), score="margin").metrics()
+    )
+
+
+@pytest.mark.parametrize("search", [Greedy(), RandomSearch(tries=5), Beam()])
+def test_a_success_is_not_exhausted(search: Any) -> None:
+    outcomes = set()
+    for budget in range(1, 12):
+        limits = Limits(query_budget=budget)
+        (record,) = Engine(attack(search=search), BagVictim(), limits=limits).run(samples("good"))
+        outcomes.add(record.outcome)
+        assert record.exhausted == (record.outcome == "failed")
+    assert outcomes == {"failed", "succeeded"}

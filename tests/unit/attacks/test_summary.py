@@ -194,4 +194,6 @@ def test_table_lines_up() -> None:
     at = head.index("queries")
     assert {row[at] for row in rows} == {"1"}
     assert rows[0].split()[:3] == ["textfooler", "1.000", "0.333"]
+    # The clean accuracy says how many samples both accuracies are about.
+    assert "1.000 (3)  " in rows[1]
     assert rows[1].strip().startswith("0.439 - 1.000")

@@ -148,6 +148,9 @@ def test_mean_accuracy_is_over_the_six(run: RunDirectory) -> None:
     assert two.line() == "mean accuracy under 2 attacks (bae, pwws): 0.500"
     assert stored(run)["attack/mean_accuracy"] == 0.5
     assert stored(run)["attack/mean_count"] == 2
+    # What it may be compared with: the same samples without attack.
+    assert stored(run)["attack/mean_clean_accuracy"] == 1
+    assert stored(run)["attack/mean_samples"] == 4
     # Neither other settings of the same recipe, nor the baseline.
     file(run, "bae-budget", broken=0, query_budget=5)
     file(run, "random", broken=0)

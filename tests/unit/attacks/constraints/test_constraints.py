@@ -2,11 +2,15 @@
 
 import logging
 from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rapidfuzz.distance import Levenshtein
 
 from attacks.composition import Group
 from attacks.constraints import (
@@ -15,8 +19,9 @@ from attacks.constraints import (
     WordDistance,
     WordsChanged,
     WordSimilarity,
+    edit_distance,
 )
-from attacks.document import Document
+from attacks.document import Candidate, Document
 from attacks.goals import Compat
 from attacks.resources.tagger import Tagger
 from attacks.resources.tags import END, START, UNIVERSAL, Place, features, normalise
@@ -277,6 +282,53 @@ def test_distance_from_the_original() -> None:
     assert EditDistance(2).keep([drifted]) == [[False]]
     assert EditDistance(3).keep([drifted]) == [[True]]
     assert EditDistance(0).keep([group(("ab", "c"), 1, "d")]) == [[False]]
+
+
+def random_candidates(document: Document, random: Random) -> list[Candidate]:
+    """Return a change of each kind that a document offers, each in a random place."""
+    index = random.randrange(len(document))
+    words = ["", ",", "x", "xyz uvw", document.words[index][::-1], " ", "a" * random.randrange(40)]
+    made = [document.replace(index, word) for word in words]
+    made += [document.delete(index), document.insert(index, "new"), document.insert(0, "")]
+    made.append(document.insert(index, "one two", behind=True))
+    if index + 1 < len(document) and document.column_of(index) == document.column_of(index + 1):
+        made += [document.merge(index, "merged"), document.merge(index, "")]
+    return made
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_verdicts_are_those_about_whole_texts(seed: int) -> None:
+    random = Random(seed)
+    drawn = ["".join(random.choices("ab -',", k=random.randint(6, 60))) + " a b" for _ in range(2)]
+    original = Document.of(drawn[0] if seed % 2 else (drawn[0], drawn[1]))
+    groups, current, other = [], original, original
+    for _ in range(12):
+        found = random_candidates(current, random) + random_candidates(other, random)
+        groups.append(Group(original, current, found))
+        other, current = current, current.accept(random.choice(random_candidates(current, random)))
+        if not len(current):
+            break
+    whole = "\n".join(original.columns)
+    for maximum in (0, 1, 2, 5, 13, 30):
+        assert EditDistance(maximum).keep(groups) == [
+            [Levenshtein.distance(whole, "\n".join(one.columns)) <= maximum for one in g.candidates]
+            for g in groups
+        ]
+
+
+def test_whole_texts_are_compared_only_near_the_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[str] = []
+
+    def distance(first: str, second: str, **settings: Any) -> int:
+        compared.append(second)
+        return Levenshtein.distance(first, second, **settings)
+
+    recording = SimpleNamespace(distance=distance)
+    monkeypatch.setattr(edit_distance, "Levenshtein", recording)
+    document = Document.of("a good film " * 50)
+    candidates = [document.replace(i, "x") for i in range(len(document))]
+    assert all(EditDistance(30).keep([Group(document, document, candidates)])[0])
+    assert compared == [document.text]
 
 
 def test_distances_are_not_negative() -> None:

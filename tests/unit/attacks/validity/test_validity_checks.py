@@ -26,6 +26,9 @@ class Pairs:
     def lemmas(self, word: str) -> frozenset[str]:
         return frozenset((word.lower(),))
 
+    def knows(self, word: str) -> bool:
+        return word in {"ever", "fir", "men", "films", "someone"}
+
 
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
@@ -35,7 +38,36 @@ class Pairs:
         ("it is good", "it is not good", (0, 1, 0, 0, 1)),
         ("it isn't good", "it is good", (0, 1, 0, 0, 1)),
         ("it isn’t good", "it is not good", (0, 0, 0, 0, 2)),
-        ("no one did nothing", "none did nothing", (0, 0, 1, 0, 2)),
+        ("no one did nothing", "none did nothing", (0, 0, 0, 0, 2)),
+        ("no one liked it", "someone liked it", (0, 1, 0, 0, 2)),
+        ("no one liked it", "nobody liked it", (0, 0, 0, 0, 2)),
+        ("this one is good", "this film is good", (0, 0, 0, 0, 1)),
+        ("one of them", "two of them", (0, 0, 1, 0, 1)),
+        # The same number, written otherwise.
+        ("it cost 3,000 in all", "it cost 3000 in all", (0, 0, 0, 0, 1)),
+        ("it cost 3,000.50 in all", "it cost 3000.5 in all", (0, 0, 0, 0, 1)),
+        ("it cost 3,000", "it cost 3,001", (0, 0, 1, 0, 1)),
+        ("it cost 3,000", "it cost 3", (0, 0, 1, 0, 1)),
+        ("in 2010, 300 came", "in 2010, 300 left", (0, 0, 0, 0, 1)),
+        ("twelve of them, twenty-one in all", "12 of them, 21 in all", (0, 0, 0, 0, 2)),
+        ("the first film", "the 1st film", (0, 0, 0, 0, 1)),
+        ("the 2nd film", "the 3rd film", (0, 0, 1, 0, 1)),
+        ("it has 3.5 stars", "it has 3.6 stars", (0, 0, 1, 0, 1)),
+        ("films of the 90s", "films of the 80s", (0, 0, 1, 0, 1)),
+        ("in 2015", "in 2105", (0, 0, 1, 0, 1)),
+        # Misspelt words are read as what they were, digits among letters included.
+        ("a good film", "a good fi1m", (0, 0, 0, 0, 1)),
+        ("a real one", "a rea1 0ne", (0, 0, 0, 0, 2)),
+        ("the first of three", "the fisrt of thre", (0, 0, 0, 0, 2)),
+        ("the first film", "the fir st film", (0, 0, 0, 0, 2)),
+        ("it is not good", "it is nto good", (0, 0, 0, 0, 1)),
+        ("it is without doubt", "it is wihtout doubt", (0, 0, 0, 0, 1)),
+        ("it is not hot", "it is n0t hot", (0, 0, 0, 0, 1)),
+        ("it is never hot", "it is ever hot", (0, 1, 0, 0, 1)),
+        ("it is not hot", "it is now hot", (0, 1, 0, 0, 1)),
+        ("it is now hot", "it is not hot", (0, 1, 0, 0, 1)),
+        ("four films", "for films", (0, 0, 1, 0, 1)),
+        ("ten films", "men films", (0, 0, 1, 0, 1)),
         ("12 of 30 liked it", "12 of 31 liked it", (0, 0, 1, 0, 1)),
         ("We saw three of them", "We saw four of them", (0, 0, 1, 0, 1)),
         ("We met Anna in Rome.", "We met Anne in Rome.", (0, 0, 0, 1, 1)),

@@ -2,9 +2,13 @@
 
 import email.utils
 import json
+import math
+import re
+import socketserver
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +24,9 @@ from attacks.victims.chat import ChatExchange
 from attacks.victims.http_settings import HttpSettings
 from attacks.victims.http_transport import Transport, retry_after
 from attacks.victims.http_victim import HttpVictim
-from attacks.victims.kinds import VictimError
+from attacks.victims.kinds import InvalidAnswers, VictimError
 from attacks.victims.labels_only import LabelVictim, check_search
-from tests.unit.attacks.victims.service import Answer, Service, positive, serving
+from tests.unit.attacks.victims.service import Answer, Service, pipeline, positive, serving
 
 CLASSES = ["neg", "pos"]
 TEXTS = ["a good film", "a bad film", "good, good, good", "so so"]
@@ -341,7 +345,8 @@ def test_scores_of_a_chat_by_its_first_token() -> None:
             }
         ]
     }
-    ((negative, positive_),) = ChatExchange(settings, CLASSES).rows(answer, ["x"])
+    rows: Any = ChatExchange(settings, CLASSES).rows(answer, ["x"])
+    ((negative, positive_),) = rows
     assert (negative, positive_) == pytest.approx((0.2 / 0.9, 0.7 / 0.9))
     with pytest.raises(AnswerError, match="top_logprobs"):
         ChatExchange(settings, CLASSES).rows(chat("positive"), ["x"])
@@ -395,3 +400,138 @@ def test_a_journal_of_a_service_goes_on_without_a_question(
     assert run(3)[:2] == first
     assert len(set(service.answered)) == len(service.answered)
     assert "secret" not in json.dumps(first)
+
+
+def dripping(head: bytes, drop: bytes) -> Iterator[str]:
+    """Runs a server that sends a byte now and then, for ever; yields its address."""
+    stop = threading.Event()
+
+    class Drip(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(1 << 16)
+            with suppress(OSError):
+                self.request.sendall(head)
+                while not stop.wait(0.02):
+                    self.request.sendall(drop)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Drip) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+        stop.set()
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"",
+        b"HTTP/1.1 200 OK\r\nX: ",
+        b"HTTP/1.1 200 OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n",
+        b"HTTP/1.1 500 Down\r\n\r\n",
+        b"HTTP/1.1 401 No\r\nContent-Length: 99999\r\n\r\n",
+    ],
+    ids=["status", "headers", "content", "content of known length", "500", "401"],
+)
+def test_an_answer_byte_by_byte_ends_at_the_deadline(head: bytes) -> None:
+    with contextmanager(dripping)(head, b" ") as url:
+        settings = HttpSettings(timeout=30, deadline=0.3, tries=1)
+        with pytest.raises(VictimError, match=r"no whole answer in 0\.3 s \(--http\.deadline\)"):
+            HttpVictim(url, CLASSES, settings).logits(["x"])
+
+
+@pytest.mark.parametrize(
+    "logarithms",
+    [[math.nan, -1.0], [math.inf, -1.0], [-math.inf, -math.inf], [1000.0, -1.0], ["nan", -1.0]],
+)
+def test_log_probabilities_that_are_none(
+    service: Service, tmp_path: Path, logarithms: list[Any]
+) -> None:
+    top = [{"token": t, "logprob": p} for t, p in zip(("pos", "neg"), logarithms, strict=True)]
+    choice = {"message": {"content": "pos"}, "logprobs": {"content": [{"top_logprobs": top}]}}
+    service.answers = lambda _: {"choices": [choice]}
+    one = victim(service, tmp_path / "a.jsonl", chat="m", chat_scores=True)
+    with pytest.raises(InvalidAnswers, match=r"got (score|log-probability)"):
+        one.logits(["x"])
+    assert len(one.cache) == 0
+    assert (tmp_path / "a.jsonl").read_bytes().count(b"\n") == 1
+
+
+def test_small_log_probabilities_are_shares() -> None:
+    top = [{"token": t, "logprob": p} for t, p in (("pos", -2000.0), ("neg", -2001.0))]
+    choice = {"message": {"content": "pos"}, "logprobs": {"content": [{"top_logprobs": top}]}}
+    exchange = ChatExchange(HttpSettings(chat="m", chat_scores=True), CLASSES)
+    rows: Any = exchange.rows({"choices": [choice]}, ["x"])
+    ((negative, positive_),) = rows
+    assert positive_ / negative == pytest.approx(math.e)
+
+
+def test_invalid_answers_on_disk_are_asked_for_again(service: Service, tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    first = victim(service, path)
+    first.logits(TEXTS[:1])
+    first.close()
+    lines = [
+        {"text": text, "row": row}
+        for text, row in zip(TEXTS[1:3], ([math.nan, 0.5], [0.5]), strict=True)
+    ]
+    with path.open("a") as stream:
+        stream.writelines(json.dumps(line) + "\n" for line in lines)
+    close(victim(service, path), TEXTS[:3], expected(TEXTS[:3]))
+    assert service.answered == TEXTS[:3]
+    close(victim(service, path), TEXTS[:3], expected(TEXTS[:3]))
+    assert service.answered == TEXTS[:3]
+
+
+def test_an_invalid_answer_leaves_those_to_other_texts(service: Service) -> None:
+    def answers(body: Any) -> Any:
+        rows = pipeline(body["inputs"])
+        for text, row in zip(body["inputs"], rows, strict=True):
+            row[0]["score"] = row[0]["score"] if text != TEXTS[1] else math.nan
+        return rows
+
+    service.answers = answers
+    one = victim(service)
+    with pytest.raises(InvalidAnswers, match="score nan") as error:
+        one.logits(TEXTS)
+    assert list(error.value.reasons) == [TEXTS[1]]
+    rest = [text for text in TEXTS if text != TEXTS[1]]
+    asked = len(service.bodies)
+    close(one, rest, expected(rest))
+    with pytest.raises(InvalidAnswers):
+        one.logits(TEXTS)
+    assert len(service.bodies) == asked
+
+
+def test_texts_are_asked_about_again_within_the_budget(service: Service, tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    one = victim(service, path, budget=3)
+    first = one.logits(TEXTS[:2])
+    service.answers = lambda body: pipeline(["bad"] * len(body["inputs"]))
+    again = one.again(TEXTS[:1])
+    assert again is not None
+    assert again.argmax() == 0
+    assert one.logits(TEXTS[:2]).tolist() == first.tolist()
+    assert one.again(TEXTS[:1]) is None
+    one.close()
+    later = victim(service, path, budget=3)
+    assert later.logits(TEXTS[:2]).tolist() == first.tolist()
+    assert later.again(TEXTS[:1]) is None
+
+
+def test_secrets_are_written_nowhere(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", "tok-0123456789")
+    service.spoil = lambda *_: (403, {}, b"x" * 190 + b"tok-0123456789 key-abcdefgh hid-abcdefgh")
+    settings = HttpSettings(token_variable="MY_TOKEN", headers={"X-Key": "hid-abcdefgh"})
+    path = tmp_path / "answers.jsonl"
+    one = HttpVictim(f"{service.url}?key=key-abcdefgh", CLASSES, settings, cache=path)
+    with pytest.raises(VictimError, match="status 403") as error:
+        one.logits(["x"])
+    service.spoil = lambda _, answer: (200, {}, b'[[{"label": "tok-0123456789", "score": 1}]]')
+    with pytest.raises(VictimError, match=r"got label '\*\*\*'") as other:
+        one.logits(["y"])
+    written = f"{error.value} {other.value} {one.about()} {path.read_text()}"
+    assert not re.search("tok-0|key-a|hid-a", written)
+    assert service.url in str(error.value)
