@@ -193,8 +193,16 @@ def _failed(error: Exception, *, debug: bool) -> int:
         return 128 + signal.SIGPIPE
     if debug:
         traceback.print_exc()
-    _say(f"error: {_message(error)}")
+    _fail(_message(error))
     return 1
+
+
+def _fail(message: str) -> None:
+    """Print why the program ends; of a run of several processes, the first one is told, too."""
+    _say(f"error: {message}")
+    if (watch := sys.modules.get("app.processes.watch")) is not None:
+        watch.reported.set()
+        watch.leave_error(message)
 
 
 def _stopped(stopped: SystemExit, saved: str | None) -> int:
