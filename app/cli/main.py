@@ -159,8 +159,8 @@ def _load(*, debug: bool) -> int:
     except Exception as error:  # of any kind, in a broken installation
         if debug:
             traceback.print_exc()
-        _say(
-            f"error: the program cannot be loaded ({type(error).__name__}: {error}); "
+        _fail(
+            f"the program cannot be loaded ({type(error).__name__}: {error}); "
             "`python -m steadfast doctor` says what is wrong with the installation"
         )
         return 1

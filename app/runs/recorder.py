@@ -1,6 +1,5 @@
 """Keeps the run directory and its loggers up to date while the trainer works."""
 
-import glob
 import logging
 import math
 from collections.abc import Iterable, Mapping
@@ -15,10 +14,11 @@ from torch import Tensor
 
 from app.processes.distributed import dry
 from app.runs import results
+from app.runs.event_files import drop, ending
 from app.runs.metrics_file import MetricsFile
 from app.runs.results import Results
 from app.runs.resume import with_additions
-from app.runs.run_directory import FIGURES, RunDirectory
+from app.runs.run_directory import RunDirectory
 from app.runs.trackers import keep_names
 from app.runs.weights import Weights, keep_apart, shelf, unfinished, weights_of
 from app.training.stand_in import WholeSplit
@@ -64,7 +64,7 @@ class RunLogger(TensorBoardLogger):
         super().__init__(run.path, name="", version="", default_hp_metric=False, purge_step=begin)
         self.begin = begin
         self._measured_step: int | None = None
-        self._stale: list[Path] = []
+        self._evaluation: tuple[RunDirectory, str] | None = None
         self._written: dict[str, tuple[int | None, float]] = {}
 
     @property
@@ -77,9 +77,8 @@ class RunLogger(TensorBoardLogger):
 
     def open(self) -> Any:
         """The writer itself, with its file."""
-        for path in self._stale:
-            path.unlink(missing_ok=True)
-        self._stale = []
+        if self._experiment is None and self._evaluation is not None:
+            drop(*self._evaluation)
         return super().experiment
 
     @rank_zero_only
@@ -93,10 +92,9 @@ class RunLogger(TensorBoardLogger):
         """
         if self._experiment is not None:
             self._experiment.close()
-        ending = f".{FIGURES}{stage.replace('/', '-')}"
-        self._experiment, self._kwargs = None, {"filename_suffix": ending}
+        self._experiment, self._kwargs = None, {"filename_suffix": ending(stage)}
         self._root_dir, self._measured_step, self._written = str(files.path), step, {}
-        self._stale = list(files.path.glob(f"events.out.tfevents.*{glob.escape(ending)}"))
+        self._evaluation = (files, stage)
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from app.figures.charts import Series, error_bars, pixels
 from app.runs import atomic
+from app.runs.event_files import evaluation_writer
 from app.runs.run_directory import RunDirectory
 from certify.threats import TextCertificate, Threat
 from certify.threats.parsing import parse_k
@@ -151,8 +152,6 @@ def write(
     Raises:
         OSError: a file cannot be written.
     """
-    from torch.utils.tensorboard import SummaryWriter
-
     lines, picture = (run.path / f"certificates_{name}.{end}" for end in ("jsonl", "png"))
     atomic.write_lines(lines, ({**one, "checkpoint": about["checkpoint"][:12]} for one in records))
     found = curve(records, ks)
@@ -166,7 +165,7 @@ def write(
         ticks=names,
         about=json.dumps(about),
     )
-    writer = SummaryWriter(str(run.path))
+    writer = evaluation_writer(run, f"certify_{name}")
     for k, value in zip(found.changes, found.accuracy, strict=True):
         # A curve over changes, where others are over steps.
         if k is None:
