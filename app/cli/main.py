@@ -16,6 +16,7 @@ from app.cli.command_help import kept
 from app.cli.commands import COMMANDS, Command, help_of_all, of
 from app.cli.constructor_errors import of_constructor
 from app.cli.terminal import harmless
+from app.processes.last_error import leave_error
 from app.runs.version import line
 
 NOISE = (
@@ -200,9 +201,7 @@ def _failed(error: Exception, *, debug: bool) -> int:
 def _fail(message: str) -> None:
     """Print why the program ends; of a run of several processes, the first one is told, too."""
     _say(f"error: {message}")
-    if (watch := sys.modules.get("app.processes.watch")) is not None:
-        watch.reported.set()
-        watch.leave_error(message)
+    leave_error(message)
 
 
 def _stopped(stopped: SystemExit, saved: str | None) -> int:
@@ -225,6 +224,11 @@ def _status(error: SystemExit) -> int:
     if error.code is None:
         return 0
     if isinstance(error.code, int):
+        # 2 is a wrong command line, which the parser has explained; above 128 are signals.
+        if error.code == 1 or 2 < error.code < 128:
+            _fail(
+                f"a part of the program ended it with exit status {error.code} and gave no reason"
+            )
         return error.code
     _say(str(error.code))
     return 1

@@ -14,32 +14,27 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 import pytorch_lightning as pl
 from pytorch_lightning.strategies.launchers import subprocess_script
 
 from app.processes.distributed import LostRankError
+from app.processes.last_error import ERRORS_VARIABLE, LAUNCHER_VARIABLE, error_of, reported
 
-LAUNCHER_VARIABLE = "STEADFAST_LAUNCHER"
-"""Environment variable by which a process tells those it starts who it is."""
-ERRORS_VARIABLE = "STEADFAST_ERRORS"
-"""Environment variable with the folder in which those leave their last error for it."""
 GRACE = 10.0
 """Seconds that a process has to end by itself when another one is gone: to report its own error,
 which may be the same. In a collective it would wait for the timeout of the process group."""
 _EVERY = 0.5
 _SETTLE = 10.0
-_TALK = re.compile(
-    r"gloo|nccl|\bdist(backend|network|store)?error|tcpstore|rendezvous|broken pipe"
-    r"|connection (reset|closed|refused|aborted)|socket",
+_TALK = re.compile(r"gloo|nccl|\bdist(backend|network|store)?error", re.IGNORECASE)
+"""Words in errors of communication between processes."""
+_NETWORK = re.compile(
+    "tcpstore|rendezvous|broken pipe|socket|connection (reset|closed|refused|aborted)",
     re.IGNORECASE,
 )
-"""Words in errors of communication between processes."""
+"""The same in a `RuntimeError`, torch's; in an `OSError` they are about workers of the loader."""
 _TAKEN = re.compile("address already in use|EADDRINUSE", re.IGNORECASE)
 """Words in the error of a port that another program has."""
-reported = threading.Event()
-"""Set once this process has printed why it ends."""
 
 
 class Watcher(threading.Thread):
@@ -78,7 +73,8 @@ class Watcher(threading.Thread):
             status = child.poll()
             if status:
                 who = f"rank {rank} on this machine (process {child.pid})"
-                return f"{who} {_end_of(status)}{_error_of(child.pid)}"
+                error = error_of(child.pid)
+                return f"{who} {_end_of(status)}{': ' if error else ''}{error}"
         return None
 
     def running(self) -> list[str]:
@@ -102,6 +98,7 @@ class Watcher(threading.Thread):
                 child.kill()
             for worker in multiprocessing.active_children():
                 worker.kill()
+            _forget_errors()
             self._end(1)
             return
 
@@ -117,22 +114,6 @@ def _end_of(status: int) -> str:
         number = -status if status < 0 else status - 128
         return f"was ended by {names.get(number, f'signal {number}')}"
     return f"has ended with exit status {status}"
-
-
-def leave_error(message: str) -> None:
-    """Leave the error of this process for the one that has started it."""
-    folder = os.environ.get(ERRORS_VARIABLE)
-    if folder is not None and _launcher() is not None:
-        with contextlib.suppress(OSError):
-            Path(folder, str(os.getpid())).write_text(message, encoding="utf-8")
-
-
-def _error_of(pid: int) -> str:
-    folder = os.environ.get(ERRORS_VARIABLE)
-    with contextlib.suppress(OSError):
-        if folder is not None:
-            return f": {Path(folder, str(pid)).read_text(encoding='utf-8').splitlines()[0]}"
-    return ""
 
 
 def explain(lost: str) -> str:
@@ -168,7 +149,8 @@ def watched(trainer: pl.Trainer) -> Iterator[None]:
         yield
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
-        if _TALK.search(text) is None:
+        of_torch = isinstance(error, RuntimeError) and _NETWORK.search(text)
+        if not of_torch and _TALK.search(text) is None:
             watcher.stop()
             raise
         # The watcher stays, in case that closing down hangs.
@@ -182,9 +164,13 @@ def watched(trainer: pl.Trainer) -> Iterator[None]:
 
 @functools.cache
 def _errors_folder() -> str:
-    folder = tempfile.mkdtemp(prefix="steadfast-ranks-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    atexit.register(_forget_errors)
+    return tempfile.mkdtemp(prefix="steadfast-ranks-")
+
+
+def _forget_errors() -> None:
+    if _launcher() is None and (folder := os.environ.pop(ERRORS_VARIABLE, None)) is not None:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _observe_nothing(children: object) -> None:

@@ -15,6 +15,7 @@ from torch.distributed import DistNetworkError
 
 from app.processes import watch as ranks
 from app.processes.distributed import LostRankError
+from app.processes.last_error import leave_error
 from app.processes.watch import Watcher, watched
 
 ROOT = Path(__file__).parents[4]
@@ -65,7 +66,7 @@ def test_a_child_that_has_left_its_error_is_quoted(
     monkeypatch.setenv(ranks.ERRORS_VARIABLE, str(tmp_path))
     leave = """
         import os
-        from app.processes.watch import leave_error
+        from app.processes.last_error import leave_error
         os.environ["STEADFAST_LAUNCHER"] = str(os.getppid())
         leave_error("got a, expected b\nand more")
         raise SystemExit(1)
@@ -76,8 +77,8 @@ def test_a_child_that_has_left_its_error_is_quoted(
     assert lost is not None
     assert lost.endswith("has ended with exit status 1: got a, expected b")
     # The first process itself leaves none.
-    monkeypatch.delenv(ranks.LAUNCHER_VARIABLE, raising=False)
-    ranks.leave_error("mine")
+    monkeypatch.setenv(ranks.LAUNCHER_VARIABLE, str(os.getpid()))
+    leave_error("mine")
     assert [path.name for path in tmp_path.iterdir()] == [str(children[0].pid)]
 
 
@@ -217,7 +218,7 @@ def test_a_broken_connection_is_said_to_be_the_death_that_it_is() -> None:
     ("error", "message"),
     [
         (GLOO, "lost the connection to another process"),
-        (BrokenPipeError("Broken pipe"), "lost the connection to another process"),
+        (RuntimeError("Broken pipe"), "lost the connection to another process"),
         (RuntimeError("gloo: Timed out waiting 15000ms"), "got no answer from another process"),
         (DistNetworkError("failed to listen (EADDRINUSE)"), "set MASTER_PORT to a port"),
     ],
@@ -238,6 +239,9 @@ def test_ranks_that_still_run_are_named() -> None:
 def test_other_errors_stay_what_they_are() -> None:
     with pytest.raises(ValueError, match=r"^no such file$"):
         fail(trainer([dead(1)]), ValueError("no such file"))
+    # Of a worker of the loader.
+    with pytest.raises(ConnectionResetError):
+        fail(trainer([dead(1)]), ConnectionResetError("Connection reset by peer"))
 
 
 @pytest.mark.usefixtures("harmless")
