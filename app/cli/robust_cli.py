@@ -281,7 +281,7 @@ class RobustCLI(LightningCLI):
         if config["logger"] is None or config["logger"] is True:
             step = self.plan.step
             config["logger"] = [
-                RunLogger(self.run, begin=step),
+                RunLogger(self.run, begin=step if "fit" in self.plan.stages else None),
                 MetricsFile(self.run.metrics_path, begin=step),
             ]
         if config["logger"] is not False:

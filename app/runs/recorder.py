@@ -57,12 +57,12 @@ class RunLogger(TensorBoardLogger):
     Args:
         run: the run.
         begin: step from which on a fit writes. What is there of later steps was written before the
-            program was killed, and TensorBoard leaves it out.
+            program was killed, and TensorBoard leaves it out. None where there is no fit.
     """
 
-    def __init__(self, run: RunDirectory, *, begin: int = 0) -> None:
+    def __init__(self, run: RunDirectory, *, begin: int | None = None) -> None:
         super().__init__(run.path, name="", version="", default_hp_metric=False, purge_step=begin)
-        self.begin = begin
+        self.begin = begin or 0
         self._measured_step: int | None = None
         self._evaluation: tuple[RunDirectory, str] | None = None
         self._written: dict[str, tuple[int | None, float]] = {}
