@@ -68,7 +68,7 @@ def test_a_child_that_has_left_its_error_is_quoted(
         import os
         from app.processes.last_error import leave_error
         os.environ["STEADFAST_LAUNCHER"] = str(os.getppid())
-        leave_error("got a, expected b\nand more")
+        leave_error("got a, expected b\\nand more")
         raise SystemExit(1)
     """
     children = [child(textwrap.dedent(leave))]
