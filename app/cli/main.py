@@ -16,7 +16,7 @@ from app.cli.command_help import kept
 from app.cli.commands import COMMANDS, Command, help_of_all, of
 from app.cli.constructor_errors import of_constructor
 from app.cli.terminal import harmless
-from app.processes.last_error import leave_error
+from app.processes.last_error import leave_error, reported
 from app.runs.version import line
 
 NOISE = (
@@ -201,6 +201,7 @@ def _failed(error: Exception, *, debug: bool) -> int:
 def _fail(message: str) -> None:
     """Print why the program ends; of a run of several processes, the first one is told, too."""
     _say(f"error: {message}")
+    reported.set()
     leave_error(message)
 
 

@@ -14,8 +14,7 @@ reported = threading.Event()
 
 
 def leave_error(message: str) -> None:
-    """Note that an error has been printed, and leave it for the process that has started this."""
-    reported.set()
+    """Leave the error of this process for the one that has started it."""
     folder = os.environ.get(ERRORS_VARIABLE)
     if folder is not None and os.environ.get(LAUNCHER_VARIABLE) != str(os.getpid()):
         with contextlib.suppress(OSError):

@@ -19,7 +19,13 @@ import pytorch_lightning as pl
 from pytorch_lightning.strategies.launchers import subprocess_script
 
 from app.processes.distributed import LostRankError
-from app.processes.last_error import ERRORS_VARIABLE, LAUNCHER_VARIABLE, error_of, reported
+from app.processes.last_error import (
+    ERRORS_VARIABLE,
+    LAUNCHER_VARIABLE,
+    error_of,
+    leave_error,
+    reported,
+)
 
 GRACE = 10.0
 """Seconds that a process has to end by itself when another one is gone: to report its own error,
@@ -71,10 +77,12 @@ class Watcher(threading.Thread):
             return f"{who} (process {self._parent}) is gone"
         for rank, child in enumerate(self._children(), start=1):
             status = child.poll()
-            if status:
+            # One that has failed may take long to end, on a busy machine.
+            error = error_of(child.pid) if status != 0 else ""
+            if status or error:
                 who = f"rank {rank} on this machine (process {child.pid})"
-                error = error_of(child.pid)
-                return f"{who} {_end_of(status)}{': ' if error else ''}{error}"
+                end = "has failed" if status is None else _end_of(status)
+                return f"{who} {end}{': ' if error else ''}{error}"
         return None
 
     def running(self) -> list[str]:
@@ -151,6 +159,8 @@ def watched(trainer: pl.Trainer) -> Iterator[None]:
         text = f"{type(error).__name__}: {error}"
         of_torch = isinstance(error, RuntimeError) and _NETWORK.search(text)
         if not of_torch and _TALK.search(text) is None:
+            # Here, and not only when it is printed: the others have lost the connection by now.
+            leave_error(text)
             watcher.stop()
             raise
         # The watcher stays, in case that closing down hangs.

@@ -17,7 +17,7 @@ FAULTS: dict[str, tuple[Callable[[], object], str]] = {
     "says 143": (lambda: os._exit(143), "was ended by SIGTERM"),
     "aborts": (os.abort, "was ended by SIGABRT"),
     "is killed": (lambda: os.kill(os.getpid(), signal.SIGKILL), "was ended by SIGKILL"),
-    "raises": (refuse, "has ended with exit status 1: "),
+    "raises": (refuse, "a bad row"),
 }
 """What it does, and what the first process prints about it."""
 

@@ -76,6 +76,11 @@ def test_a_child_that_has_left_its_error_is_quoted(
     lost = Watcher(lambda: children, None).lost()
     assert lost is not None
     assert lost.endswith("has ended with exit status 1: got a, expected b")
+    # One that has not ended yet, too.
+    slow = SimpleNamespace(pid=children[0].pid, poll=lambda: None)
+    lost = Watcher(lambda: [slow], None).lost()
+    assert lost is not None
+    assert lost.endswith("has failed: got a, expected b")
     # The first process itself leaves none.
     monkeypatch.setenv(ranks.LAUNCHER_VARIABLE, str(os.getpid()))
     leave_error("mine")
