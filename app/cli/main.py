@@ -188,7 +188,7 @@ def _plain(argv: list[str], words: int, command: Command) -> int:
 
 
 def _failed(error: Exception, *, debug: bool) -> int:
-    if isinstance(error, BrokenPipeError):
+    if isinstance(error, BrokenPipeError) and _nobody_reads():
         # `steadfast runs | head`: whoever reads has enough. Python would try to write once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
@@ -196,6 +196,15 @@ def _failed(error: Exception, *, debug: bool) -> int:
         traceback.print_exc()
     _fail(_message(error))
     return 1
+
+
+def _nobody_reads() -> bool:
+    """Whether it is standard output that is broken, and not a pipe to another process."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return True
+    return False
 
 
 def _fail(message: str) -> None:

@@ -24,6 +24,8 @@ from lit_modules import CheckpointError
         (SystemExit(1), 1, "error: a library ended the program with exit status 1 and no reason\n"),
         (SystemExit(None), 0, ""),
         (SystemExit("text"), 1, "text\n"),
+        # Of a worker, say; standard output is whole.
+        (BrokenPipeError(32, "Broken pipe"), 1, "error: [Errno 32] Broken pipe\n"),
         (Stopped(signal.SIGINT), 130, "stopped by Ctrl-C: no checkpoint was written for it\n"),
         (Stopped(signal.SIGTERM), 143, "stopped by SIGTERM: no checkpoint was written for it\n"),
         (None, 0, ""),
