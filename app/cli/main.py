@@ -3,6 +3,7 @@
 import errno
 import logging
 import os
+import select
 import signal
 import sys
 import threading
@@ -200,11 +201,9 @@ def _failed(error: Exception, *, debug: bool) -> int:
 
 def _nobody_reads() -> bool:
     """Whether it is standard output that is broken, and not a pipe to another process."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        return True
-    return False
+    poll = select.poll()
+    poll.register(1, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def _fail(message: str) -> None:
