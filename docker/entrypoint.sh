@@ -2,6 +2,7 @@
 # What a container runs: a command of the program with the container's defaults, or another program as it is.
 #
 #   train --model.depth 1     python -m app train [--run $RUN] --data.data_dir data --model.depth 1
+#   predict --text Fine.      python -m app predict [--run $RUN] --text Fine.
 #   bash                      bash
 #
 # RUN=NAME names the run. DOCTOR=1 looks the machine over first, and stops where that fails. Defaults come before
@@ -39,62 +40,61 @@ writable() { # FOLDER: stops with what to do, if it is not
         "GID=${owner##*:} in .env (docker run: --user $owner), or give it to $me on the host: chown -R $me FOLDER"
 }
 
-case ${1:-} in
-train | fit | validate | test | certify | attack | predict | serve) ;;
-'' | -* | doctor) exec python -m app "$@" ;;
-*)
-    if command -v "$1" >/dev/null; then
-        exec "$@"
-    fi
-    exec python -m app "$@" # which says what commands there are
-    ;;
-esac
-
-command=$1
+command=${1:-}
+case $command in '' | -*) exec python -m app "$@" ;; esac
+# The program knows which of its commands takes what.
+fills=$(python -m app.cli.commands "$@")
+if [ -z "$fills" ] && command -v "$command" >/dev/null; then
+    exec "$@" # another program
+fi
+if [ -z "$fills" ] || [ "$fills" = none ] || given '--help -h --print_config' "$@"; then
+    exec python -m app "$@" # which says what commands there are, if this is none
+fi
 shift
-if given '--help -h --print_config' "$@"; then
-    exec python -m app "$command" "$@"
-fi
+has() { case " $fills " in *" $1 "*) return 0 ;; *) return 1 ;; esac }
 
-case $run in
-[!A-Za-z0-9]* | *[!A-Za-z0-9._@+=-]*)
-    fail "got RUN=$run, expected a name of letters, digits and . _ @ + = - that begins with a letter or digit"
-    ;;
-esac
-if given --runs_dir "$@"; then
-    elsewhere=yes # for the program to look at
-else
-    elsewhere=
-    grep -q ' /app/runs ' /proc/self/mountinfo ||
-        echo "note: runs/ is inside this container and goes with it; keep it with: -v \"\$PWD/runs:/app/runs\"" >&2
-    if [ "$command" != serve ]; then # which writes nothing
-        writable runs
-        [ -z "$run" ] || [ ! -e "runs/$run" ] || writable "runs/$run"
+if has --run; then
+    case $run in
+    [!A-Za-z0-9]* | *[!A-Za-z0-9._@+=-]*)
+        fail "got RUN=$run, expected a name of letters, digits and . _ @ + = - that begins with a letter or digit"
+        ;;
+    esac
+    ! given '--run --ckpt_path' "$@" || run= # the arguments say which
+    if given --runs_dir "$@"; then
+        elsewhere=yes # for the program to look at
+    else
+        elsewhere=
+        grep -q ' /app/runs ' /proc/self/mountinfo ||
+            echo "note: runs/ is inside this container and goes with it; keep it with: -v \"\$PWD/runs:/app/runs\"" >&2
+        case "$command $fills" in
+        serve\ * | export\ * | 'predict --run') ;; # they write nothing there
+        *)
+            writable runs
+            [ -z "$run" ] || [ ! -e "runs/$run" ] || writable "runs/$run"
+            ;;
+        esac
     fi
+    case $command in
+    train | fit) ;;
+    *)
+        if ! given '--run --ckpt_path' "$@" && [ -z "$elsewhere" ] && [ ! -f "runs/${run:-.}/config.yaml" ]; then
+            there=$(find runs -mindepth 2 -maxdepth 2 -name config.yaml 2>/dev/null | cut -d / -f 2 | sort | paste -sd ' ')
+            fail "got ${run:+RUN=}${run:-no run to $command}; expected RUN=NAME of a run in runs/" \
+                "(there are: ${there:-none})"
+        fi
+        ;;
+    esac
 fi
-
-case $command in
-train | fit) ;;
-*)
-    if given --ckpt_path "$@"; then
-        run= # the checkpoint says which
-    elif ! given --run "$@" && [ -z "$elsewhere" ] && [ ! -f "runs/${run:-.}/config.yaml" ]; then
-        there=$(find runs -mindepth 2 -maxdepth 2 -name config.yaml 2>/dev/null | cut -d / -f 2 | sort | paste -sd ' ')
-        fail "got ${run:+RUN=}${run:-no run to $command}; expected RUN=NAME of a run in runs/" \
-            "(there are: ${there:-none})"
-    fi
-    ;;
-esac
 
 if [ "${DOCTOR:-0}" = 1 ]; then
     python -m app doctor --data_dir data || exit
 fi
-if [ "$command" = attack ]; then
-    # Word vectors, WordNet and models lie beside the corpora.
-    set -- --attack.resources data "$@"
-fi
-if [ "$command" = serve ]; then
+for option in $fills; do
+    case $option in
+    --run) [ -z "$run" ] || set -- --run "$run" "$@" ;;
     # All addresses of the container; which of the host's lead here is the engine's business.
-    exec python -m app serve ${run:+--run "$run"} --host 0.0.0.0 --data_dir data --resources data "$@"
-fi
-exec python -m app "$command" ${run:+--run "$run"} --data.data_dir data "$@"
+    --host) set -- --host 0.0.0.0 "$@" ;;
+    *) set -- "$option" data "$@" ;;
+    esac
+done
+exec python -m app "$command" "$@"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Tries the container for real: builds the CPU image, trains with Compose on the built-in corpus to the end, asks
-# TensorBoard for the run's curves, stops a training with SIGTERM and resumes it. Part of .ci/run.
+# Tries the container for real: builds the CPU image, trains with Compose on the built-in corpus to the end, attacks
+# and predicts, asks the live page and TensorBoard over HTTP, stops a training with SIGTERM and resumes it. Part of
+# .ci/run.
 #
 #   docker/smoke_test.sh [ARGUMENTS OF docker build]        --build-arg PIP_INDEX_URL=... behind a mirror
 #
@@ -131,8 +132,9 @@ end
 
 # What .env of this checkout or the caller's environment say is not for this.
 export IMAGE=steadfast-smoke RUN='' ARGS='' CONFIG='' DATA_DIR='' DOCTOR=0 SHM_SIZE='' STOP_GRACE_PERIOD=''
-export TENSORBOARD_PORT=0 OMP_NUM_THREADS=1 DOCKER_BUILDKIT=1
-unset COMPOSE_FILE COMPOSE_PROFILES COMPOSE_PROJECT_NAME CUDA_VISIBLE_DEVICES HF_TOKEN
+export TENSORBOARD_PORT=0 SERVE_PORT=0 MEMORY_LIMIT='' PIDS_LIMIT='' OMP_NUM_THREADS=1 DOCKER_BUILDKIT=1
+unset COMPOSE_FILE COMPOSE_PROFILES COMPOSE_PROJECT_NAME CUDA_VISIBLE_DEVICES OMP_WAIT_POLICY
+export HF_TOKEN=not-a-token
 folder=$(mktemp -d)
 : >"$folder/env"
 # Root's files belong to root wherever they lie: prepare.sh is tried then. Anyone else trains as themselves.
@@ -161,6 +163,28 @@ end
 begin 'compose run attack: deepwordbug, which needs nothing beside the image'
 RUN=whole compose 300 run --rm attack --attack deepwordbug --attack.num_samples 4 >>"$log" 2>&1 || fail 'status not 0'
 grep -q attack/deepwordbug/accuracy "$RUNS_DIR/whole/results.json" || fail 'results.json'
+end
+
+begin 'compose run cli: predict, as JSON lines'
+RUN=whole compose 300 run --rm cli predict --text 'A fine film.' >"$folder/predicted" 2>>"$log" || fail 'status not 0'
+grep -q '"prediction"' "$folder/predicted" || fail 'no prediction'
+end
+
+begin 'compose up serve: an answer over HTTP, again after a crash'
+RUN=whole compose 120 up -d serve >>"$log" 2>&1 || fail 'compose up'
+answered() {
+    # The port is another one after each start.
+    address=$(compose 60 port serve 8000) && [ "${address%:*}" = 127.0.0.1 ] &&
+        python3 -c 'import sys; from urllib.request import urlopen; urlopen(sys.argv[1], timeout=10)' "http://$address/health"
+}
+wait_for 180 'an answer of the page' answered
+id=$(compose 60 ps -q serve)
+[ -z "$(limited 60 docker inspect -f '{{.Config.Env}}' "$id" | grep HF_TOKEN)" ] || fail 'HF_TOKEN in serve'
+limited 60 docker exec "$id" sh -c 'kill -9 -1' >>"$log" 2>&1 || true
+restarted() { [ "$(limited 30 docker inspect -f '{{.RestartCount}}' "$id")" -ge 1 ]; }
+wait_for 60 'a second start of the page' restarted
+wait_for 180 'an answer of the page after the crash' answered
+compose 120 rm --force --stop serve >>"$log" 2>&1
 end
 
 begin "TensorBoard: the run's curves over HTTP"

@@ -26,6 +26,8 @@ if str(HOME) not in sys.path:
     # In front: a package of the same name elsewhere would be taken for a room.
     sys.path.insert(0, str(HOME))
 
+import app  # noqa: E402, F401 (sets how OpenMP waits, before anybody loads torch)
+
 
 def entry() -> int:
     """Runs one command of the command line.

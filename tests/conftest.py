@@ -10,6 +10,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 from hypothesis import settings
 
+import app  # noqa: F401 (before torch, too: how OpenMP waits)
+
 # No time limits (machines differ, and the first example pays for torch's start), and the same
 # examples every time, so that a red run can be repeated.
 settings.register_profile("steadfast", deadline=None, derandomize=True)

@@ -362,6 +362,8 @@ def _file(
     files, found = whole.files, whole.found
     outcome = whole.outcome()
     records, summary = outcome.records, outcome.summary
+    stage, metrics = f"attack/{files.name}", figures(files.name, summary, found["target"])
+    logger.measure(run, stage, weights.get("step", 0))
     atomic.write_lines(files.outcome, whole.records)
     files.finish(whole.about, whole.seconds, summary)
     tell(outcome, found["classes"], [logger])
@@ -371,7 +373,6 @@ def _file(
         if weights:
             facts["checkpoint"] = f"{checkpoint}, SHA-256 {weights['checkpoint']}"
         write_page(files.html, outcome, found["classes"], facts)
-    stage, metrics = f"attack/{files.name}", figures(files.name, summary, found["target"])
     mean = mean_accuracy(former(run, stage, metrics))
     logger.log_metrics(metrics, 0)
     results.merge(

@@ -86,6 +86,8 @@ def attack(
     evaluators = _evaluators(trainer, model, ckpt_path, settings, recorder)
     mean = Mean(names=())
     for evaluator in evaluators:
+        if recorder is not None and evaluator.files is not None:
+            recorder.show(trainer.loggers, f"attack/{evaluator.planned.name}")
         _test(trainer, evaluator, WholeSplit(datamodule, settings.split), ckpt_path)
         if isinstance(evaluator, ShardEvaluator):
             continue

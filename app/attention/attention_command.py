@@ -15,9 +15,11 @@ from app.cli.run_options import run_parser
 from app.cli.terminal import harmless
 from app.figures.charts import pixels
 from app.processes.devices import torch_device
+from app.runs.event_files import evaluation_writer
 from app.runs.resume import evaluated
 from app.runs.run_directory import RunDirectory
 from app.runs.weights import shelf, unfinished, weights_of
+from attacks.digests import digest
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -138,9 +140,7 @@ def _picture(run: RunDirectory | None, checkpoint: Path, out: str | None) -> Pat
 
 def _file(run: RunDirectory, figure: "Figure", text: str) -> None:
     """Put the picture into TensorBoard, under the beginning of the text."""
-    from torch.utils.tensorboard import SummaryWriter
-
-    writer = SummaryWriter(str(run.path))
+    writer = evaluation_writer(run, f"attention-{digest([text])[:8]}")
     tag = " ".join(harmless(text).split())[:_TAG]
     writer.add_image(f"attention/{tag}", pixels(figure), 0, dataformats="HWC")
     writer.close()

@@ -1,5 +1,6 @@
 """All commands, in the order of their first use, and the help of the program itself."""
 
+import sys
 from typing import NamedTuple
 
 
@@ -12,11 +13,13 @@ class Command(NamedTuple):
             takes what follows the words of the command, and returns the exit status: 0 if its
             description says nothing else.
         light: True if it needs neither torch nor Lightning.
+        container: options that the entry point of the image fills in (docker/entrypoint.sh).
     """
 
     about: str
     place: str = ""
     light: bool = False
+    container: tuple[str, ...] = ()
 
 
 COMMANDS = {
@@ -47,15 +50,25 @@ COMMANDS = {
         "Make changed copies of texts, without a model.", "app.augment.augment_command:main"
     ),
     "predict": Command("Predict the class of a text (--text), of a file, or of the test split."),
-    "serve": Command("Show trained models in a browser.", "app.serve.serve_command:main"),
+    "serve": Command(
+        "Show trained models in a browser.",
+        "app.serve.serve_command:main",
+        container=("--run", "--host", "--data_dir", "--resources"),
+    ),
     "export": Command(
-        "Write a trained model as a folder for others.", "app.export.export_command:main"
+        "Write a trained model as a folder for others.",
+        "app.export.export_command:main",
+        container=("--run",),
     ),
     "diagnose": Command(
-        "Measure a trained model, layer by layer.", "app.diagnose.diagnose_command:main"
+        "Measure a trained model, layer by layer.",
+        "app.diagnose.diagnose_command:main",
+        container=("--run",),
     ),
     "attention": Command(
-        "Draw the attention of a trained model.", "app.attention.attention_command:main"
+        "Draw the attention of a trained model.",
+        "app.attention.attention_command:main",
+        container=("--run",),
     ),
     "runs": Command(
         "List the runs, their state and main figures.", "app.runs.runs_command:main", light=True
@@ -67,6 +80,7 @@ COMMANDS = {
     "report": Command(
         "Write a page about a run: figures, certificates, attacks, what was not measured.",
         "app.report.report_command:main",
+        container=("--run",),
     ),
     "compare": Command("Print runs side by side, with tests.", "app.study.compare_command:main"),
     "study": Command("Run many trainings and collect them.", "app.study.study_command:main"),
@@ -86,11 +100,21 @@ COMMANDS = {
 """The commands by their words."""
 
 
-_ASKED = Command(COMMANDS["predict"].about, "app.predict.predict_command:main")
+_ASKED = Command(
+    COMMANDS["predict"].about, "app.predict.predict_command:main", container=("--run",)
+)
 """`predict` of given texts; that of a corpus is LightningCLI's."""
-_FOREIGN = Command(COMMANDS["attack"].about, "app.attack.victim_command:main")
+_FOREIGN = Command(
+    COMMANDS["attack"].about,
+    "app.attack.victim_command:main",
+    container=("--attack.resources",),
+)
 """`attack` of a model from elsewhere; that of a run on its corpus is LightningCLI's."""
-_THREATENED = Command(COMMANDS["certify"].about, "app.threats.threat_command:main")
+_THREATENED = Command(
+    COMMANDS["certify"].about,
+    "app.threats.threat_command:main",
+    container=("--run", "--data_dir"),
+)
 """`certify` against changes of words and characters; that of l2 radii is LightningCLI's."""
 
 
@@ -119,6 +143,19 @@ def of(argv: list[str]) -> tuple[int, Command] | None:
     return None
 
 
+def container_options(argv: list[str]) -> tuple[str, ...]:
+    """Return the options of a command that the entry point of the image fills in.
+
+    Args:
+        argv: the command line without the program's name.
+    """
+    if (match := of(argv)) is not None:
+        return match[1].container
+    # Word vectors, WordNet and models lie beside the corpora.
+    resources = ("--attack.resources",) if argv[0] == "attack" else ()
+    return ("--run", "--data.data_dir", *resources)
+
+
 def help_of_all() -> str:
     """Returns the help of the program: all commands, without loading any of them."""
     width = max(map(len, COMMANDS)) + 2
@@ -140,3 +177,9 @@ def help_of_all() -> str:
             "A first run: steadfast train --config configs/default.yaml",
         )
     )
+
+
+if __name__ == "__main__":
+    if sys.argv[1] in COMMANDS:
+        # The last first: the entry point puts one after the other in front.
+        print(*(container_options(sys.argv[1:])[::-1] or ["none"]))

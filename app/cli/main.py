@@ -3,6 +3,7 @@
 import errno
 import logging
 import os
+import select
 import signal
 import sys
 import threading
@@ -16,6 +17,7 @@ from app.cli.command_help import kept
 from app.cli.commands import COMMANDS, Command, help_of_all, of
 from app.cli.constructor_errors import of_constructor
 from app.cli.terminal import harmless
+from app.processes.last_error import leave_error, reported
 from app.runs.version import line
 
 NOISE = (
@@ -159,8 +161,8 @@ def _load(*, debug: bool) -> int:
     except Exception as error:  # of any kind, in a broken installation
         if debug:
             traceback.print_exc()
-        _say(
-            f"error: the program cannot be loaded ({type(error).__name__}: {error}); "
+        _fail(
+            f"the program cannot be loaded ({type(error).__name__}: {error}); "
             "`python -m steadfast doctor` says what is wrong with the installation"
         )
         return 1
@@ -187,14 +189,28 @@ def _plain(argv: list[str], words: int, command: Command) -> int:
 
 
 def _failed(error: Exception, *, debug: bool) -> int:
-    if isinstance(error, BrokenPipeError):
+    if isinstance(error, BrokenPipeError) and _nobody_reads():
         # `steadfast runs | head`: whoever reads has enough. Python would try to write once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     if debug:
         traceback.print_exc()
-    _say(f"error: {_message(error)}")
+    _fail(_message(error))
     return 1
+
+
+def _nobody_reads() -> bool:
+    """Whether it is standard output that is broken, and not a pipe to another process."""
+    poll = select.poll()
+    poll.register(1, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+def _fail(message: str) -> None:
+    """Print why the program ends; of a run of several processes, the first one is told, too."""
+    _say(f"error: {message}")
+    reported.set()
+    leave_error(message)
 
 
 def _stopped(stopped: SystemExit, saved: str | None) -> int:
@@ -217,6 +233,11 @@ def _status(error: SystemExit) -> int:
     if error.code is None:
         return 0
     if isinstance(error.code, int):
+        # 2 is a wrong command line, which the parser has explained; above 128 are signals.
+        if error.code == 1 or 2 < error.code < 128:
+            _fail(
+                f"a part of the program ended it with exit status {error.code} and gave no reason"
+            )
         return error.code
     _say(str(error.code))
     return 1

@@ -33,10 +33,12 @@ from app.processes.distributed import dry, first_process
 from app.runs import resume, run_directory
 from app.runs.metrics_file import MetricsFile
 from app.runs.recorder import Recorder, RunLogger
+from app.runs.results import reopened
 from app.runs.run_directory import RunDirectory
 from app.runs.summary_table import notes, table
 from app.runs.trackers import TrackerSettings, trackers
 from app.runs.version import line
+from app.training.arithmetic import Arithmetic
 from app.training.checkpoint_callbacks import (
     AtomicCheckpointIO,
     BestCheckpoint,
@@ -272,14 +274,14 @@ class RobustCLI(LightningCLI):
             self.run,
             self.settings,
             seed=int(self.settings["seed_everything"]),
-            reopened=self.plan.reopened,
+            reopened=self.plan.step if self.plan.reopened else None,
             checkpoint=None if self.subcommand in TRAINING else self.checkpoint,
         )
         config["default_root_dir"] = config["default_root_dir"] or str(self.run.path)
         if config["logger"] is None or config["logger"] is True:
             step = self.plan.step
             config["logger"] = [
-                RunLogger(self.run, begin=step),
+                RunLogger(self.run, begin=step if "fit" in self.plan.stages else None),
                 MetricsFile(self.run.metrics_path, begin=step),
             ]
         if config["logger"] is not False:
@@ -291,6 +293,7 @@ class RobustCLI(LightningCLI):
             KeepHandlers(),
             JoinCorpus(),
             RandomState(allow_world_change=settings.allow_world_change),
+            Arithmetic(),
             FiniteLoss(self._get(self.config_init, "on_nonfinite_loss")),
             self.recorder,
             Export(self.run.backbone),
@@ -301,8 +304,8 @@ class RobustCLI(LightningCLI):
                     patience,
                     monitor=settings.monitor,
                     mode=settings.mode,
-                    # Numbers without those of a fit: it was finished once, and is trained further.
-                    anew=self.plan.reopened or self.run.results() is not None,
+                    # Also killed meanwhile, until it has a checkpoint that is its own.
+                    anew=self.plan.reopened or reopened(self.run.results()) == self.plan.step,
                     another=self.plan.checkpoint is None,
                 )
             )

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from app.cli.terminal import harmless
 from app.diagnose.measurement import Diagnosis
 from app.figures.charts import Series, error_bars, pixels
 from app.runs import atomic
+from app.runs.event_files import evaluation_writer
 from app.runs.run_directory import RunDirectory
 from app.runs.version import versions
 from text.bounded_files import DataError, read_json
@@ -32,8 +34,6 @@ def write(
     Raises:
         OSError: a file cannot be written.
     """
-    from torch.utils.tensorboard import SummaryWriter
-
     first, *rest = found
     path = run.path / "diagnostics.json"
     outcome = {
@@ -54,11 +54,13 @@ def write(
         reference="two different clean texts",
         about="; ".join(f"{one.run}: {one.weights}" for one in found),
     )
-    writer = SummaryWriter(str(run.path))
+    # The distances have the same names under each recipe: those of the last one count.
+    with closing(evaluation_writer(run, "diagnose")) as writer:
+        for name, value in asdict(first.distances).items():
+            if value is not None:
+                writer.add_scalar(f"diagnostics/distance_{name}", value, 0)
+    writer = evaluation_writer(run, f"diagnose-{recipe}")
     tag, moments = f"diagnostics/{recipe}", first.similarities["all"]
-    for name, value in asdict(first.distances).items():
-        if value is not None:
-            writer.add_scalar(f"diagnostics/distance_{name}", value, 0)
     for layer, (mean, std) in enumerate(zip(moments.mean, moments.std, strict=True), start=1):
         # A curve over layers, where others are over steps.
         writer.add_scalar(f"{tag}/similarity", mean, layer)

@@ -2,17 +2,19 @@
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
 import yaml
-from pytorch_lightning.loggers import TensorBoardLogger
+from pytorch_lightning.loggers import Logger, TensorBoardLogger
+from pytorch_lightning.utilities import rank_zero_only
 from torch import Tensor
 
 from app.processes.distributed import dry
 from app.runs import results
+from app.runs.event_files import drop, ending
 from app.runs.metrics_file import MetricsFile
 from app.runs.results import Results
 from app.runs.resume import with_additions
@@ -49,16 +51,21 @@ def final(module: pl.LightningModule) -> dict[str, str]:
 class RunLogger(TensorBoardLogger):
     """TensorBoard's event files, straight in the run directory, so that TensorBoard shows its name.
 
+    A fit writes its curves. Each evaluation writes its figures into a file of its own (`measure`),
+    so that they can leave with the other files about weights that are no longer the run's.
+
     Args:
         run: the run.
-        begin: step from which on it writes. What is there of later steps was written before the
-            program was killed, and TensorBoard leaves it out.
+        begin: step from which on a fit writes. What is there of later steps was written before the
+            program was killed, and TensorBoard leaves it out. None where there is no fit.
     """
 
-    def __init__(self, run: RunDirectory, *, begin: int = 0) -> None:
-        super().__init__(
-            run.path, name="", version="", default_hp_metric=False, purge_step=begin or None
-        )
+    def __init__(self, run: RunDirectory, *, begin: int | None = None) -> None:
+        super().__init__(run.path, name="", version="", default_hp_metric=False, purge_step=begin)
+        self.begin = begin or 0
+        self._measured_step: int | None = None
+        self._evaluation: tuple[RunDirectory, str] | None = None
+        self._written: dict[str, tuple[int | None, float]] = {}
 
     @property
     def experiment(self) -> Any:
@@ -70,12 +77,41 @@ class RunLogger(TensorBoardLogger):
 
     def open(self) -> Any:
         """The writer itself, with its file."""
+        if self._experiment is None and self._evaluation is not None:
+            drop(*self._evaluation)
         return super().experiment
 
+    @rank_zero_only
+    def measure(self, files: RunDirectory, stage: str, step: int) -> None:
+        """Write from here on the figures of an evaluation, in the place of those it had before.
+
+        Args:
+            files: where the outcome is filed.
+            stage: of the evaluation.
+            step: of the weights that are evaluated; the figures are shown there.
+        """
+        if self._experiment is not None:
+            self._experiment.close()
+        self._experiment, self._kwargs = None, {"filename_suffix": ending(stage)}
+        self._root_dir, self._measured_step, self._written = str(files.path), step, {}
+        self._evaluation = (files, stage)
+
+    @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        """Write values; Lightning would take a file that cannot be opened for a wrong value."""
-        self.open()
-        super().log_metrics(metrics, step)
+        """Write values that are not there yet.
+
+        With the same step come, more than once, the epoch, and all of a step that has been saved.
+        """
+        if self._measured_step is not None:
+            # Those of `validate` would stand in the curves of the fit; `results.json` has them.
+            step, curves = self._measured_step, ("val/", "epoch")
+            metrics = {name: one for name, one in metrics.items() if not name.startswith(curves)}
+        new = {name: one for name, one in metrics.items() if self._written.get(name) != (step, one)}
+        if new:
+            # Lightning would take a file that cannot be opened for a wrong value.
+            self.open()
+            super().log_metrics(new, step)
+            self._written |= {name: (step, one) for name, one in new.items()}
 
     def finalize(self, status: str) -> None:
         """Flushes; a test after a fit goes on in the same file.
@@ -113,7 +149,7 @@ class Recorder(pl.Callback):
         run: the run.
         config: the settings, as plain scalars, lists and mappings.
         seed: the seed of the run.
-        reopened: True if a finished run is trained further.
+        reopened: step from which a finished run is trained further; None for others.
         checkpoint: checkpoint that is evaluated, if it is no training.
 
     Attributes:
@@ -127,7 +163,7 @@ class Recorder(pl.Callback):
         config: dict[str, Any],
         *,
         seed: int,
-        reopened: bool,
+        reopened: int | None = None,
         checkpoint: Path | None = None,
     ) -> None:
         self.run = run
@@ -157,6 +193,18 @@ class Recorder(pl.Callback):
             if (said := unfinished(Path(checkpoint))) is not None:
                 log.warning("%s", said)
 
+    def show(self, loggers: Iterable[Logger], stage: str) -> None:
+        """Let TensorBoard show what follows as figures of an evaluation; see `RunLogger.measure`.
+
+        Args:
+            loggers: of the trainer.
+            stage: of the evaluation.
+        """
+        step = 0 if self.weights is None else self.weights.step
+        for logger in loggers:
+            if isinstance(logger, RunLogger):
+                logger.measure(self.files, stage, step)
+
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Move away figures of other weights or rows than those evaluated now.
 
@@ -183,15 +231,19 @@ class Recorder(pl.Callback):
         if not trainer.is_global_zero or dry(trainer):
             return
         self.run.lock()
-        if self.reopened:
-            results.reopen(self.run.results_path)
+        if self.reopened is not None:
+            results.reopen(self.run.results_path, self.reopened)
         self.run.write_config(self.config)
         for logger in trainer.loggers:
-            logger.log_hyperparams(hyper_parameters(self.config), *_undecided(logger, pl_module))
+            begin = logger.begin if isinstance(logger, RunLogger) else 0
+            if begin == 0:  # else the file of the first sitting has them
+                undecided = _undecided(logger, pl_module)
+                logger.log_hyperparams(hyper_parameters(self.config), *undecided)
             if isinstance(logger, MetricsFile):
                 logger.open()
             if isinstance(logger, TensorBoardLogger):
-                logger.experiment.add_text("config", f"```yaml\n{yaml.safe_dump(self.config)}```")
+                text = f"```yaml\n{yaml.safe_dump(self.config)}```"
+                logger.experiment.add_text("config", text, begin)
         keep_names(self.run, trainer.loggers)
 
     def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:

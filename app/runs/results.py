@@ -122,6 +122,12 @@ def merge(
     return results
 
 
+def reopened(results: Results | None) -> int | None:
+    """Return the step from which a finished run is trained further; None once that has ended."""
+    about = {} if results is None else results.get("about", {})
+    return about.get("fit", {}).get("reopened")
+
+
 def write(path: Path, results: Results) -> None:
     """Replace the file in one step; who has read it before has to hold its lock."""
     atomic.write_text(path, json.dumps(results, indent=2) + "\n")
@@ -155,16 +161,22 @@ def only_fit(results: Results) -> Results:
         **results,
         "metrics": {name: v for name, v in metrics.items() if name.startswith("val/")},
         "seconds": {name: spent for name, spent in results["seconds"].items() if name == "fit"},
-        "about": {},
+        "about": {name: of for name, of in results.get("about", {}).items() if name == "fit"},
     }
     return parts
 
 
-def reopen(path: Path) -> None:
-    """Mark the fit as unfinished: the run is trained further."""
+def reopen(path: Path, step: int) -> None:
+    """Mark the fit as unfinished: the run is trained further.
+
+    Args:
+        path: the `results.json`.
+        step: that of the finished training.
+    """
     with locked(path):
         results = read(path)
         if results is not None and results["seconds"].pop("fit", None) is not None:
+            results["about"] = {**results.get("about", {}), "fit": {"reopened": step}}
             if "validate" not in results["seconds"]:
                 kept = results["metrics"].items()
                 results["metrics"] = {name: v for name, v in kept if not name.startswith("val/")}

@@ -18,6 +18,8 @@ from text.file_lock import locked
 
 log = logging.getLogger(__name__)
 
+FIGURES = "evaluation-"
+"""In the name of an event file, before the stage whose figures it shows."""
 MEASURED = (
     "certificates.jsonl",
     "certificates_*.jsonl",
@@ -29,6 +31,7 @@ MEASURED = (
     "diagnostics.json",
     "layer_similarity.png",
     "attention.png",
+    f"events.out.tfevents.*.{FIGURES}*",
     "report",
     "report_with_*",
 )
@@ -165,7 +168,7 @@ class RunDirectory:
         log.warning(
             "set aside in %s: %s, measured otherwise than what is filed from here on",
             folder,
-            ", ".join(path.name for path in found),
+            ", ".join(path.name for path in found if ".tfevents." not in path.name),
         )
 
     def results(self) -> Results | None:

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -159,6 +159,7 @@ def run_cell(cell: Cell, work: Work, share: Share, *, stop: Stop, tell: Tell) ->
     with _alone(where / work.place.out / "locks" / cell.run, stop) as mine:
         if not mine:
             return Outcome(state="stopped")
+        share, note = _as_begun(run, share)
         for number, (stage, settings) in enumerate(_stages(cell, work)):
             try:
                 _check(cell, run, settings, work)
@@ -168,7 +169,7 @@ def run_cell(cell: Cell, work: Work, share: Share, *, stop: Stop, tell: Tell) ->
             if reason is None:
                 continue
             again = stage.command not in TRAINING and reason.startswith("measured with")
-            tell(cell, f"{stage.command} ({reason})" if again else stage.command)
+            tell(cell, f"{stage.command} ({reason})" if again else f"{stage.command}{note}")
             log = work.log(cell, number)
             status = _run(command_line(cell, stage, work.place), log, work, share, stop)
             if stop.wished.is_set():
@@ -180,6 +181,20 @@ def run_cell(cell: Cell, work: Work, share: Share, *, stop: Stop, tell: Tell) ->
                 said = f"{stage.command}: has ended, and yet: {reason}"
                 return Outcome(state="failed", error=said, log=str(log))
     return Outcome(state="done")
+
+
+def _as_begun(run: RunDirectory, share: Share) -> tuple[Share, str]:
+    """Give a run that was begun the number of threads that it had; other ones, other bits.
+
+    Returns:
+        The share, and a note for people where it differs from the one that was given.
+    """
+    from app.training.arithmetic import recorded_threads
+
+    threads = recorded_threads(run) if run.begun else None
+    if threads is None or threads == share.threads:
+        return share, ""
+    return replace(share, threads=threads), f" ({threads} threads, as it was begun)"
 
 
 def _check(cell: Cell, run: RunDirectory, settings: Parsed, work: Work) -> None:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from app.figures.charts import Series, error_bars, pixels
 from app.runs import atomic
+from app.runs.event_files import evaluation_writer
 from app.runs.run_directory import RunDirectory
 from app.runs.weights import SHORT
 from certify.threats import TextCertificate, Threat
@@ -163,8 +164,6 @@ def write(
     Raises:
         OSError: a file cannot be written.
     """
-    from torch.utils.tensorboard import SummaryWriter
-
     lines, picture = (run.path / f"certificates_{name}.{end}" for end in ("jsonl", "png"))
     stamp = stamp_of(about["threat"]["digest"], about["checkpoint"])
     atomic.write_lines(lines, ({**one, **stamp} for one in records))
@@ -179,7 +178,7 @@ def write(
         ticks=names,
         about=json.dumps(about),
     )
-    writer = SummaryWriter(str(run.path))
+    writer = evaluation_writer(run, f"certify_{name}")
     for k, value in zip(found.changes, found.accuracy, strict=True):
         # A curve over changes, where others are over steps.
         if k is None:

@@ -248,9 +248,7 @@ class LastCheckpoint(Kept):
         late = time.monotonic() - self._saved_at > 60 * self.every_n_minutes
         stop, save = self._anyone(trainer, interruption.requested is not None, late)
         if stop or save:
-            # Lightning logs a step after its callbacks, and a run that goes on from this checkpoint
-            # never logs it: so it is logged before.
-            trainer._logger_connector.update_train_step_metrics()
+            _log_step(trainer)
             self._save(trainer)
         if stop:
             self._stop()
@@ -303,6 +301,22 @@ class LastCheckpoint(Kept):
         mine = torch.tensor(decisions, dtype=torch.int32, device=trainer.strategy.root_device)
         everyone: Any = trainer.strategy.reduce(mine, reduce_op="max")
         return [bool(said) for said in everyone.tolist()]
+
+
+def _log_step(trainer: pl.Trainer) -> None:
+    """Log the metrics of a step now, and not again when Lightning would.
+
+    Lightning logs a step after its callbacks, and a run that is resumed from a checkpoint of this
+    step never logs it.
+    """
+    connector = trainer._logger_connector
+    connector.update_train_step_metrics()
+
+    def skip() -> None:
+        # Uncovers Lightning's own method for the next step.
+        del connector.update_train_step_metrics
+
+    connector.update_train_step_metrics = skip  # type: ignore[method-assign] # meant
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):

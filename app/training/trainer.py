@@ -475,6 +475,8 @@ class RobustTrainer(pl.Trainer):
         if limit == 0:
             msg = f"got --trainer.{_LIMITS[stage]} 0, expected it to be left out"
             raise ValueError(msg)
+        if self._files is not None and self.recorder is not None:
+            self.recorder.show(self.loggers, stage)
         with session(self, model, ckpt_path) as path:
             outcome = evaluate(path)
         metrics = numbers(self.callback_metrics, prefix) | (settings or {})

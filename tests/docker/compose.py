@@ -9,7 +9,7 @@ import yaml
 ROOT = Path(__file__).parents[2]
 BASE = ROOT / "docker-compose.yml"
 OVERRIDE = ROOT / "docker-compose.override.yml"
-JOBS = ("train", "test", "certify", "attack", "serve")
+JOBS = ("train", "test", "certify", "attack", "cli", "serve")
 
 
 def load(path: Path) -> dict[str, Any]:

@@ -107,10 +107,25 @@ def test_a_service_has_as_little_freedom_as_it_can_work_with(name: str) -> None:
 @pytest.mark.parametrize("name", JOBS)
 def test_arguments_of_a_job_can_be_replaced_without_its_command(name: str) -> None:
     service = services(BASE)[name]
-    assert service["entrypoint"] == ["/app/docker/entrypoint.sh", name]
-    assert service["restart"] == "no"
+    command = [] if name == "cli" else [name]
+    assert service["entrypoint"] == ["/app/docker/entrypoint.sh", *command]
+    # A wrong setting of a job would fail for ever.
+    assert service["restart"] == ("unless-stopped" if name == "serve" else "no")
     assert service["shm_size"]
     assert service["stop_grace_period"]
+
+
+@pytest.mark.parametrize("name", [*JOBS, "tensorboard", "prepare"])
+def test_no_service_can_take_the_whole_machine(name: str) -> None:
+    service = services(BASE)[name]
+    assert re.fullmatch(r"\$\{MEMORY_LIMIT:-\d+g\}", service["mem_limit"])
+    assert re.fullmatch(r"\$\{PIDS_LIMIT:-\d+\}", service["pids_limit"])
+
+
+def test_the_token_is_not_where_strangers_talk_to_the_program() -> None:
+    reachable = {name for name, service in services(BASE).items() if "ports" in service}
+    holders = {n for n, s in services(BASE).items() if "HF_TOKEN" in s.get("environment", {})}
+    assert holders == {*JOBS} - reachable
 
 
 def test_data_and_recipes_are_read_only() -> None:

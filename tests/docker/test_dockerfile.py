@@ -1,6 +1,9 @@
 import re
+import subprocess
 from importlib import import_module
 from pathlib import Path
+
+import pytest
 
 from tests.docker.compose import ROOT
 from tests.unit.packaging.metadata import ROOMS
@@ -68,8 +71,10 @@ def test_every_room_is_in_the_image() -> None:
 
 def test_nothing_reaches_a_build_that_is_not_named(tmp_path: Path) -> None:
     named = [*(f"{room}/x.py" for room in ROOMS), "configs/a/b.yaml", "tests/unit/test_x.py"]
+    named += [".git/HEAD", ".git/packed-refs", ".git/refs/heads/main"]
     others = """
-        .env .git/config .venv/bin/python data/sst2/train.tsv runs/a/config.yaml notes.txt id_rsa
+        .git/config .git/index .git/objects/ab/c .git/refs/remotes/origin/main
+        .env .venv/bin/python data/sst2/train.tsv runs/a/config.yaml notes.txt id_rsa
         runs/a/checkpoints/best.ckpt app/best.ckpt app/__pycache__/x.cpython-311.pyc tests/.env
         requirements/pip.conf docker/password
     """.split()
@@ -83,7 +88,43 @@ def test_what_the_stages_copy_is_let_through() -> None:
     there = context(ROOT)
     for line in re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.M):
         for source in line.split():
+            if source == ".gi[t]":
+                continue  # in an archive of the program there is none
             assert source == "." or any(
                 path == source or path.startswith(f"{source}/") for path in there
             )
     assert {".env.example", "docker-compose.yml", "Makefile", "tests/conftest.py"} <= there
+
+
+def revision_of(folder: Path) -> str:
+    """What the stage `revision` finds in a `.git`."""
+    (script,) = re.findall(r"^RUN (.+?)(?=^\S)", stages()["revision"] + "\n#", re.M | re.S)
+    script = script.replace("\\\n", "\n").replace("/git/", f"{folder}/")
+    script = script.replace("/REVISION", f"{folder}/REVISION")
+    subprocess.run(["bash", "-euo", "pipefail", "-c", script], check=True)
+    return (folder / "REVISION").read_text().strip()
+
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({}, "unknown"),
+        ({"HEAD": COMMIT}, "0123456789ab-checkout"),
+        ({"HEAD": "ref: refs/heads/a", "refs/heads/a": COMMIT}, "0123456789ab-checkout"),
+        (
+            {"HEAD": "ref: refs/heads/a", "packed-refs": f"# x\n{COMMIT} refs/heads/a\n"},
+            "0123456789ab-checkout",
+        ),
+        ({"HEAD": "ref: refs/heads/a", "packed-refs": f"{COMMIT} refs/heads/ab\n"}, "unknown"),
+        ({"HEAD": "ref: refs/heads/a"}, "unknown"),
+    ],
+)
+def test_a_build_knows_its_commit(tmp_path: Path, files: dict[str, str], expected: str) -> None:
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content + "\n")
+    assert revision_of(tmp_path) == expected
+    assert "COPY --from=revision /REVISION /app/REVISION" in stages()["runtime"]

@@ -2,14 +2,18 @@
 
 import os
 import subprocess
+import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from app.cli.commands import COMMANDS
 from tests.docker.compose import ROOT
 
-STAND_IN = """#!/bin/sh
-[ "$3" != doctor ] || { echo doctor; exit ${DOCTOR_STATUS:-0}; }
+STAND_IN = f"""#!/bin/sh
+[ "$2" != app.cli.commands ] || exec env PYTHONPATH={ROOT} {sys.executable} "$@"
+[ "$3 $4" != "doctor --data_dir" ] || {{ echo doctor; exit ${{DOCTOR_STATUS:-0}}; }}
 echo "$@"
 exit 7
 """
@@ -56,6 +60,51 @@ def test_evaluation_names_its_run(folder: Path) -> None:
     assert start(folder, "test", "--run=other").stdout == (
         "-m app test --data.data_dir data --run=other\n"
     )
+    assert start(folder, "attack", RUN="first").stdout == (
+        "-m app attack --run first --data.data_dir data --attack.resources data\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "filled_in"),
+    [
+        ("predict --text x", "predict --run first --text x"),
+        ("predict --file=x", "predict --run first --file=x"),
+        ("predict -", "predict --run first -"),
+        ("predict", "predict --run first --data.data_dir data"),
+        ("predict --text x --run other", "predict --text x --run other"),
+        ("certify --threat synonyms", "certify --run first --data_dir data --threat synonyms"),
+        ("certify export --run other", "certify export --run other"),
+        ("attack --victim hf:x", "attack --attack.resources data --victim hf:x"),
+        ("attack merge --run other", "attack merge --run other"),
+        ("attack pairs --run other", "attack pairs --run other"),
+        ("report", "report --run first"),
+        ("report --run other", "report --run other"),
+        ("export --to x", "export --run first --to x"),
+        ("diagnose", "diagnose --run first"),
+        ("compare a b", "compare a b"),
+        ("study run x.yaml --data_dir data", "study run x.yaml --data_dir data"),
+        ("doctor", "doctor"),
+        ("runs", "runs"),
+        ("resources", "resources"),
+        ("augment --text x", "augment --text x"),
+    ],
+)
+def test_a_command_gets_what_it_takes_and_nothing_else(
+    folder: Path, arguments: str, filled_in: str
+) -> None:
+    done = start(folder, *arguments.split(), RUN="first")
+    assert done.stdout == f"-m app {filled_in}\n"
+    assert done.returncode == 7
+
+
+def test_what_is_filled_in_are_options_of_the_command() -> None:
+    for command in COMMANDS.values():
+        if command.container:
+            module = import_module(command.place.partition(":")[0])
+            parser = getattr(module, "parser", None) or module._parser
+            known = {word for one in parser()._actions for word in one.option_strings}
+            assert set(command.container) <= known
 
 
 def test_a_checkpoint_says_which_run_it_is_of(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from tests.docker.compose import ROOT
 from tests.docker.conftest import SECRET, Start, build, wait_until
 
 Ended = Callable[..., tuple[int, str]]
@@ -65,6 +67,30 @@ def test_training_runs_to_its_end_on_a_read_only_root(ended: Ended, runs: Path, 
     assert "is finished" in printed
     status, printed = ended("certify", environment={"RUN": "whole"})
     assert status == 0, printed
+
+
+def test_commands_get_what_they_take(ended: Ended, runs: Path) -> None:
+    status, printed = ended(*SMALL, "--trainer.max_epochs", "1", "--run", "told")
+    assert status == 0, printed
+    status, printed = ended("predict", "--run", "told", "--text", "A fine film.")
+    assert status == 0, printed
+    assert "prediction" in json.loads(printed.splitlines()[-1])
+    status, printed = ended("report", "--run", "told")
+    assert status == 0, printed
+    assert ended("runs")[1].count("told") == 1
+
+
+def test_nothing_is_shipped_that_nobody_uses(ended: Ended) -> None:
+    packages = "/app/.venv/lib -name '*.dist-info' -prune -o -type d"
+    unused = "-name include -o -name tests -o -path '*/torch/test'"
+    assert ended("sh", "-c", f"find {packages} \\( {unused} \\) -print") == (0, "")
+
+
+def test_image_knows_its_commit(ended: Ended) -> None:
+    status, printed = ended("--version")
+    assert status == 0
+    in_checkout = (ROOT / ".git" / "HEAD").is_file()
+    assert bool(re.search(r"\(git [0-9a-f]{12}-checkout\)", printed)) == in_checkout
 
 
 def test_stopped_training_says_143_and_goes_on(start: Start, runs: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from lit_modules import read_checkpoint
 from tests.faults.program import Piped, free_port, variables
 from tests.integration.conftest import OLSA, lines
+from tests.integration.faulty_rank import FAULTS
 from tests.integration.several import (
     CLUSTER,
     QUIET,
@@ -207,6 +208,33 @@ def test_an_evaluation_goes_on_where_it_was_killed(resumed: Path) -> None:
     for one, other in zip(found, expected, strict=True):
         assert one["prediction"] == other["prediction"]
         assert one["radius"] == pytest.approx(other["radius"], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("fault", "at"),
+    [
+        ("raises", "step"),
+        ("exits", "import"),
+        pytest.param("raises", "import", marks=pytest.mark.slow),
+        *(
+            pytest.param(name, "step", marks=pytest.mark.slow)
+            for name in FAULTS
+            if name != "raises"
+        ),
+    ],
+)
+def test_the_first_process_names_how_another_has_failed(
+    tmp_path: Path, fault: str, at: str
+) -> None:
+    planted = {"STEADFAST_IMPORT": "tests.integration.faulty_rank", "FAULT": fault, "FAULT_AT": at}
+    program = Piped(*FIT, *TWO, "--run=a", where=tmp_path, **REVISION, **planted)
+    _, err = program.communicate()
+    assert program.returncode == 1, err
+    (line,) = [
+        line for line in err.splitlines() if line.startswith("error: rank 1 on this machine")
+    ]
+    assert FAULTS[fault][1] in line
+    assert ("a bad row" in line) == (fault == "raises")
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import pytest
 import torch
 import yaml
 
+from app.training.trainer import RobustTrainer
 from tests.integration.conftest import OLSA, QUIET, Steadfast, results
 
 # So small steps that no prediction changes: the figure is the same after each epoch.
@@ -80,6 +81,32 @@ def test_a_resumed_run_ends_where_it_would_have_ended(here: Path, steadfast: Ste
     assert epochs("parts") == 4
     assert set(results("parts")["seconds"]) == {"fit"}
     assert "stopped_epoch" in str(checkpoint("parts")["callbacks"])
+
+
+def kill_before_the_record(*args: object, **_: object) -> None:
+    msg = "killed"
+    raise RuntimeError(msg)
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+def test_a_run_that_ended_early_and_is_not_recorded_has_ended(
+    here: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatch, reopened: bool
+) -> None:
+    fit = ["fit", *STILL, "--trainer.max_epochs=20", "--run=a"]
+    patience, ended = ("--early_stopping.patience=1", 2)
+    if reopened:
+        assert steadfast(fit, patience).status == 0
+        patience, ended = ("--early_stopping.patience=2", 4)
+    with monkeypatch.context() as killed:
+        killed.setattr(RobustTrainer, "_finish", kill_before_the_record)
+        assert steadfast(fit, patience).status == 1
+    assert epochs("a") == ended
+    # A test of the weights so far makes a `results.json`, too.
+    assert steadfast("test", "--run=a", QUIET, "--trainer.limit_test_batches=1").status == 0
+    assert "fit" not in results("a")["seconds"]
+    assert steadfast(fit, patience).status == 0
+    assert epochs("a") == ended
+    assert "fit" in results("a")["seconds"]
 
 
 @pytest.mark.parametrize("monitor", ["null", "val/loss"])

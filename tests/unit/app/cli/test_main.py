@@ -21,8 +21,11 @@ from lit_modules import CheckpointError
         (KeyError("e"), 1, "error: KeyError: 'e' (--debug shows where)\n"),
         (ValueError(), 1, "error: ValueError:  (--debug shows where)\n"),
         (SystemExit(2), 2, ""),
+        (SystemExit(1), 1, "error: a library ended the program with exit status 1 and no reason\n"),
         (SystemExit(None), 0, ""),
         (SystemExit("text"), 1, "text\n"),
+        # Of a worker, say; standard output is whole.
+        (BrokenPipeError(32, "Broken pipe"), 1, "error: [Errno 32] Broken pipe\n"),
         (Stopped(signal.SIGINT), 130, "stopped by Ctrl-C: no checkpoint was written for it\n"),
         (Stopped(signal.SIGTERM), 143, "stopped by SIGTERM: no checkpoint was written for it\n"),
         (None, 0, ""),

@@ -9,10 +9,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pytorch_lightning.plugins.environments import LightningEnvironment
+from pytorch_lightning.strategies.launchers import subprocess_script
 from torch.distributed import DistNetworkError
 
 from app.processes import watch as ranks
 from app.processes.distributed import LostRankError
+from app.processes.last_error import leave_error
 from app.processes.watch import Watcher, watched
 
 ROOT = Path(__file__).parents[4]
@@ -55,6 +58,62 @@ def test_a_child_that_failed_is_named() -> None:
     lost = Watcher(lambda: children, None).lost()
     assert lost is not None
     assert "has ended with exit status 3" in lost
+
+
+def test_a_child_that_has_left_its_error_is_quoted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ranks.ERRORS_VARIABLE, str(tmp_path))
+    leave = """
+        import os
+        from app.processes.last_error import leave_error
+        os.environ["STEADFAST_LAUNCHER"] = str(os.getppid())
+        leave_error("got a, expected b\\nand more")
+        raise SystemExit(1)
+    """
+    children = [child(textwrap.dedent(leave))]
+    children[0].wait(600)
+    lost = Watcher(lambda: children, None).lost()
+    assert lost is not None
+    assert lost.endswith("has ended with exit status 1: got a, expected b")
+    # One that has not ended yet, too.
+    slow = SimpleNamespace(pid=children[0].pid, poll=lambda: None)
+    lost = Watcher(lambda: [slow], None).lost()
+    assert lost is not None
+    assert lost.endswith("has failed: got a, expected b")
+    # The first process itself leaves none.
+    monkeypatch.setenv(ranks.LAUNCHER_VARIABLE, str(os.getpid()))
+    leave_error("mine")
+    assert [path.name for path in tmp_path.iterdir()] == [str(children[0].pid)]
+
+
+@pytest.mark.parametrize("status", [143, -15])
+def test_a_signal_is_named_however_it_is_told(status: int) -> None:
+    lost = Watcher(lambda: [dead(status)], None).lost()
+    assert lost is not None
+    assert lost.endswith("was ended by SIGTERM")
+
+
+@pytest.mark.parametrize("reported", [False, True])
+def test_no_process_is_ended_without_a_line(
+    statuses: list[int],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    reported: bool,
+) -> None:
+    """The main thread knows why, but is too slow to print it, as on a busy machine."""
+    monkeypatch.setattr(ranks, "_SETTLE", 0.0)
+    monkeypatch.setattr(ranks, "GRACE", 0.0)
+    monkeypatch.setattr(Watcher.__init__, "__kwdefaults__", {"grace": 0.0, "end": statuses.append})
+    monkeypatch.delenv(ranks.LAUNCHER_VARIABLE, raising=False)
+    with pytest.raises(LostRankError, match="SIGKILL"):
+        fail(trainer([dead()]), GLOO)
+    if reported:
+        ranks.reported.set()
+    (thread,) = [one for one in threading.enumerate() if isinstance(one, Watcher)]
+    thread.join(60)
+    assert statuses == [1]
+    assert ("was ended by SIGKILL" in capsys.readouterr().err) == (not reported)
 
 
 def test_the_main_thread_has_time_to_end_by_itself(statuses: list[int]) -> None:
@@ -103,15 +162,17 @@ def test_a_process_that_hangs_ends_when_the_one_that_started_it_is_killed(tmp_pa
     assert f"the first process of the run (process {first.pid}) is gone" in err
 
 
-def test_lightnings_own_thread_ends() -> None:
-    observer: Any = threading.Thread(name="child-process-observer", target=lambda: gate.wait(60))
-    gate = threading.Event()
-    observer._child_processes = ["a process"]
-    observer.start()
-    ranks._retire_observers()
-    assert observer._child_processes == []
-    gate.set()
-    observer.join()
+@pytest.mark.usefixtures("harmless")
+def test_lightning_does_not_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its watch kills this process without a word, before ours can tell why."""
+    monkeypatch.setattr(subprocess_script, "_launch_process_observer", None)
+    launcher = subprocess_script._SubprocessScriptLauncher(LightningEnvironment(), 2, 1)
+    monkeypatch.setattr(launcher, "_call_children_scripts", lambda: None)
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    before = threading.enumerate()
+    with watched(trainer([])):
+        assert launcher.launch(threading.enumerate) == before
 
 
 def trainer(children: list[Any], *, world: int = 2, external: bool = True) -> Any:
@@ -126,6 +187,13 @@ def trainer(children: list[Any], *, world: int = 2, external: bool = True) -> An
 
 def dead(status: int = -signal.SIGKILL) -> Any:
     return SimpleNamespace(pid=17, poll=lambda: status, kill=lambda: None)
+
+
+@pytest.fixture(autouse=True)
+def lightnings_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put it back after the test."""
+    name = "_launch_process_observer"
+    monkeypatch.setattr(subprocess_script, name, getattr(subprocess_script, name))
 
 
 @pytest.fixture
@@ -155,6 +223,7 @@ def test_a_broken_connection_is_said_to_be_the_death_that_it_is() -> None:
     ("error", "message"),
     [
         (GLOO, "lost the connection to another process"),
+        (RuntimeError("Broken pipe"), "lost the connection to another process"),
         (RuntimeError("gloo: Timed out waiting 15000ms"), "got no answer from another process"),
         (DistNetworkError("failed to listen (EADDRINUSE)"), "set MASTER_PORT to a port"),
     ],
@@ -165,9 +234,19 @@ def test_what_is_known_of_other_machines(error: Exception, message: str) -> None
 
 
 @pytest.mark.usefixtures("harmless")
+def test_ranks_that_still_run_are_named() -> None:
+    running = SimpleNamespace(pid=18, poll=lambda: None, kill=lambda: None)
+    with pytest.raises(LostRankError, match=r"still running: rank 1 \(process 18\)"):
+        fail(trainer([running]), RuntimeError("gloo: Timed out waiting 15000ms"))
+
+
+@pytest.mark.usefixtures("harmless")
 def test_other_errors_stay_what_they_are() -> None:
     with pytest.raises(ValueError, match=r"^no such file$"):
         fail(trainer([dead(1)]), ValueError("no such file"))
+    # Of a worker of the loader.
+    with pytest.raises(ConnectionResetError):
+        fail(trainer([dead(1)]), ConnectionResetError("Connection reset by peer"))
 
 
 @pytest.mark.usefixtures("harmless")

@@ -70,19 +70,21 @@ def test_what_the_figures_are_about(tmp_path: Path) -> None:
 
 def test_reopen(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
-    results.reopen(path)
+    results.reopen(path, 8)
     assert not path.exists()
     merge(path, "fit", {"val/accuracy": 0.5})
     merge(path, "test", {"test/accuracy": 0.25})
-    results.reopen(path)
+    assert results.reopened(results.read(path)) is None
+    results.reopen(path, 8)
     found = results.read(path)
+    assert results.reopened(found) == 8
     assert found is not None
     assert found["metrics"] == {"test/accuracy": 0.25}
     assert set(found["seconds"]) == {"test"}
     # What a validation has measured stays until a fit measures it anew.
     merge(path, "validate", {"val/accuracy": 0.75})
     merge(path, "fit", {"val/accuracy": 0.5})
-    results.reopen(path)
+    results.reopen(path, 8)
     assert results.after(results.read(path), "test", {}) == {"val/accuracy": 0.5}
 
 
