@@ -116,7 +116,7 @@ def content(
             for one in sorted(study.pictures, key=lambda one: one.name)
         ],
         "outcomes": outcomes.digest_of(outcomes.collect_outcomes(cells.every)),
-        "versions": dict(versions),
+        "versions": dict(former["versions"]) if former else _libraries(versions),
         "remarks": list((former or {}).get("remarks", ())),
         "seconds": {one.run: dict(one.seconds) for one in cells.every},
     }
@@ -494,6 +494,11 @@ def _side(cells: Sequence[CellFigures], name: str) -> "Side":
         values=[float(one.values[name] or 0.0) for one in cells],
         outcomes=[one.outcomes[name] for one in cells] if known else None,
     )
+
+
+def _libraries(versions: Mapping[str, str]) -> dict[str, str]:
+    """Versions without the revision: what counts is that of the runs, which their cells have."""
+    return {name: version for name, version in versions.items() if name != "revision"}
 
 
 def _in_digits(one: CellFigures) -> CellFigures:

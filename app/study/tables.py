@@ -430,12 +430,13 @@ def _collapsed(content: Content) -> str:
 def _revisions(content: Content) -> str:
     """The programs that trained and measured the runs."""
     runs = [tuple(cell["revisions"]) for cell in content["cells"]]
-    program = content["versions"].get("revision", "unknown")
+    program = content["versions"].get("revision")  # older files have it
     known = sorted({one for of in runs for one in of})
     dirty = " (-dirty: with changes that are in no commit)"
     if not known:
-        end = dirty if program.endswith("-dirty") else ""
-        return f"The revisions of the runs were not recorded. {program} made the tables{end}."
+        line = "The revisions of the runs were not recorded"
+        end = dirty if program and program.endswith("-dirty") else ""
+        return f"{line}; {program} first made the tables{end}." if program else f"{line}."
     end = dirty if any(one.endswith("-dirty") for one in known) else ""
     some = "" if all(runs) else ", not recorded of others"
     kind = f"mixed revisions: {', '.join(known)}" if len(known) > 1 else f"revision {known[0]}"

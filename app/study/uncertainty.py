@@ -193,14 +193,6 @@ def joint_p(
 ) -> float | None:
     """Returns the p of a difference under chance among seeds and texts at once.
 
-    Each test alone leaves the other kind of chance out. Both together do so as well: where the two
-    are of equal size, the larger p of both is too small. So their statistics are joined in the
-    min F' of Clark (1973): 1 / min F' = 1 / F_seeds + 1 / F_texts. It is a lower bound of the
-    quasi F ratio, whose denominator has the variance of both (Forster and Dickinson 1976). Its
-    degrees of freedom are half of Satterthwaite's (1946), but not fewer than those of the seeds:
-    all of them found up to 1.5 times as many differences by chance as the level says. No p is below
-    that of one test alone.
-
     Args:
         p_texts: None where outcomes are not known: then that over seeds counts.
         p_seeds: None where the difference is the same for all seeds: then that over texts counts.
@@ -208,22 +200,44 @@ def joint_p(
         texts: their number; None where outcomes are not known.
 
     Returns:
-        None for fewer than `FEWEST_SEEDS` seeds, and without a test.
+        See `join`; None for fewer than `FEWEST_SEEDS` seeds, and without a test.
     """
     if seeds < FEWEST_SEEDS:
         return None
     if p_texts is None or p_seeds is None or texts is None:
         return p_seeds if p_texts is None else p_texts
+    return float(join(np.asarray(p_texts), np.asarray(p_seeds), seeds=seeds, texts=texts))
+
+
+def join(p_texts: Array, p_seeds: Array, *, seeds: int, texts: int) -> Array:
+    """Joins the p of both tests.
+
+    Each test alone leaves the other kind of chance out. Both together do so as well: where the two
+    are of equal size, the larger p of both is too small. So their statistics are joined in the
+    min F' of Clark (1973): 1 / min F' = 1 / F_seeds + 1 / F_texts. It is a lower bound of the
+    quasi F ratio, whose denominator has the variance of both (Forster and Dickinson 1976). Its
+    degrees of freedom are half of Satterthwaite's (1946), but not fewer than those of the seeds:
+    with all of them, up to 1.5 times as many differences as the level says come from chance. No p
+    is below that of one test alone.
+
+    Args:
+        p_texts: `[...]` of the tests over texts.
+        p_seeds: `[...]` of the tests over seeds.
+        seeds: their number, at least two.
+        texts: their number.
+    """
     from scipy import stats
 
     of_seeds, of_texts = seeds - 1, max(1, texts - 1)
-    f_seeds = float(stats.f.isf(p_seeds, 1, of_seeds))
-    f_texts = float(stats.f.isf(p_texts, 1, of_texts))
-    if not (f_seeds and f_texts):
-        return 1.0
-    freedom = (f_seeds + f_texts) ** 2 / (f_seeds**2 / of_texts + f_texts**2 / of_seeds)
-    joint = stats.f.sf(1 / (1 / f_seeds + 1 / f_texts), 1, max(of_seeds, freedom / 2))
-    return max(p_texts, p_seeds, float(joint))
+    # An F of 0 belongs to a p of 1.
+    f_seeds, f_texts = (
+        np.maximum(1e-300, stats.f.isf(p, 1, freedom))
+        for p, freedom in ((p_seeds, of_seeds), (p_texts, of_texts))
+    )
+    share = f_seeds / (f_seeds + f_texts)
+    freedom = 1 / (share**2 / of_texts + (1 - share) ** 2 / of_seeds)
+    joint = stats.f.sf(share * f_texts, 1, np.maximum(of_seeds, freedom / 2))
+    return np.asarray(np.maximum(np.maximum(p_texts, p_seeds), joint))
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:

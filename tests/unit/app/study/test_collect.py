@@ -26,10 +26,7 @@ def collected(run: Path, *metrics: str) -> CellFigures:
 
 
 def make_figures(path: Path, columns: list[Column]) -> CellFigures:
-    names = [one.name for one in columns]
-    return collect_run(
-        RunDirectory(path), columns, per_sample=names, row="a", corpus="sst2", seed=0
-    )
+    return collect_run(RunDirectory(path), columns, row="a", corpus="sst2", seed=0)
 
 
 def test_accuracy_without_and_under_pgd(tmp_path: Path) -> None:
@@ -38,7 +35,10 @@ def test_accuracy_without_and_under_pgd(tmp_path: Path) -> None:
     found = collected(run.path, "test/accuracy")
     assert found.values == {"test/accuracy": 0.8}
     assert list(found.outcomes["test/accuracy"]) == [1, 1, 1, 0, 1]
-    assert not found.labels
+    assert found.labels == {"test/accuracy": (1, 0, 1, 1, 0)}
+    assert found.predictions == {"test/accuracy": (1, 0, 1, 0, 0)}
+    assert found.ids == {"test/accuracy": (0, 1, 2, 3, 4)}
+    assert found.collapsed is False
     assert found.weights == digest(run.path)
     assert found.data == {"test": "rows of the test"}
     assert found.seconds == {"fit": 2.0, "test": 1.0}

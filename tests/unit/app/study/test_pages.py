@@ -39,7 +39,7 @@ def test_a_page_is_filled(page: Path) -> None:
     assert "**Differences from: A**" in text
     assert f"- Printed by `python -m app study table docs/results/tiny.json`.\n\n{end}" in text
     # A single figure stands in its sentence.
-    assert "-->80.0▲ (1 seed)<!-- /study -->.\n" in text
+    assert "-->80.0 (1 seed)<!-- /study -->.\n" in text
     assert pages.check([page.parent]) == []
     assert not pages.write(page)
     assert page.read_text() == text
