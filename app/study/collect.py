@@ -303,7 +303,7 @@ class _Reader:
             str(about.get("program", "")) for about in self.results.get("about", {}).values()
         ]
         named = [match[1] for one in programs if (match := _REVISION.search(one))]
-        named.append(self.results["versions"].get("revision", ""))
+        named.append(self.results.get("versions", {}).get("revision", ""))
         return tuple(sorted({one for one in named if one not in ("", "unknown")}))
 
     def collapsed(self) -> bool | None:

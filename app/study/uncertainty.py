@@ -229,9 +229,9 @@ def join(p_texts: Array, p_seeds: Array, *, seeds: int, texts: int) -> Array:
     from scipy import stats
 
     of_seeds, of_texts = seeds - 1, max(1, texts - 1)
-    # An F of 0 belongs to a p of 1.
+    # An F of 0 belongs to a p of 1, an infinite one to a p of 0.
     f_seeds, f_texts = (
-        np.maximum(1e-300, stats.f.isf(p, 1, freedom))
+        np.clip(stats.f.isf(p, 1, freedom), 1e-12, 1e12)
         for p, freedom in ((p_seeds, of_seeds), (p_texts, of_texts))
     )
     share = f_seeds / (f_seeds + f_texts)

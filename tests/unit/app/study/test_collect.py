@@ -271,3 +271,32 @@ def test_a_cell(tmp_path: Path) -> None:
     assert found.outcomes.keys() == {"accuracy"}
     with pytest.raises(FileNotFoundError, match="tiny-a-sst2-s0"):
         collect(made, replace(cell, run="absent"), Place(tmp_path))
+
+
+def test_a_model_that_gives_one_answer_has_collapsed(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "r", metrics={"test/accuracy": 0.6})
+    write_pgd(run, LABELS, "11111", "11111")
+    assert collected(run.path, "test/accuracy").collapsed is True
+    # Also where no column asks for its answers; and of an attack alone.
+    assert collected(run.path, "test/loss").collapsed is True
+    (run.path / "pgd.jsonl").unlink()
+    assert collected(run.path, "test/loss").collapsed is None
+    write_attack(run, "pwws", LABELS, "00000", "00000")
+    assert collected(run.path, "test/loss").collapsed is True
+    # Where all texts are of one class, one answer is right.
+    write_attack(run, "pwws", "11111", "11111", "00000")
+    assert collected(run.path, "test/loss").collapsed is None
+
+
+def test_the_revisions_of_a_run(tmp_path: Path) -> None:
+    run = make_run(
+        tmp_path / "r",
+        metrics={"test/accuracy": 0.8},
+        about={"test": {"program": "steadfast 0.1.0 (git 0123456789ab)"}},
+    )
+    assert collected(run.path, "test/accuracy").revisions == ("0123456789ab",)
+    content = json.loads(run.results_path.read_text())
+    content["versions"]["revision"] = "fedcba987654-dirty"
+    run.results_path.write_text(json.dumps(content))
+    both = ("0123456789ab", "fedcba987654-dirty")
+    assert collected(run.path, "test/accuracy").revisions == both

@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -81,6 +82,29 @@ def test_new_figures_of_a_study_are_found(page: Path) -> None:
     assert [one.line for one in pages.check([page])] == [1]
 
 
+def test_differences_in_prose_are_those_of_unrounded_figures(page: Path) -> None:
+    # 45.25 - 41.7 are 3.55, and 45.3 - 41.7 are 3.6.
+    cells = [
+        cell(name, seed, values={"accuracy": value + seed / 1000})
+        for name, value in {"a": 0.41704, "b": 0.45248}.items()
+        for seed in range(2)
+    ]
+    content = study_json.content(study(), cells, {})
+    study_json.write(page.parents[1] / "results" / "tiny.json", content)
+    same = "<!-- study: . {} -->9.9<!-- /study -->".format
+    page.write_text(
+        f"By {marked(' difference b a accuracy sst2')} ({same('differences b a accuracy sst2')}) "
+        f"of {same('mean b accuracy sst2')} ({same('seeds b accuracy sst2')}).\n"
+    )
+    (problem,) = pages.check([page])
+    assert problem.line == 1
+    pages.write(page)
+    plain = re.sub(r"<!--.*?-->", "", page.read_text())
+    assert plain == "By +3.5 (+3.5 and +3.5) of 45.3 (45.2 and 45.3).\n"
+    page.write_text(page.read_text().replace("+3.5 and", "+3.6 and"))
+    assert len(pages.check([page])) == 1
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -89,6 +113,7 @@ def test_new_figures_of_a_study_are_found(page: Path) -> None:
         (f"x\n{marked(' chart')}", "got part 'chart' of docs/results/tiny.json"),
         (f"x\n{marked(' table news')}", "got part 'table news'"),
         (f"x\n{marked(' figure c accuracy sst2')}", "got part 'figure c accuracy sst2'"),
+        (f"x\n{marked(' difference c a accuracy sst2')}", "got part 'difference c a accuracy"),
         (f"x\n{marked('').replace('tiny', 'absent')}", "got study file docs/results/absent.json"),
         (
             "x\n" + marked("", "<!-- study: docs/results/tiny.json -->\n"),

@@ -101,6 +101,7 @@ def test_no_p_is_below_that_of_one_test() -> None:
     assert both > 0.12
     assert joint_p(1e-4, 1e-6, seeds=3, texts=300) == pytest.approx(2e-4, rel=2)
     assert joint_p(1.0, 0.01, seeds=3, texts=300) == 1.0
+    assert joint_p(0.0, 0.0, seeds=3, texts=300) == pytest.approx(0.0, abs=1e-9)
     assert joint_p(None, 0.01, seeds=3, texts=None) == 0.01
     assert joint_p(0.01, None, seeds=3, texts=300) == 0.01
 
