@@ -267,8 +267,8 @@ def test_a_cell(tmp_path: Path) -> None:
     found = collect(made, cell, Place(tmp_path))
     assert (found.row, found.corpus, found.seed, found.run) == ("a", "sst2", 0, run.name)
     assert found.values.keys() == {"accuracy", "there"}
-    # Only what is compared has outcomes.
-    assert found.outcomes.keys() == {"accuracy"}
+    # What is not compared has outcomes as well.
+    assert found.outcomes.keys() == {"accuracy", "there"}
     with pytest.raises(FileNotFoundError, match="tiny-a-sst2-s0"):
         collect(made, replace(cell, run="absent"), Place(tmp_path))
 

@@ -59,7 +59,7 @@ def test_what_does_not_follow_from_the_outcomes_is_found(
     assert f"comparisons[0].{next(iter(values))}" in capsys.readouterr().err
     # So it is where a page shows the file.
     page = tmp_path / "page.md"
-    page.write_text("<!-- study: tiny.json figure b accuracy sst2 --><!-- /study -->\n")
+    page.write_text("<!-- study: tiny.json mean b accuracy sst2 --><!-- /study -->\n")
     pages.write(page)
     assert [one.page for one in pages.check([page])] == [path]
     assert table_main([str(path), "--publish", str(tmp_path), "--check", str(page)]) == 0

@@ -4,11 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from app.study import pages, study_json, tables
-from app.study.study import Matched, StudyError
+from app.study import outcomes, pages, study_json, tables
+from app.study.study import CellFigures, Matched, Study, StudyError
 from tests.unit.app.study.study_samples import cell, row, study
 
 HARD, EASY = "1000000000" * 20, "1111111100" * 20
+
+
+def publish(docs: Path, made: Study, cells: list[CellFigures]) -> None:
+    path = docs / "results" / "tiny.json"
+    study_json.write(path, study_json.content(made, cells, {}))
+    outcomes.write(path, study_json.outcomes_of(made, cells))
 
 
 @pytest.fixture
@@ -17,8 +23,7 @@ def page(tmp_path: Path) -> Path:
     line = Matched(at="accuracy", rows=("a", "b"), columns=("accuracy",))
     made = replace(study(row("a"), row("b"), row("other")), matched=line)
     cells = [cell("a", 0, HARD), cell("b", 0, EASY), cell("other", 0, "0" * 200)]
-    content = study_json.content(made, cells, {})
-    study_json.write(tmp_path / "docs" / "results" / "tiny.json", content)
+    publish(tmp_path / "docs", made, cells)
     (tmp_path / "docs" / "methods").mkdir()
     return tmp_path / "docs" / "methods" / "page.md"
 
@@ -77,8 +82,7 @@ def test_a_figure_that_was_typed_is_found(page: Path) -> None:
 def test_new_figures_of_a_study_are_found(page: Path) -> None:
     page.write_text(marked(" figure a accuracy sst2"))
     pages.write(page)
-    content = study_json.content(study(), [cell("a", 0, EASY)], {})
-    study_json.write(page.parents[1] / "results" / "tiny.json", content)
+    publish(page.parents[1], study(), [cell("a", 0, EASY)])
     assert [one.line for one in pages.check([page])] == [1]
 
 
@@ -89,8 +93,7 @@ def test_differences_in_prose_are_those_of_unrounded_figures(page: Path) -> None
         for name, value in {"a": 0.41704, "b": 0.45248}.items()
         for seed in range(2)
     ]
-    content = study_json.content(study(), cells, {})
-    study_json.write(page.parents[1] / "results" / "tiny.json", content)
+    publish(page.parents[1], study(), cells)
     same = "<!-- study: . {} -->9.9<!-- /study -->".format
     page.write_text(
         f"By {marked(' difference b a accuracy sst2')} ({same('differences b a accuracy sst2')}) "
