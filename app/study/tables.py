@@ -10,6 +10,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from app.study.study_json import ENDS
+from app.study.uncertainty import FEWEST_SEEDS
 
 Content = Mapping[str, Any]
 Format = Literal["markdown", "latex", "csv"]
@@ -467,15 +468,19 @@ def _tests(content: Content) -> list[str]:
         "permutation": "a permutation test that swaps all answers to a text together",
     }
     named = [text for name, text in by.items() if name in tests]
+    said = [f"“p texts” is from {'; otherwise '.join(named)}."] if named else []
+    if any(one["p_seeds"] is not None for one in compared):
+        said.append("“p seeds” is from the paired t test.")
     if count:
-        lines.append(
-            "Both rows answer the same texts with the same seeds. "
-            + (f"“p texts” is from {'; otherwise '.join(named)}. " if named else "")
-            + "“p seeds” is from the paired t test. “p Holm” is about both kinds of chance at "
-            "once: no smaller than either p, and than that of their joined statistics (min F')."
+        said.append(
+            "“p Holm” is about both kinds of chance at once: no smaller than either p, and than "
+            "that of their joined statistics (min F')."
         )
-    if any(one["p_holm"] is None for one in compared):
-        lines.append("Differences of one or two seeds are not tested, and get no mark.")
+    if said:
+        start = "Both rows answer the same texts with the same seeds."
+        lines.append(" ".join([start, *said]))
+    if any(len(one["seeds"]) < FEWEST_SEEDS for one in compared):
+        lines.append("Differences of one or two seeds are not tested as a whole, and get no mark.")
     if any(one["low"] is not None for one in compared):
         lines.append(
             "Intervals: Student's over seeds, within the bounds of the figure; of one seed the "
