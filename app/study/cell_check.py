@@ -123,7 +123,7 @@ def _read(parser: _Parser, cell: Cell, stage: Stage, place: Place) -> Parsed:
     # An evaluation takes model and data from its run, which is not there yet.
     line = [stage.command, *training_words(cell, place), *words(options_of(stage, place))]
     # What another run has written is not there yet, either.
-    build = cell.after is None and stage.command in TRAINING
+    build = cell.after is None and stage.command in TRAINING and not place.runs_only
     line += [f"--run={cell.run}", f"--runs_dir={place.runs_dir}"]
     settings = parser.read(line, build=build)
     if stage.command == "attack":

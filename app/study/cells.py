@@ -24,12 +24,15 @@ class Place:
         runs_dir: directory of all runs.
         data_dir: folder of the corpora; None if none is given.
         values: those of `--set`.
+        runs_only: True where only runs are read: values that are not given stay as `${NAME}`, and
+            no corpus is loaded.
     """
 
     study: str
     runs_dir: Path = Path("runs")
     data_dir: Path | None = None
     values: Mapping[str, str] = field(default_factory=dict)
+    runs_only: bool = False
 
     @property
     def out(self) -> Path:
@@ -66,7 +69,7 @@ def laid_out(study: Study, place: Place) -> tuple[list[Cell], list[str]]:
     problems = [
         f"got no {name}, expected --set {name}=VALUE: {what}"
         for name, what in study.needs.items()
-        if name not in place.given
+        if name not in place.given and not place.runs_only
     ]
     problems += [
         f"got --set {name}, which the study does not need, expected "
@@ -110,7 +113,7 @@ def _cell(kind: _Kind, seed: int, place: Place, problems: list[str]) -> Cell:
     given, where = place.given, f"rows.{row.name}"
 
     def fill(value: Any) -> Any:
-        return _filled(value, given, where, problems)
+        return _filled(value, given, where, None if place.runs_only else problems)
 
     name = "" if corpus is None else corpus.name
     after = None if first is None else _run_before(first, name, seed, place)
@@ -148,8 +151,8 @@ def run_name(study: str, row: str, corpus: str, seed: int) -> str:
     return "-".join(part for part in (study, row, corpus, f"s{seed}") if part)
 
 
-def _filled(value: Any, given: Mapping[str, str], where: str, problems: list[str]) -> Any:
-    """A value with `${name}` replaced, at any depth."""
+def _filled(value: Any, given: Mapping[str, str], where: str, problems: list[str] | None) -> Any:
+    """A value with `${name}` replaced, at any depth; without problems, a lacking one stays."""
     if isinstance(value, Mapping):
         return {key: _filled(one, given, where, problems) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -159,6 +162,8 @@ def _filled(value: Any, given: Mapping[str, str], where: str, problems: list[str
 
     def replaced(match: re.Match[str]) -> str:
         name = match[1]
+        if problems is None:
+            return given.get(name, match[0])
         if name == DATA_DIR and name not in given:
             problems.append(f"{where}: got ${{{name}}}, expected --data_dir DIR")
         return given.get(name, "")

@@ -1,8 +1,8 @@
 """Reads a finished run: its figures, and for each compared one the outcome of each sample."""
 
-import hashlib
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,20 +11,17 @@ from typing import Any, NamedTuple, Protocol
 from app.runs.certified_bounds import FILE_OF
 from app.runs.results import Results
 from app.runs.run_directory import RunDirectory, existing
+from app.study.outcomes import samples_digest
 from app.study.study import Cell, CellFigures, Column, Study, StudyError
-from app.study.study_file import SIX
-from app.study.uncertainty import Kind, kind_of, score
+from app.study.study_file import MEAN, SIX
+from app.study.uncertainty import Kind, agree, kind_of, score
 from attacks.digests import file_digest
 from text.bounded_files import DataError, json_lines, read_json
 
 _DOUBTED = ("accuracy", "success_rate")
 """Figures of an attack that have another name where they are unreliable."""
-MEAN = "attack/mean_accuracy"
-"""The mean over the attacks of `SIX` that a run has."""
-_ROUNDING = 1e-5
-"""Relative error of means in single precision."""
-_RANKED = 1e-3
-"""Error of a correlation: `predict` and `test` may round a prediction differently."""
+_REVISION = re.compile(r"\(git ([^)]+)\)")
+"""In the line of a program: `steadfast 0.1.0 (git 0123456789ab)`."""
 
 
 class Runs(Protocol):
@@ -53,7 +50,6 @@ def collect(study: Study, cell: Cell, place: Runs) -> CellFigures:
     return collect_run(
         existing(place.runs_dir, cell.run),
         wanted,
-        per_sample=study.per_sample,
         row=cell.row,
         corpus=cell.corpus,
         seed=cell.seed,
@@ -64,7 +60,6 @@ def collect_run(
     run: RunDirectory,
     columns: Sequence[Column],
     *,
-    per_sample: Sequence[str],
     row: str,
     corpus: str,
     seed: int,
@@ -74,7 +69,6 @@ def collect_run(
     Args:
         run: the run.
         columns: which figures are wanted.
-        per_sample: names of those of which the outcome of each sample is wanted, too.
         row: name of the row it stands in.
         corpus: name of the corpus it stands under.
         seed: of the run.
@@ -97,7 +91,7 @@ def collect_run(
             continue
         values[column.name] = figure.value
         unreliable += [column.name] if figure.unreliable else []
-        if column.name in per_sample and figure.value is not None:
+        if figure.value is not None:
             known = reader.samples(column.metric, figure.value)
             samples |= {} if known is None else {column.name: known}
     return CellFigures(
@@ -107,10 +101,18 @@ def collect_run(
         run=run.name,
         values=values,
         unreliable=tuple(unreliable),
+        collapsed=reader.collapsed(),
         outcomes={name: one.outcomes for name, one in samples.items()},
         samples={name: one.digest for name, one in samples.items()},
-        labels={name: one.labels for name, one in samples.items() if one.kind != "mean"},
+        ids={name: one.ids for name, one in samples.items()},
+        labels={name: one.labels for name, one in samples.items()},
+        predictions={
+            name: one.predictions
+            for name, one in samples.items()
+            if one.predictions is not None and one.predictions != one.outcomes
+        },
         weights=reader.weights,
+        revisions=reader.revisions(),
         data=reader.data(),
         seconds=dict(found["seconds"]),
     )
@@ -130,18 +132,19 @@ class _Samples:
         ids: of the samples.
         outcomes: as `CellFigures` has them.
         labels: gold values.
+        predictions: of the model; None for a mean over several attacks.
     """
 
     kind: Kind
     ids: tuple[int, ...]
     outcomes: tuple[float, ...]
     labels: tuple[float, ...]
+    predictions: tuple[float, ...] | None
 
     @property
     def digest(self) -> str:
         """SHA-256 of ids and labels."""
-        pairs = [list(pair) for pair in zip(self.ids, self.labels, strict=True)]
-        return hashlib.sha256(json.dumps(pairs).encode()).hexdigest()
+        return samples_digest(self.ids, self.labels)
 
     def figure(self) -> float:
         """The figure that they amount to."""
@@ -295,6 +298,30 @@ class _Reader:
             raise StudyError(msg)
         return _Figure(value)
 
+    def revisions(self) -> tuple[str, ...]:
+        """Revisions of the programs that wrote figures of the run; none if not recorded."""
+        programs = [
+            str(about.get("program", "")) for about in self.results.get("about", {}).values()
+        ]
+        named = [match[1] for one in programs if (match := _REVISION.search(one))]
+        named.append(self.results.get("versions", {}).get("revision", ""))
+        return tuple(sorted({one for one in named if one not in ("", "unknown")}))
+
+    def collapsed(self) -> bool | None:
+        """True if all texts get the same answer, and should not; None where no file has answers."""
+        files = ["pgd.jsonl", "predictions.jsonl", *FILE_OF.values()]
+        paths = [self.run.path / file for file in files]
+        paths += sorted(self.run.path.glob("certificates_*.jsonl"))
+        paths += sorted((self.run.path / "attacks").glob("*.jsonl"))
+        for path in paths:
+            try:
+                answers = self._read(path, _predicted, "mean") if path.is_file() else None
+            except StudyError:  # of other weights: where a figure rests on it, that is refused
+                continue
+            if answers is not None and len(set(answers.labels)) > 1:
+                return len(set(answers.outcomes)) == 1
+        return None
+
     def samples(self, metric: str, value: float) -> _Samples | None:
         """The outcomes behind a figure; None where no file has them.
 
@@ -309,7 +336,7 @@ class _Reader:
             found = self._read(path, source.outcome, kind_of(metric)) if path.is_file() else None
             if found is None:
                 continue
-            if self._agree(figure := found.figure(), value, found):
+            if agree(figure := found.figure(), value, found.kind):
                 return found
             problem = problem or (
                 f"got {metric} = {value:.6g} in {self.run.results_path} and {figure:.6g} from "
@@ -328,19 +355,14 @@ class _Reader:
         if not known or len(known) < len(every) or len({one.digest for one in known}) > 1:
             return None
         shares = zip(*(one.outcomes for one in known), strict=True)
-        mean = replace(known[0], outcomes=tuple(math.fsum(one) / len(one) for one in shares))
+        outcomes = tuple(math.fsum(one) / len(one) for one in shares)
+        mean = replace(known[0], outcomes=outcomes, predictions=None)
         # Runs of older versions may have a mean over fewer attacks.
-        return mean if self._agree(mean.figure(), value, mean) else None
-
-    @staticmethod
-    def _agree(figure: float, value: float, found: _Samples) -> bool:
-        if found.kind in ("spearman", "pearson"):
-            return math.isclose(figure, value, rel_tol=0.0, abs_tol=_RANKED)
-        return math.isclose(figure, value, rel_tol=_ROUNDING, abs_tol=0.1 * _ROUNDING)
+        return mean if agree(mean.figure(), value, mean.kind) else None
 
     def _read(self, path: Path, outcome: Outcome, kind: Kind) -> _Samples | None:
         """The outcomes in a file; None where samples have no label, or one for each word."""
-        ids, outcomes, labels = [], [], []
+        ids, outcomes, labels, predictions = [], [], [], []
         if path.parent.name == "attacks":
             # Their lines have no mark of the weights.
             side = path.with_suffix(".json")
@@ -359,6 +381,7 @@ class _Reader:
                 ids.append(int(line["sample_id"]))
                 labels.append(float(line["label"]))
                 outcomes.append(outcome(line))
+                predictions.append(_predicted(line))
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, StudyError):
                 raise
@@ -370,6 +393,7 @@ class _Reader:
             tuple(ids[i] for i in order),
             tuple(outcomes[i] for i in order),
             tuple(labels[i] for i in order),
+            tuple(predictions[i] for i in order),
         )
 
     def _other(self, path: Path, theirs: str) -> str:

@@ -5,8 +5,12 @@
 
 The file is looked for from the page's folder upwards. PART is `all` (also if it is left out),
 `tables`, `comparisons`, `matched`, `notes`, `table CORPUS`, `comparisons CORPUS`, `matched CORPUS`,
-or `figure ROW COLUMN [CORPUS]`: a single figure, with both markers in one line. Markers in code are
-left alone.
+or, with both markers in one line, figures inside a sentence:
+
+- `figure ROW COLUMN [CORPUS]`, `mean`, `seeds`: as in the table, its mean, the figure of each seed
+- `difference ROW AGAINST COLUMN [CORPUS]`, `differences`: the mean one, that at each seed
+
+`.` instead of the file is that of the marker before. Markers in code are left alone.
 """
 
 import re
@@ -15,12 +19,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from app.runs import atomic
-from app.study import study_json, tables
+from app.study import outcomes, study_json, tables
+from app.study.derivation import derive, differences
 from app.study.study import StudyError
 from text.bounded_files import DataError, read_text
 
 _BEGIN = re.compile(r"(?<!`)<!-- study: (?P<file>\S+?)(?: (?P<part>[^<>\n]*?))? -->")
 _END = "<!-- /study -->"
+_SAME = "."
+"""The file of the marker before."""
 _FENCE = re.compile(r"^ {0,3}(```+|~~~+)")
 Content = Mapping[str, Any]
 
@@ -62,13 +69,17 @@ def write(page: Path) -> bool:
 
 
 def check(places: Iterable[Path]) -> list[Problem]:
-    """Returns all that is wrong or out of date in pages.
+    """Returns all that is wrong or out of date in pages, and in the files that they show.
 
     Args:
-        places: pages, and folders with pages (`*.md`) at any depth.
+        places: pages, folders with pages (`*.md`) at any depth, and files of studies (`*.json`).
     """
     found: list[Problem] = []
+    files: dict[Path, None] = {}
     for page in _pages(places):
+        if page.suffix == ".json":
+            files[page] = None
+            continue
         try:
             before = read_text(page)
         except DataError as error:
@@ -80,7 +91,40 @@ def check(places: Iterable[Path]) -> list[Problem]:
             repair = f"`python -m app study table --write {page}` repairs it"
             text = f"the figures here are not those of the study's file; {repair}"
             found.append(Problem(page, _first_difference(before, after), text))
+        files |= dict.fromkeys(_files(before, page))
+    for file in files:
+        found += check_file(file)
     return found
+
+
+def check_file(path: Path) -> list[Problem]:
+    """Returns what does not follow from cells and outcomes in a file: figures, intervals, tests."""
+    try:
+        content = study_json.read(path)
+        again = derive(content, outcomes.read(path, content["outcomes"]))
+    except (StudyError, OSError) as error:
+        return [Problem(path, 1, str(error))]
+    except (KeyError, TypeError, AttributeError) as error:
+        return [Problem(path, 1, f"got a study.json that cannot be computed again ({error!r})")]
+    lines = differences(content, again)
+    text = f"`python -m app study table {path} --publish {path.parent}` writes it anew"
+    more = f" and {len(lines) - 3} more" if len(lines) > 3 else ""
+    return [Problem(path, 1, f"{'; '.join(lines[:3])}{more}: {text}")] if lines else []
+
+
+def _files(text: str, page: Path) -> Iterator[Path]:
+    """The files that a page shows."""
+    code = list(_code(text))
+    for begin in _BEGIN.finditer(text):
+        file = None if _inside(begin.start(), code) else _find(page, begin["file"])
+        if file is not None:
+            yield file
+
+
+def _find(page: Path, file: str) -> Path | None:
+    """The file in the nearest folder above a page; None if there is none."""
+    folders = page.absolute().parents
+    return next((folder / file for folder in folders if (folder / file).is_file()), None)
 
 
 def filled(text: str, page: Path) -> tuple[str, list[Problem]]:
@@ -89,6 +133,7 @@ def filled(text: str, page: Path) -> tuple[str, list[Problem]]:
     code = list(_code(text))
     ends = [at for at in _places(text, _END) if not _inside(at, code)]
     used = 0
+    file = _SAME
     for begin in _BEGIN.finditer(text):
         if _inside(begin.start(), code):
             continue
@@ -101,8 +146,9 @@ def filled(text: str, page: Path) -> tuple[str, list[Problem]]:
             problems.append(Problem(page, line, f"got a marker without {_END}, expected one"))
             continue
         used += 1
+        file = file if begin["file"] == _SAME else begin["file"]
         try:
-            shown = _shown(page, begin["file"], (begin["part"] or "all").split())
+            shown = _shown(page, file, (begin["part"] or "all").split())
         except (StudyError, OSError) as error:
             problems.append(Problem(page, line, str(error)))
             continue
@@ -122,14 +168,14 @@ def _shown(page: Path, file: str, part: list[str]) -> str:
     Raises:
         StudyError: no such file or part.
     """
-    folder = next((one for one in page.absolute().parents if (one / file).is_file()), None)
-    if folder is None:
+    path = _find(page, file)
+    if path is None:
         msg = (
             f"got study file {file}, which is in none of the folders above the page, expected "
             "one: `python -m app study table STUDY.yaml --publish docs/results` makes it"
         )
         raise StudyError(msg)
-    content = study_json.read(folder / file)
+    content = study_json.read(path)
     name, *rest = part
     make = _PARTS.get((name, len(rest)))
     shown = None if make is None else make(content, *rest)
@@ -166,6 +212,14 @@ _PARTS: dict[tuple[str, int], Callable[..., str | None]] = {
     ("notes", 0): tables.noted,
     ("figure", 2): tables.figure,
     ("figure", 3): tables.figure,
+    ("mean", 2): tables.mean,
+    ("mean", 3): tables.mean,
+    ("seeds", 2): tables.seeds,
+    ("seeds", 3): tables.seeds,
+    ("difference", 3): tables.difference,
+    ("difference", 4): tables.difference,
+    ("differences", 3): tables.differences,
+    ("differences", 4): tables.differences,
 }
 """The makers of a part, by its first word and the number of words after it."""
 

@@ -12,7 +12,7 @@ from app.study.cells import chains
 from app.study.study import Cell, CellFigures, Study, StudyError
 from text.bounded_files import DataError, read_json
 
-FORMAT = 1
+FORMAT = 2
 """Number of the form of the file; a reader refuses others."""
 
 
@@ -103,6 +103,8 @@ def _read(path: Path) -> dict[str, Any]:
 def _figures(line: Mapping[str, Any]) -> CellFigures:
     """One line of figures, with tuples where JSON has lists."""
     given = {one.name: line[one.name] for one in fields(CellFigures)}
-    for name in ("outcomes", "labels"):
+    for name in ("outcomes", "ids", "labels", "predictions"):
         given[name] = {key: tuple(values) for key, values in given[name].items()}
-    return CellFigures(**{**given, "unreliable": tuple(given["unreliable"])})
+    for name in ("unreliable", "revisions"):
+        given[name] = tuple(given[name])
+    return CellFigures(**given)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from app.figures.charts import Bars, Point, Series, error_bars, grouped_bars, scatter
-from app.study.tables import DOUBT, Content
+from app.study.tables import Content, doubts
 
 SUFFIXES = (".png", ".svg")
 
@@ -82,12 +82,12 @@ class _Figure(NamedTuple):
     Attributes:
         mean: not a number where there is none.
         ends: of its interval over seeds; None for a single seed.
-        doubt: True if an attack has flagged it.
+        doubt: signs of a figure that measures no robustness.
     """
 
     mean: float
     ends: tuple[float, float] | None
-    doubt: bool
+    doubt: str
 
     @property
     def low(self) -> float:
@@ -115,11 +115,8 @@ def _figure(
     for one in content["figures"]:
         if (one["row"], one["corpus"], one["column"]) == key and one["mean"] is not None:
             ends = None if one["low"] is None else (one["low"], one["high"])
-            if ends is not None and column["title"].rstrip().endswith("%") and one["mean"] >= 0:
-                # That of two seeds may reach far beyond what a share can be.
-                ends = max(0.0, ends[0]), min(100.0, ends[1])
-            return _Figure(one["mean"], ends, one["unreliable"])
-    return _Figure(math.nan, None, doubt=False)
+            return _Figure(one["mean"], ends, doubts(one))
+    return _Figure(math.nan, None, doubt="")
 
 
 def _bars(rows: Named, columns: Named, grid: Grid, path: Path, *, title: str, y_label: str) -> None:
@@ -132,7 +129,7 @@ def _bars(rows: Named, columns: Named, grid: Grid, path: Path, *, title: str, y_
                 height=[one.mean for one in every],
                 low=[one.low for one in every],
                 high=[one.high for one in every],
-                marks=[DOUBT if one.doubt else "" for one in every],
+                marks=[one.doubt for one in every],
             )
         )
     names = [row["title"] for row in rows]
@@ -145,7 +142,7 @@ def _lines(
     series = []
     for column in columns:
         every = [grid[row["name"], column["name"]] for row in rows]
-        doubt = DOUBT if any(one.doubt for one in every) else ""
+        doubt = max(one.doubt for one in every)
         series.append(
             Series(
                 name=column["title"] + doubt,
@@ -176,7 +173,7 @@ def _scatter(
     for row in rows:
         x, y = grid[row["name"], across["name"]], grid[row["name"], up["name"]]
         if math.isfinite(x.mean) and math.isfinite(y.mean):
-            doubt = DOUBT if x.doubt or y.doubt else ""
+            doubt = max(x.doubt, y.doubt)
             point = Point(
                 name=row["title"] + doubt, x=x.mean, y=y.mean, x_ends=x.ends, y_ends=y.ends
             )

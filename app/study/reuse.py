@@ -35,6 +35,8 @@ _DECIDED_LATER = {"trainer.max_epochs", "early_stopping.patience"}
 
 
 _UNKNOWN = object()
+UNREAD = "corpora are not read"
+"""Key of settings: only runs are looked at, and nothing that a study leaves to the command line."""
 
 
 class OtherRunError(ValueError):
@@ -72,6 +74,7 @@ def check_run(
         if name not in HARMLESS
         and before.get(name) != now.get(name)
         and not _ends_with(before.get(name), start.get(name.replace(".init_args", "")))
+        and not _is_unfilled(now.get(name))
         and not (name not in before and _default(name, settings) == now[name])
         and not (name in _DECIDED_LATER and now.get(name) is None)
     ]
@@ -94,6 +97,11 @@ def _default(name: str, settings: Parsed) -> object:
     for key in path.split("."):
         found = found.get(key, _UNKNOWN) if isinstance(found, Mapping) else _UNKNOWN
     return found
+
+
+def _is_unfilled(value: object) -> bool:
+    """True for a value with a `${NAME}` that was not given."""
+    return "${" in json.dumps(value, default=str)
 
 
 def _ends_with(path: object, end: str | None) -> bool:
@@ -189,7 +197,8 @@ def _missing_threat(run: RunDirectory, name: str, settings: Parsed) -> str | Non
     expected: dict[str, Any] = {"checkpoint": file_digest(run.chosen)}
     ks = numbers(settings["k"], endless=THREATS[settings["threat"]].endless)
     lists = settings["lists"]
-    expected |= {"k": [written(k) for k in ks], "lists": lists and _digest(lists_file(lists))}
+    digest = lists if _is_unfilled(lists) else lists and _digest(lists_file(lists))
+    expected |= {"k": [written(k) for k in ks], "lists": digest}
     expected |= {option: settings[option] for option in ("num_samples", "split")}
     expected["around"] = around(settings)
     return _differs(results.get("about", {}).get(stage, {}), expected)
@@ -259,7 +268,7 @@ def _digest(path: Path) -> str | None:
 def _differs(about: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
     """The first setting that an outcome has another value of."""
     for key, value in expected.items():
-        if about.get(key) != json.loads(json.dumps(value)):
+        if about.get(key) != json.loads(json.dumps(value)) and not _is_unfilled(value):
             return f"measured with {key} {_short(about.get(key))}, not {_short(value)}"
     return None
 
@@ -295,11 +304,13 @@ _lock = threading.Lock()
 
 
 def rows(settings: Parsed, split: Any) -> Rows | None:
-    """Returns what identifies a split; None where a corpus is no table of samples.
+    """Returns what identifies a split; None where a corpus is no table of samples, or not read.
 
     Raises:
         DataError: it cannot be read.
     """
+    if UNREAD in settings:
+        return None
     data = {"class_path": settings["data"]["class_path"], **settings["data"].get("init_args", {})}
     # Only what is left out for `limit_train` depends on the seed.
     drawn = data.get("limit_train") is not None and split == "train"

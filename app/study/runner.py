@@ -16,7 +16,7 @@ from typing import Any, Literal
 from app.runs.run_directory import RunDirectory
 from app.study.cell_check import Kind, Parsed, kind_of
 from app.study.cells import TRAINING, Place, command_line
-from app.study.reuse import check_run, missing
+from app.study.reuse import UNREAD, check_run, missing
 from app.study.start import check_start
 from app.study.study import Cell, Stage
 
@@ -207,7 +207,8 @@ def _check(cell: Cell, run: RunDirectory, settings: Parsed, work: Work) -> None:
 def _stages(cell: Cell, work: Work) -> Iterator[tuple[Stage, dict[str, Any]]]:
     """The stages with their settings, which were parsed for one seed of this kind."""
     for stage, settings in zip(cell.stages, work.settings[kind_of(cell)], strict=True):
-        yield stage, {**settings, "seed_everything": cell.seed}
+        unread = {UNREAD: True} if work.place.runs_only else {}
+        yield stage, {**settings, "seed_everything": cell.seed, **unread}
 
 
 @contextlib.contextmanager

@@ -16,17 +16,17 @@ from app.runs.run_directory import RunDirectory, existing
 from app.runs.summary_table import notes
 from app.runs.version import versions
 from app.study import study_json, tables
-from app.study.collect import MEAN, collect_run
+from app.study.collect import collect_run
 from app.study.reuse import COMPARED, HARMLESS, leaves
 from app.study.study import CellFigures, Column, Row, Study, StudyError
-from app.study.study_file import SIX
+from app.study.study_file import MEAN, SIX
+from app.study.uncertainty import is_share
 
 _USUAL = (
     *("test/accuracy", "test/f1", "test/spearman", "test/pearson", "test/pgd_accuracy"),
     *("certify/radius_correct", "certify/accuracy@"),
 )
 """The metrics that are shown where runs have them, besides the accuracy under attacks."""
-_SHARES = re.compile(r"(.*_)?(accuracy|rate|f1)(@.*)?")
 _OF_WEIGHTS = {"checkpoint", "file", "epoch", "step", "training_ended", "seed", "program"}
 _OF_MACHINE = {"precision", "radii", "threat_from"}
 """Entries of `about` that a figure does not depend on as a figure of that name."""
@@ -197,10 +197,7 @@ def _report(rows: Sequence[_Row], columns: Sequence[Column], form: tables.Format
 
 
 def _figures(row: _Row, one: _Run, columns: Sequence[Column]) -> CellFigures:
-    names = [column.name for column in columns]
-    return collect_run(
-        one.run, columns, per_sample=names, row=row.name, corpus="", seed=one.results["seed"]
-    )
+    return collect_run(one.run, columns, row=row.name, corpus="", seed=one.results["seed"])
 
 
 def _refused(rows: Sequence[_Row], columns: Sequence[Column]) -> dict[study_json.Pair, str]:
@@ -305,7 +302,7 @@ def _has(one: _Run, metric: str) -> bool:
 
 
 def _column(metric: str) -> Column:
-    share = _SHARES.fullmatch(metric.rpartition("/")[2]) is not None
+    share = is_share(metric)
     scale, digits = (100.0, 1) if share else (1.0, 4)
     title = f"{metric}, %" if share else metric
     return Column(name=metric, title=title, metric=metric, scale=scale, digits=digits, better=None)

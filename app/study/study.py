@@ -190,12 +190,6 @@ class Study:
     pictures: tuple[Picture, ...] = ()
     digest: str
 
-    @property
-    def per_sample(self) -> tuple[str, ...]:
-        """Names of the columns of which the outcome of each sample is wanted."""
-        of_line = () if self.matched is None else (self.matched.at, *self.matched.columns)
-        return tuple(dict.fromkeys((*self.compared, *of_line)))
-
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
@@ -236,11 +230,16 @@ class CellFigures:
         values: by column, in the metric's own unit; None where it is not finite. Columns that the
             run has no figure for are absent.
         unreliable: columns whose figure an attack flagged: no measure of robustness.
-        outcomes: by compared column, one value per test sample in the order of `samples`: 1 or 0
-            for right or wrong; the prediction for a correlation.
-        samples: by compared column, SHA-256 of the ids and labels of those samples.
-        labels: by compared column whose metric is no mean over samples, the gold values.
+        collapsed: True if the model gives all texts the same answer, of which it should give
+            several; None where no record has its answers.
+        outcomes: by column, one value per test sample in the order of `ids`: 1 or 0 for right or
+            wrong; the prediction for a correlation. Columns without records are absent.
+        samples: by column, SHA-256 of the ids and labels of those samples.
+        ids: by column, those of the samples.
+        labels: by column, the gold values.
+        predictions: by column, what the model answered; absent where it is the outcome, or a mean.
         weights: SHA-256 of the weights by their names.
+        revisions: of the programs that trained and measured the run; empty if not recorded.
         data: digest of the samples of each split.
         seconds: by stage.
     """
@@ -251,9 +250,13 @@ class CellFigures:
     run: str
     values: Mapping[str, float | None]
     unreliable: tuple[str, ...] = ()
+    collapsed: bool | None = None
     outcomes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     samples: Mapping[str, str] = field(default_factory=dict)
+    ids: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     labels: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    predictions: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     weights: str
+    revisions: tuple[str, ...] = ()
     data: Mapping[str, str] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)

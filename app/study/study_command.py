@@ -90,6 +90,7 @@ def parser() -> argparse.ArgumentParser:
     collect = _command(commands, "collect", text)
     for one in (run, status, collect):
         text = "folder of the corpora and of the resources of attacks; ${data_dir} in the file"
+        text += "" if one is run else " (without it, the rows of corpora are not compared)"
         one.add_argument("--data_dir", type=Path, metavar="DIR", help=text)
         text = "a value that the study needs, for ${NAME} in its file; may be given several times"
         one.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help=text)
@@ -136,7 +137,11 @@ def _place(args: argparse.Namespace) -> Place:
             msg = f"got --{option} {path}, which is no folder, expected one"
             raise StudyError(msg)
     return Place(
-        study=args.file.stem, runs_dir=args.runs_dir, data_dir=args.data_dir, values=values
+        study=args.file.stem,
+        runs_dir=args.runs_dir,
+        data_dir=args.data_dir,
+        values=values,
+        runs_only=args.command != "run" and args.data_dir is None,
     )
 
 
@@ -300,10 +305,10 @@ def _write(
     study: Study, figures: Sequence[CellFigures], versions: Mapping[str, str], out: Path
 ) -> None:
     """Writes `study.json`, tables and pictures."""
-    from app.study.study_json import content
+    from app.study.study_json import content, outcomes_of
     from app.study.table_command import write_all
 
-    write_all(study, content(study, figures, versions), out)
+    write_all(study, content(study, figures, versions), out, outcomes_of(study, figures))
     for column in study.columns:
         on = [one for one in figures if column.corpus in (None, one.corpus)]
         if on and not any(column.name in one.values for one in on):

@@ -132,7 +132,7 @@ def _study(fields: Fields, name: str, digest: str) -> Study:
         rows=tuple(rows),
         columns=columns,
         against=_pairs(fields, rows),
-        compared=fields.get("compared", "texts", _by_default(fields, columns)),
+        compared=_compared(fields, columns),
         matched=_matched(fields),
         published=_published(fields, bool(corpora)),
         pictures=tuple(_pictures(fields)),
@@ -315,6 +315,15 @@ def _pairs(fields: Fields, rows: Sequence[Row]) -> tuple[tuple[str, str], ...]:
     return tuple((first, second) for first, second in given)
 
 
+def _compared(fields: Fields, columns: Sequence[Column]) -> tuple[str, ...]:
+    """The columns that are compared; the mean of the attacks wherever one of them is."""
+    names: tuple[str, ...] = fields.get("compared", "texts", _by_default(fields, columns))
+    attacks = {f"attack/{name}/accuracy" for name in SIX}
+    if any(column.name in names and column.metric in attacks for column in columns):
+        names += tuple(column.name for column in columns if column.metric == MEAN)
+    return tuple(dict.fromkeys(names))
+
+
 def _by_default(fields: Fields, columns: Sequence[Column]) -> tuple[str, ...]:
     """The columns that are compared where the file does not say it."""
     if "against" not in fields:
@@ -493,6 +502,8 @@ _FIGURES = (
 """Usual figures of a test and a validation."""
 SIX = ("textfooler", "textbugger", "bae", "deepwordbug", "pwws", "a2t")
 """The attacks that `all` stands for, and that `attack/mean_accuracy` is a mean of."""
+MEAN = "attack/mean_accuracy"
+"""The mean over the attacks of `SIX` that a run has."""
 
 
 def attacks_of(stages: Sequence[Stage]) -> list[str]:

@@ -2,26 +2,30 @@
 
 The same runs give the same bytes: keys are sorted, and there are no dates and no paths. What
 seconds were spent stands apart in `seconds`. Tables and pictures are made from this file alone
-(`app/study/tables.py`); docs/tables.md explains its fields.
+(`app/study/tables.py`). `derivation.derive` computes its figures and tests again from its
+cells and the outcomes next to it. docs/tables.md explains its fields.
 """
 
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from app.runs import atomic
+from app.study import outcomes
 from app.study.study import CellFigures, Column, Matched, Row, Study, StudyError
 from text.bounded_files import DataError, read_json
 
 if TYPE_CHECKING:
     from app.study.uncertainty import Side
 
-FORMAT = 1
+FORMAT = 2
 """Number of the form of the file; a reader refuses others."""
+ENDS = ("low", "high")
+"""The keys of an interval."""
 Content = dict[str, Any]
 """A `study.json` as JSON values."""
 Pair = tuple[str, str, str]
@@ -34,20 +38,23 @@ def content(
     versions: Mapping[str, str],
     *,
     refused: Mapping[Pair, str] | None = None,
+    former: Content | None = None,
 ) -> Content:
     """Returns the content of `study.json`.
 
     Args:
         study: the study.
         figures: of its finished runs, in any order.
-        versions: of the program and its libraries.
+        versions: of the program that makes the file, and its libraries.
         refused: comparisons that are not made, with the reason.
+        former: a content of the same runs, for what needs outcomes that are not known.
 
     Raises:
         StudyError: runs of one row, or of two rows that are compared, were measured on other
             samples; or two runs stand for the same cell. The message names them all.
     """
-    cells = _Cells(study, figures)
+    # With the digits of the file, so that it gives the same figures again.
+    cells = _Cells(study, [_in_digits(one) for one in figures])
     reasons = dict(refused or {})
     problems = cells.problems(reasons)
     if problems:
@@ -80,13 +87,22 @@ def content(
             for corpus, column in cells.places(row)
             if (line := _figure(cells, row, corpus, column)) is not None
         ],
-        "comparisons": _comparisons(cells, reasons),
+        "compared": {
+            "columns": list(study.compared),
+            "against": [list(pair) for pair in study.against],
+        },
+        "comparisons": _comparisons(cells, reasons, (former or {}).get("comparisons", ())),
         "matched": None
         if study.matched is None
         else {
             "at": study.matched.at,
             "rows": list(study.matched.rows),
-            "lines": list(_matched(cells, study.matched)),
+            "columns": list(study.matched.columns),
+            "lines": list(
+                _matched(
+                    cells, study.matched, ((former or {}).get("matched") or {}).get("lines", ())
+                )
+            ),
         },
         "refused": [
             {"row": row, "against": against, "column": column, "reason": reason}
@@ -100,12 +116,19 @@ def content(
             {**asdict(one), "columns": list(one.columns)}
             for one in sorted(study.pictures, key=lambda one: one.name)
         ],
-        "versions": dict(versions),
+        "outcomes": outcomes.digest_of(outcomes.collect_outcomes(cells.every)),
+        "versions": dict(former["versions"]) if former else _libraries(versions),
+        "remarks": list((former or {}).get("remarks", ())),
         "seconds": {one.run: dict(one.seconds) for one in cells.every},
     }
     # As it will be read, and with numbers that do not depend on the last bit of a library.
     read_back: Content = json.loads(json.dumps(_rounded(found), allow_nan=False))
     return read_back
+
+
+def outcomes_of(study: Study, figures: Sequence[CellFigures]) -> outcomes.Outcomes | None:
+    """Returns the outcomes that belong to `content` of the same arguments; None without any."""
+    return outcomes.collect_outcomes(_Cells(study, [_in_digits(one) for one in figures]).every)
 
 
 def write(path: Path, found: Content) -> None:
@@ -280,6 +303,8 @@ def _cell(one: CellFigures) -> dict[str, Any]:
         "run": one.run,
         "values": dict(one.values),
         "unreliable": sorted(one.unreliable),
+        "collapsed": one.collapsed,
+        "revisions": list(one.revisions),
         "samples": dict(one.samples),
         "weights": one.weights,
         "data": dict(one.data),
@@ -288,7 +313,7 @@ def _cell(one: CellFigures) -> dict[str, Any]:
 
 def _figure(cells: _Cells, row: Row, corpus: str, column: Column) -> dict[str, Any] | None:
     """The figure of a row in a column, in the column's unit; None if no run has one."""
-    from app.study.uncertainty import over_seeds
+    from app.study.uncertainty import bounds_of, over_seeds
 
     known = {
         seed: one for seed, one in cells.of(row.name, corpus).items() if column.name in one.values
@@ -301,13 +326,16 @@ def _figure(cells: _Cells, row: Row, corpus: str, column: Column) -> dict[str, A
         "row": row.name,
         "corpus": corpus,
         "column": column.name,
-        **asdict(over_seeds(scaled)),
+        **asdict(over_seeds(scaled, bounds_of(column.metric, column.scale))),
         "seeds": sorted(known),
         "unreliable": any(column.name in one.unreliable for one in known.values()),
+        "collapsed": [seed for seed, one in sorted(known.items()) if one.collapsed],
     }
 
 
-def _comparisons(cells: _Cells, refused: Mapping[Pair, str]) -> list[dict[str, Any]]:
+def _comparisons(
+    cells: _Cells, refused: Mapping[Pair, str], former: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
     """All comparisons, with the p of each after Holm's correction over all of them."""
     from app.study.uncertainty import holm
 
@@ -315,7 +343,8 @@ def _comparisons(cells: _Cells, refused: Mapping[Pair, str]) -> list[dict[str, A
         line
         for row, against, corpus, column in cells.pairs()
         if (row.name, against.name, column.name) not in refused
-        if (line := _comparison(cells, (row.name, against.name), corpus, column)) is not None
+        if (line := _comparison(cells, (row.name, against.name), corpus, column, former))
+        is not None
     ]
     corrected = holm([line["p"] for line in found])
     for line, p in zip(found, corrected, strict=True):
@@ -324,10 +353,14 @@ def _comparisons(cells: _Cells, refused: Mapping[Pair, str]) -> list[dict[str, A
 
 
 def _comparison(
-    cells: _Cells, rows: tuple[str, str], corpus: str, column: Column
+    cells: _Cells,
+    rows: tuple[str, str],
+    corpus: str,
+    column: Column,
+    former: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any] | None:
     """A comparison at the seeds that both rows have a finite figure for; None without any."""
-    from app.study.uncertainty import compared, kind_of
+    from app.study.uncertainty import RESAMPLES, bounds_of, compared, joint_p, kind_of
 
     name = column.name
     finite = [
@@ -346,10 +379,12 @@ def _comparison(
     known = all(side.outcomes is not None for side in sides)
     first = every[0][0]
     labels = first.labels.get(name) if known else None
-    outcome = compared(sides[0], sides[1], kind=kind_of(column.metric), labels=labels)
+    bounds = bounds_of(column.metric)
+    kind = kind_of(column.metric)
+    outcome = compared(sides[0], sides[1], kind=kind, labels=labels, bounds=bounds)
     ends = [None if end is None else end * column.scale for end in (outcome.low, outcome.high)]
     low, high = ends if column.scale > 0 else reversed(ends)
-    return {
+    line = {
         "row": rows[0],
         "against": rows[1],
         "corpus": corpus,
@@ -360,12 +395,55 @@ def _comparison(
         "effect": outcome.effect * column.scale,
         "low": low,
         "high": high,
-        "p": outcome.p,
         "unreliable": any(name in one.unreliable for side in every for one in side),
+        "collapsed": any(one.collapsed for side in every for one in side),
+    }
+    earlier = _same_place(former, line, "row", "against", "corpus", "column", "seeds")
+    if earlier is None:
+        return line
+    if not known:
+        line |= {key: earlier[key] for key in ("p_texts", "texts_test", "texts")}
+        if len(seeds) == 1:
+            line |= {end: earlier[end] for end in ENDS}
+    elif _by_chance(earlier["p_texts"], line["p_texts"], RESAMPLES):
+        line["p_texts"] = earlier["p_texts"]
+        if len(seeds) == 1:
+            line |= _close_ends(earlier, line)
+    line["p"] = joint_p(line["p_texts"], line["p_seeds"], seeds=len(seeds), texts=line["texts"])
+    return line
+
+
+def _by_chance(former: float | None, p: float | None, resamples: int) -> bool:
+    """True where two p of as many permutations differ by at most four standard errors."""
+    if former is None or p is None:
+        return False
+    mean = (former + p) / 2
+    return abs(former - p) <= 4 * math.sqrt(2 * mean * (1 - mean) / resamples) + 2 / resamples
+
+
+def _close_ends(former: Mapping[str, Any], line: Mapping[str, Any]) -> dict[str, Any]:
+    """The former ends of a bootstrap interval where they are within its chance."""
+    both = [(former[end], line[end]) for end in ENDS]
+    if any(one is None or two is None for one, two in both):
+        return {}
+    width = max(line["high"] - line["low"], 1e-9)
+    return {
+        end: one
+        for end, (one, two) in zip(ENDS, both, strict=True)
+        if abs(one - two) <= 0.06 * width
     }
 
 
-def _matched(cells: _Cells, matched: Matched) -> Iterator[dict[str, Any]]:
+def _same_place(
+    lines: Sequence[Mapping[str, Any]], line: Mapping[str, Any], *keys: str
+) -> Mapping[str, Any] | None:
+    """The line about the same comparison."""
+    return next((one for one in lines if all(one[key] == line[key] for key in keys)), None)
+
+
+def _matched(
+    cells: _Cells, matched: Matched, former: Sequence[Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
     """Each row that is not in the line, beside it at equal accuracy, over the seeds of all."""
     from app.study.matched import Spot, beside
 
@@ -386,17 +464,19 @@ def _matched(cells: _Cells, matched: Matched) -> Iterator[dict[str, Any]]:
         ends = (None, None) if found is None else (found.low, found.high)
         scaled = [None if end is None else end * column.scale for end in ends]
         low, high = scaled if column.scale > 0 else reversed(scaled)
+        place = {"row": row.name, "corpus": corpus, "column": column.name, "seeds": seeds}
+        earlier = _same_place(former, place, *place)
+        if earlier is not None and low is None:
+            low, high = earlier["low"], earlier["high"]
         yield {
-            "row": row.name,
-            "corpus": corpus,
-            "column": column.name,
+            **place,
             "at": fmean(spots[0].across.values) * across.scale,
             "figure": fmean(spots[0].up.values) * column.scale,
             "line": None if found is None else found.line * column.scale,
             "effect": None if found is None else found.effect * column.scale,
             "low": low,
             "high": high,
-            "seeds": seeds,
+            "collapsed": any(one.collapsed for of in same for one in of),
             "unreliable": any(column.name in one.unreliable for of in same for one in of),
         }
 
@@ -414,6 +494,20 @@ def _side(cells: Sequence[CellFigures], name: str) -> "Side":
         values=[float(one.values[name] or 0.0) for one in cells],
         outcomes=[one.outcomes[name] for one in cells] if known else None,
     )
+
+
+def _libraries(versions: Mapping[str, str]) -> dict[str, str]:
+    """Versions without the revision: what counts is that of the runs, which their cells have."""
+    return {name: version for name, version in versions.items() if name != "revision"}
+
+
+def _in_digits(one: CellFigures) -> CellFigures:
+    """The figures of a run with the digits of the file."""
+    names = ("values", "outcomes", "labels", "predictions")
+    rounded = {name: _rounded(getattr(one, name)) for name in names}
+    for name in names[1:]:
+        rounded[name] = {key: tuple(values) for key, values in rounded[name].items()}
+    return replace(one, **rounded)
 
 
 def _plain(value: Any) -> Any:

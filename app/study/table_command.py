@@ -9,22 +9,29 @@ from typing import get_args
 from app.cli.run_options import command_parser
 from app.cli.terminal import harmless
 from app.runs import atomic
-from app.study import pages, study_json, tables
+from app.study import outcomes, pages, study_json, tables
+from app.study.derivation import derive
 from app.study.study import Study, StudyError
 
 _ENDINGS: dict[tables.Format, str] = {"markdown": "md", "latex": "tex", "csv": "csv"}
 
 
-def write_all(study: Study, content: study_json.Content, out: Path) -> list[Path]:
-    """Writes `study.json`, the tables in all formats and the pictures.
+def write_all(
+    study: Study,
+    content: study_json.Content,
+    out: Path,
+    samples: outcomes.Outcomes | None = None,
+) -> list[Path]:
+    """Writes `study.json` with its outcomes, the tables in all formats and the pictures.
 
     Args:
         study: the study.
         content: of its `study.json`.
         out: the folder.
+        samples: the outcomes of samples; None if no run has any.
 
     Returns:
-        The files.
+        The files, but for the outcomes.
 
     Raises:
         OSError: one cannot be written; each is written as a whole or not at all.
@@ -32,6 +39,7 @@ def write_all(study: Study, content: study_json.Content, out: Path) -> list[Path
     from app.study.pictures import draw_all
 
     path = out / "study.json"
+    outcomes.write(path, samples)
     study_json.write(path, content)
     written = [path]
     for form, ending in _ENDINGS.items():
@@ -45,7 +53,7 @@ def table_main(argv: Sequence[str]) -> int:
     """Runs `study table`; see `Command.place`.
 
     Returns:
-        0; 1 if a checked page is out of date.
+        0; 1 if a checked page or file is out of date.
 
     Raises:
         StudyError: no such study, or a page with a wrong marker.
@@ -59,7 +67,10 @@ def table_main(argv: Sequence[str]) -> int:
         path = _file(name, Path(args.runs_dir))
         content = study_json.read(path)
         if args.publish is not None:
+            samples = outcomes.read(path, content["outcomes"])
+            content = derive(content, samples)
             kept = Path(args.publish) / f"{content['study']['name']}.json"
+            outcomes.write(kept, samples)
             study_json.write(kept, content)
             print(harmless(str(kept)))
         else:
@@ -107,10 +118,13 @@ def _parser() -> argparse.ArgumentParser:
     add("studies", nargs="*", metavar="STUDY", help=text)
     text = "of what is printed (default: markdown)"
     add("--format", choices=get_args(tables.Format), default="markdown", help=text)
-    text = "write the study.json to DIR/NAME.json instead of printing tables"
+    text = "write the study.json to DIR/NAME.json instead of printing tables, with the outcomes of "
+    text += "samples next to it; intervals and tests are computed again"
     add("--publish", metavar="DIR", help=text)
     text = "fill the tables between the markers of these pages"
     add("--write", nargs="+", default=[], metavar="PAGE", help=text)
-    text = "say where pages (or those of a folder) are out of date; exit status 1 if one is"
+    text = "say where pages (or those of a folder) are out of date, and which study.json, given "
+    text += "here or shown there, has figures that do not follow from its cells and outcomes; exit "
+    text += "status 1 if one is"
     add("--check", nargs="+", default=[], metavar="PAGE", help=text)
     return parser

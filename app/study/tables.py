@@ -6,7 +6,11 @@ import textwrap
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any, Literal
+
+from app.study.study_json import ENDS
+from app.study.uncertainty import FEWEST_SEEDS
 
 Content = Mapping[str, Any]
 Format = Literal["markdown", "latex", "csv"]
@@ -14,11 +18,9 @@ WIDTH = 120
 """Characters of a line of Markdown."""
 LEVEL = 0.05
 """A difference is called significant where its p, corrected by Holm, is below."""
-UP, DOWN, DOUBT = "▲", "▼", "†"
+UP, DOWN, DOUBT, COLLAPSED = "▲", "▼", "†", "‡"
 _COMPARED = ("row", "column", "difference [95 %]", "p texts", "p seeds", "p Holm")
 _PAPER = "paper"
-ENDS = ("low", "high")
-"""The keys of an interval."""
 NOT_RUN, NOT_FINITE, NONE = "not run", "not finite", "–"
 _SIGNS = {
     "\\": r"\textbackslash{}",
@@ -47,6 +49,7 @@ _SIGNS = {
     UP: r"$\blacktriangle$",
     DOWN: r"$\blacktriangledown$",
     DOUBT: r"\textsuperscript{\dag}",
+    COLLAPSED: r"\textsuperscript{\ddag}",
     "“": "``",
     "”": "''",
 }
@@ -169,6 +172,61 @@ def figure(content: Content, row: str, column: str, corpus: str = "") -> str | N
     return _cell(content, rows[0], place, columns[0]) if place in known else None
 
 
+def mean(content: Content, row: str, column: str, corpus: str = "") -> str | None:
+    """Returns the mean of a single figure over its seeds; None where there is no such place."""
+    values = _values(content, row, column, corpus).values()
+    return _listed(content, column, [fmean(values)]) if values else None
+
+
+def seeds(content: Content, row: str, column: str, corpus: str = "") -> str | None:
+    """Returns a single figure of each seed; None where there is no such place."""
+    values = _values(content, row, column, corpus).values()
+    return _listed(content, column, list(values)) if values else None
+
+
+def difference(
+    content: Content, row: str, against: str, column: str, corpus: str = ""
+) -> str | None:
+    """Returns the mean difference of two rows over the seeds of both; None where there is none.
+
+    It is that of the figures as they were measured, not of the rounded ones of the table.
+    """
+    values = _differences(content, row, against, column, corpus)
+    return _listed(content, column, [fmean(values)], sign=True) if values else None
+
+
+def differences(
+    content: Content, row: str, against: str, column: str, corpus: str = ""
+) -> str | None:
+    """Returns the difference of two rows at each seed of both; None where there is none."""
+    values = _differences(content, row, against, column, corpus)
+    return _listed(content, column, values, sign=True) if values else None
+
+
+def _values(content: Content, row: str, column: str, corpus: str) -> dict[int, float]:
+    """The finite figures of a row by their seeds, in the unit of the column."""
+    columns = [one for one in content["columns"] if one["name"] == column]
+    place = (row, (columns[0]["corpus"] or corpus) if columns else corpus)
+    return {
+        cell["seed"]: cell["values"][column] * columns[0]["scale"]
+        for cell in content["cells"]
+        if columns and (cell["row"], cell["corpus"]) == place
+        if cell["values"].get(column) is not None
+    }
+
+
+def _differences(content: Content, row: str, against: str, column: str, corpus: str) -> list[float]:
+    first, second = (_values(content, one, column, corpus) for one in (row, against))
+    return [first[seed] - second[seed] for seed in first if seed in second]
+
+
+def _listed(content: Content, column: str, values: Sequence[float], *, sign: bool = False) -> str:
+    """Numbers as in `6.1, 0.7 and 0.3`."""
+    digits = next(one["digits"] for one in content["columns"] if one["name"] == column)
+    *texts, last = [number(value, digits, sign=sign) for value in values]
+    return f"{', '.join(texts)} and {last}" if texts else last
+
+
 def common_seeds(content: Content) -> int | None:
     """Returns the number of seeds of all figures; None if they differ, or if there is none."""
     counts = {len(one["seeds"]) for one in content["figures"]}
@@ -198,17 +256,22 @@ def _cell(
     text = number(found["mean"], column["digits"])
     if found["sd"] is not None:
         text += f" ± {number(found['sd'], column['digits'])}"
-    marks = DOUBT if found["unreliable"] else ""
+    marks = doubts(found)
     compared = _first(content["comparisons"], key)
     if compared is not None:
         marks += _mark(compared)
     return f"{text}{marks}{seeds}"
 
 
+def doubts(line: Mapping[str, Any]) -> str:
+    """Returns the signs of a flagged figure, and of one of a model that has collapsed."""
+    return (DOUBT if line["unreliable"] else "") + (COLLAPSED if line["collapsed"] else "")
+
+
 def _mark(line: Mapping[str, Any]) -> str:
     """The sign of a significant difference; none of a figure that measures nothing."""
     p, effect = line["p_holm"], line["effect"]
-    if p is None or p >= LEVEL or not effect or line["unreliable"]:
+    if p is None or p >= LEVEL or not effect or doubts(line):
         return ""
     return UP if effect > 0 else DOWN
 
@@ -249,12 +312,11 @@ def _compared(content: Content, line: Mapping[str, Any], named: bool) -> list[st
     if line["low"] is not None:
         ends = [number(line[end], column["digits"], sign=True) for end in ENDS]
         effect += f" [{', '.join(ends)}]"
-    doubt = DOUBT if line["unreliable"] else ""
     ps = [probability(line[name]) for name in ("p_texts", "p_seeds", "p_holm")]
     ps[1] = "1 seed" if len(line["seeds"]) == 1 else ps[1]
     where = [corpora[line["corpus"]]["title"]] if named else []
     names = [*where, rows[line["row"]]["title"], column["title"]]
-    return [*names, f"{effect}{doubt}{_mark(line)}", *ps]
+    return [*names, f"{effect}{doubts(line)}{_mark(line)}", *ps]
 
 
 def matched(content: Content, corpus: str | None = None) -> list[Table]:
@@ -300,7 +362,7 @@ def _beside(line: Mapping[str, Any], digits: int) -> list[str]:
     effect = number(line["effect"], digits, sign=True)
     if line["low"] is not None:
         effect += f" [{', '.join(number(line[end], digits, sign=True) for end in ENDS)}]"
-    return [number(line["line"], digits), effect + (DOUBT if line["unreliable"] else "")]
+    return [number(line["line"], digits), effect + doubts(line)]
 
 
 def number(value: float, digits: int, *, sign: bool = False) -> str:
@@ -334,6 +396,8 @@ def notes(content: Content) -> list[str]:
             f"{DOUBT} The attack could not see its way (saturated probabilities): the figure is no "
             "measure of robustness."
         )
+    if any(one["collapsed"] for one in [*figures, *compared]):
+        lines.append(_collapsed(content))
     if compared:
         lines += _tests(content)
     if matched(content):
@@ -349,7 +413,35 @@ def notes(content: Content) -> list[str]:
         lines.append(_missing(content))
     if content["paper"] is not None:
         lines.append(f"“paper”: {content['paper']['source']}.")
-    return [*lines, *content["study"]["notes"]]
+    if content["cells"]:
+        lines.append(_revisions(content))
+    if figures and content["outcomes"] is None:
+        lines.append("The outcomes of single texts are not kept: tests over texts are as measured.")
+    return [*lines, *content["remarks"], *content["study"]["notes"]]
+
+
+def _collapsed(content: Content) -> str:
+    runs = [cell["run"] for cell in content["cells"] if cell["collapsed"]]
+    return (
+        f"{COLLAPSED} A model that gives all texts the same answer is among the seeds "
+        f"({', '.join(runs)}): a training that has failed, of which robustness says nothing."
+    )
+
+
+def _revisions(content: Content) -> str:
+    """The programs that trained and measured the runs."""
+    runs = [tuple(cell["revisions"]) for cell in content["cells"]]
+    program = content["versions"].get("revision")  # older files have it
+    known = sorted({one for of in runs for one in of})
+    dirty = " (-dirty: with changes that are in no commit)"
+    if not known:
+        line = "The revisions of the runs were not recorded"
+        end = dirty if program and program.endswith("-dirty") else ""
+        return f"{line}; {program} first made the tables{end}." if program else f"{line}."
+    end = dirty if any(one.endswith("-dirty") for one in known) else ""
+    some = "" if all(runs) else ", not recorded of others"
+    kind = f"mixed revisions: {', '.join(known)}" if len(known) > 1 else f"revision {known[0]}"
+    return f"Runs of {kind}{some}{end}."
 
 
 def _tests(content: Content) -> list[str]:
@@ -376,21 +468,33 @@ def _tests(content: Content) -> list[str]:
         "permutation": "a permutation test that swaps all answers to a text together",
     }
     named = [text for name, text in by.items() if name in tests]
+    said = [f"“p texts” is from {'; otherwise '.join(named)}."] if named else []
+    if any(one["p_seeds"] is not None for one in compared):
+        said.append("“p seeds” is from the paired t test.")
     if count:
-        lines.append(
-            "Both rows answer the same texts with the same seeds. "
-            + (f"“p texts” is from {'; otherwise '.join(named)}. " if named else "")
-            + "“p seeds” is from the paired t test. The larger of the two counts, so that a "
-            "difference stands against both kinds of chance."
+        said.append(
+            "“p Holm” is about both kinds of chance at once: no smaller than either p, and than "
+            "that of their joined statistics (min F')."
         )
+    if said:
+        start = "Both rows answer the same texts with the same seeds."
+        lines.append(" ".join([start, *said]))
+    if any(len(one["seeds"]) < FEWEST_SEEDS for one in compared):
+        lines.append("Differences of one or two seeds are not tested as a whole, and get no mark.")
     if any(one["low"] is not None for one in compared):
         lines.append(
-            "Intervals: Student's over seeds; of one seed the percentile bootstrap over texts."
+            "Intervals: Student's over seeds, within the bounds of the figure; of one seed the "
+            "percentile bootstrap over texts."
         )
-    alone = sorted({titles[one["column"]] for one in compared if one["texts"] is None})
+    alone = sorted({titles[one["column"]] for one in compared if _by_seeds(one)})
     if alone:
         lines.append(f"Tested over seeds alone, for want of a figure per text: {'; '.join(alone)}.")
     return lines
+
+
+def _by_seeds(line: Mapping[str, Any]) -> bool:
+    """True where chance among texts has no part in a test."""
+    return line["p_texts"] is None and line["p_holm"] is not None
 
 
 def _refused(content: Content, one: Mapping[str, Any]) -> str:

@@ -1,17 +1,19 @@
 """Figures with their uncertainty: intervals over seeds, and paired tests between two rows.
 
-Two things are drawn at random: the seed of a training, and the texts of a test split. A difference
-counts if it stands against both, so that the p of a comparison is the larger of two:
+Two things are drawn at random: the seed of a training, and the texts of a test split. There is a
+p for each:
 
 - over texts: the exact test of McNemar (1947) for right and wrong answers of one seed. In all other
   cases a permutation test: under the null hypothesis the two rows may answer a text the other way
   round, all seeds of a text together.
 - over seeds: the paired t test of the figures with the same seeds. A single seed has none.
 
-`holm` corrects the p of all comparisons of a table.
+`joint_p` is that of a comparison: of both kinds of chance at once. Fewer than `FEWEST_SEEDS` seeds
+have none. `holm` corrects the p of all comparisons of a table.
 """
 
 import math
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,9 +26,19 @@ Array = NDArray[np.float64]
 Kind = Literal["mean", "spearman", "pearson", "f1"]
 """Ways from the samples of a split to its figure: a mean of outcomes, or of predictions and gold
 values a rank correlation, a correlation, or F1 of class 1."""
+Bounds = tuple[float, float]
+"""The least and the largest value that a figure can have."""
+UNBOUNDED: Bounds = (-math.inf, math.inf)
 CONFIDENCE = 0.95
+FEWEST_SEEDS = 3
+"""Seeds that a difference needs to be tested: nothing shows how trainings vary in fewer."""
 RESAMPLES = 9999
 """Of permutations and bootstraps; where there are fewer permutations, all of them are taken."""
+_ROUNDING = 1e-9
+_SINGLE = 1e-5
+"""Relative error of means in single precision."""
+_RANKED = 1e-3
+"""Error of a correlation: `predict` and `test` may round a prediction differently."""
 _BATCH = 2**22
 """Numbers that a batch of resamples may hold."""
 
@@ -38,7 +50,8 @@ class Estimate:
     Attributes:
         mean: of the seeds; None if one of them is not finite.
         sd: standard deviation (divided by n - 1); None for a single seed.
-        low: lower end of Student's 95 % interval of the mean; None for a single seed.
+        low: lower end of Student's 95 % interval of the mean, within the bounds of the figure; None
+            for a single seed.
         high: upper end.
     """
 
@@ -74,6 +87,7 @@ class Compared:
             known.
         p_seeds: that chance among seeds does; None for a single seed, and where the difference is
             the same for all seeds.
+        p: that both together do; None for fewer than `FEWEST_SEEDS` seeds, and without a test.
         texts_test: name of the test over texts.
     """
 
@@ -82,20 +96,19 @@ class Compared:
     high: float | None = None
     p_texts: float | None = None
     p_seeds: float | None = None
+    p: float | None = None
     texts_test: Literal["McNemar", "permutation"] | None = None
 
-    @property
-    def p(self) -> float | None:
-        """The larger of both; None without a test."""
-        known = [p for p in (self.p_texts, self.p_seeds) if p is not None]
-        return max(known) if known else None
 
-
-def over_seeds(values: Sequence[float | None]) -> Estimate:
+def over_seeds(values: Sequence[float | None], bounds: Bounds = UNBOUNDED) -> Estimate:
     """Returns the mean over seeds with its spread.
+
+    The interval ends at the bounds. Its coverage is that of Student's: the true mean never lies in
+    the part that is cut off.
 
     Args:
         values: at least one; None stands for a figure that is not finite.
+        bounds: of a value.
 
     Raises:
         ValueError: no values.
@@ -117,11 +130,22 @@ def over_seeds(values: Sequence[float | None]) -> Estimate:
     low, high = stats.t.interval(
         CONFIDENCE, len(finite) - 1, loc=mean, scale=sd / math.sqrt(len(finite))
     )
-    return Estimate(mean=mean, sd=sd, low=float(low), high=float(high))
+    low, high = _clip((float(low), float(high)), bounds)
+    return Estimate(mean=mean, sd=sd, low=low, high=high)
+
+
+def _clip(ends: tuple[float, float], bounds: Bounds) -> tuple[float, float]:
+    """Both ends of an interval, within the bounds of what it is about."""
+    return max(ends[0], bounds[0]), min(ends[1], bounds[1])
 
 
 def compared(
-    first: Side, second: Side, *, kind: Kind = "mean", labels: Sequence[float] | None = None
+    first: Side,
+    second: Side,
+    *,
+    kind: Kind = "mean",
+    labels: Sequence[float] | None = None,
+    bounds: Bounds = UNBOUNDED,
 ) -> Compared:
     """Compares two rows, seed by seed and text by text.
 
@@ -130,6 +154,7 @@ def compared(
         second: the row it is compared with, with the same seeds and samples in the same order.
         kind: how a figure comes from the samples.
         labels: `[N]` gold values; needed for all kinds but `mean`.
+        bounds: of a figure, so that a difference is at most as large as their distance.
 
     Raises:
         ValueError: different numbers of seeds or samples, none at all, or no labels.
@@ -141,19 +166,78 @@ def compared(
             "least one"
         )
         raise ValueError(msg)
-    found = Compared(effect=float(np.mean(values[0] - values[1])))
     texts = _outcomes(first, second, kind, labels)
     low = high = p_seeds = p_texts = None
     test: Literal["McNemar", "permutation"] | None = None
     if values[0].size > 1:
         low, high, p_seeds = _over_seeds(*values)
+        span = bounds[1] - bounds[0]
+        low, high = _clip((low, high), (-span, span))
     if texts is not None:
         p_texts, test = _over_texts(*texts)
         if values[0].size == 1:
             low, high = _bootstrap(*texts)
     return Compared(
-        effect=found.effect, low=low, high=high, p_texts=p_texts, p_seeds=p_seeds, texts_test=test
+        effect=float(np.mean(values[0] - values[1])),
+        low=low,
+        high=high,
+        p_texts=p_texts,
+        p_seeds=p_seeds,
+        p=joint_p(p_texts, p_seeds, seeds=values[0].size, texts=texts and texts[0].shape[-1]),
+        texts_test=test,
     )
+
+
+def joint_p(
+    p_texts: float | None, p_seeds: float | None, *, seeds: int, texts: int | None
+) -> float | None:
+    """Returns the p of a difference under chance among seeds and texts at once.
+
+    Args:
+        p_texts: None where outcomes are not known: then that over seeds counts.
+        p_seeds: None where the difference is the same for all seeds: then that over texts counts.
+        seeds: their number.
+        texts: their number; None where outcomes are not known.
+
+    Returns:
+        See `join`; None for fewer than `FEWEST_SEEDS` seeds, and without a test.
+    """
+    if seeds < FEWEST_SEEDS:
+        return None
+    if p_texts is None or p_seeds is None or texts is None:
+        return p_seeds if p_texts is None else p_texts
+    return float(join(np.asarray(p_texts), np.asarray(p_seeds), seeds=seeds, texts=texts))
+
+
+def join(p_texts: Array, p_seeds: Array, *, seeds: int, texts: int) -> Array:
+    """Joins the p of both tests.
+
+    Each test alone leaves the other kind of chance out. Both together do so as well: where the two
+    are of equal size, the larger p of both is too small. So their statistics are joined in the
+    min F' of Clark (1973): 1 / min F' = 1 / F_seeds + 1 / F_texts. It is a lower bound of the
+    quasi F ratio, whose denominator has the variance of both (Forster and Dickinson 1976). Its
+    degrees of freedom are half of Satterthwaite's (1946), but not fewer than those of the seeds:
+    with all of them, up to 1.5 times as many differences as the level says come from chance. No p
+    is below that of one test alone.
+
+    Args:
+        p_texts: `[...]` of the tests over texts.
+        p_seeds: `[...]` of the tests over seeds.
+        seeds: their number, at least two.
+        texts: their number.
+    """
+    from scipy import stats
+
+    of_seeds, of_texts = seeds - 1, max(1, texts - 1)
+    # An F of 0 belongs to a p of 1, an infinite one to a p of 0.
+    f_seeds, f_texts = (
+        np.clip(stats.f.isf(p, 1, freedom), 1e-12, 1e12)
+        for p, freedom in ((p_seeds, of_seeds), (p_texts, of_texts))
+    )
+    share = f_seeds / (f_seeds + f_texts)
+    freedom = 1 / (share**2 / of_texts + (1 - share) ** 2 / of_seeds)
+    joint = stats.f.sf(share * f_texts, 1, np.maximum(of_seeds, freedom / 2))
+    return np.asarray(np.maximum(np.maximum(p_texts, p_seeds), joint))
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
@@ -172,9 +256,9 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def _constant(values: Sequence[float] | Array) -> bool:
-    """True where values differ by no more than rounding."""
+    """True where values differ by no more than rounding to the ten digits of `study.json`."""
     every = np.asarray(values, float)
-    return bool(np.ptp(every) <= 1e-12 * max(1e-300, float(np.max(np.abs(every)))))
+    return bool(np.ptp(every) <= _ROUNDING * max(1e-300, float(np.max(np.abs(every)))))
 
 
 def _over_seeds(first: Array, second: Array) -> tuple[float, float, float | None]:
@@ -183,9 +267,9 @@ def _over_seeds(first: Array, second: Array) -> tuple[float, float, float | None
 
     differences = first - second
     mean, scale = float(np.mean(differences)), float(np.max(np.abs([first, second])))
-    if float(np.ptp(differences)) <= 1e-12 * scale:
+    if float(np.ptp(differences)) <= _ROUNDING * scale:
         # No spread to hold the difference against: only texts can tell.
-        return mean, mean, 1.0 if abs(mean) <= 1e-12 * scale else None
+        return mean, mean, 1.0 if abs(mean) <= _ROUNDING * scale else None
     test = stats.ttest_rel(first, second)
     interval = test.confidence_interval(CONFIDENCE)
     return float(interval.low), float(interval.high), float(test.pvalue)
@@ -394,8 +478,37 @@ def score(
     return float(found[2](found[0], found[2].labels))
 
 
+def agree(figure: float, value: float, kind: Kind) -> bool:
+    """Returns True if a figure from samples is that of `results.json`, but for its rounding."""
+    if kind in ("spearman", "pearson"):
+        return math.isclose(figure, value, rel_tol=0.0, abs_tol=_RANKED)
+    return math.isclose(figure, value, rel_tol=_SINGLE, abs_tol=0.1 * _SINGLE)
+
+
 def kind_of(metric: str) -> Kind:
     """Returns the `Kind` of a metric by the last part of its name."""
     last = metric.rsplit("/", 1)[-1]
     kinds: dict[str, Kind] = {"spearman": "spearman", "pearson": "pearson", "f1": "f1"}
     return kinds.get(last, "mean")
+
+
+_SHARES = re.compile(r"(?:.*_)?(?:accuracy|rate|f1)(?:@.*)?")
+
+
+def is_share(metric: str) -> bool:
+    """Returns True for a metric between 0 and 1, by the last part of its name."""
+    return _SHARES.fullmatch(metric.rpartition("/")[2]) is not None
+
+
+def bounds_of(metric: str, scale: float = 1.0) -> Bounds:
+    """Returns the bounds of a metric, times a scale: of shares, correlations and radii."""
+    last = metric.rpartition("/")[2]
+    low, high = UNBOUNDED
+    if is_share(metric):
+        low, high = 0.0, 1.0
+    elif last in ("spearman", "pearson"):
+        low, high = -1.0, 1.0
+    elif last.startswith("radius"):
+        low = 0.0
+    ends = sorted((low * scale, high * scale)) if scale else UNBOUNDED
+    return ends[0], ends[1]

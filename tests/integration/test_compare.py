@@ -24,9 +24,7 @@ def test_figures_of_real_runs(trained: Path, steadfast: Steadfast) -> None:
 
     metrics = [name for name, value in results("done")["metrics"].items() if value is not None]
     columns = [Column(name=name, title=name, metric=name) for name in metrics]
-    found = collect_run(
-        RunDirectory(trained), columns, per_sample=metrics, row="a", corpus="", seed=0
-    )
+    found = collect_run(RunDirectory(trained), columns, row="a", corpus="", seed=0)
     assert found.values == {name: results("done")["metrics"][name] for name in metrics}
     for name in (
         *("test/accuracy", "test/f1", "test/pgd_accuracy", "certify/radius_correct"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from app.study.outcomes import samples_digest
 from app.study.study import CellFigures, Column, Corpus, Published, Row, Study
 
 ACCURACY = Column(name="accuracy", title="accuracy, %", metric="test/accuracy", scale=100, digits=1)
@@ -52,11 +53,14 @@ def cell(
     corpus: str = "sst2",
     values: Mapping[str, float | None] | None = None,
     unreliable: Sequence[str] = (),
-    samples: str = "same",
+    samples: str | None = None,
     data: str = "rows",
+    collapsed: bool | None = None,
+    revisions: Sequence[str] = ("0123456789ab",),
 ) -> CellFigures:
     """A run whose outcomes are written as in `1101`."""
     known = tuple(float(one) for one in outcomes)
+    ids, labels = tuple(range(len(known))), tuple(i % 2.0 for i in range(len(known)))
     mean = {"accuracy": sum(known) / len(known)} if known else {}
     return CellFigures(
         row=name,
@@ -66,7 +70,11 @@ def cell(
         values={**mean, **(values or {})},
         unreliable=tuple(unreliable),
         outcomes={"accuracy": known} if known else {},
-        samples={"accuracy": samples} if known else {},
+        samples={"accuracy": samples or samples_digest(ids, labels)} if known else {},
+        ids={"accuracy": ids} if known else {},
+        labels={"accuracy": labels} if known else {},
+        collapsed=collapsed,
+        revisions=tuple(revisions),
         weights=f"weights of {name} {seed}",
         data={"test": data},
         seconds={"fit": 1.5 + seed},

@@ -26,10 +26,7 @@ def collected(run: Path, *metrics: str) -> CellFigures:
 
 
 def make_figures(path: Path, columns: list[Column]) -> CellFigures:
-    names = [one.name for one in columns]
-    return collect_run(
-        RunDirectory(path), columns, per_sample=names, row="a", corpus="sst2", seed=0
-    )
+    return collect_run(RunDirectory(path), columns, row="a", corpus="sst2", seed=0)
 
 
 def test_accuracy_without_and_under_pgd(tmp_path: Path) -> None:
@@ -38,7 +35,10 @@ def test_accuracy_without_and_under_pgd(tmp_path: Path) -> None:
     found = collected(run.path, "test/accuracy")
     assert found.values == {"test/accuracy": 0.8}
     assert list(found.outcomes["test/accuracy"]) == [1, 1, 1, 0, 1]
-    assert not found.labels
+    assert found.labels == {"test/accuracy": (1, 0, 1, 1, 0)}
+    assert found.predictions == {"test/accuracy": (1, 0, 1, 0, 0)}
+    assert found.ids == {"test/accuracy": (0, 1, 2, 3, 4)}
+    assert found.collapsed is False
     assert found.weights == digest(run.path)
     assert found.data == {"test": "rows of the test"}
     assert found.seconds == {"fit": 2.0, "test": 1.0}
@@ -267,7 +267,36 @@ def test_a_cell(tmp_path: Path) -> None:
     found = collect(made, cell, Place(tmp_path))
     assert (found.row, found.corpus, found.seed, found.run) == ("a", "sst2", 0, run.name)
     assert found.values.keys() == {"accuracy", "there"}
-    # Only what is compared has outcomes.
-    assert found.outcomes.keys() == {"accuracy"}
+    # What is not compared has outcomes as well.
+    assert found.outcomes.keys() == {"accuracy", "there"}
     with pytest.raises(FileNotFoundError, match="tiny-a-sst2-s0"):
         collect(made, replace(cell, run="absent"), Place(tmp_path))
+
+
+def test_a_model_that_gives_one_answer_has_collapsed(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "r", metrics={"test/accuracy": 0.6})
+    write_pgd(run, LABELS, "11111", "11111")
+    assert collected(run.path, "test/accuracy").collapsed is True
+    # Also where no column asks for its answers; and of an attack alone.
+    assert collected(run.path, "test/loss").collapsed is True
+    (run.path / "pgd.jsonl").unlink()
+    assert collected(run.path, "test/loss").collapsed is None
+    write_attack(run, "pwws", LABELS, "00000", "00000")
+    assert collected(run.path, "test/loss").collapsed is True
+    # Where all texts are of one class, one answer is right.
+    write_attack(run, "pwws", "11111", "11111", "00000")
+    assert collected(run.path, "test/loss").collapsed is None
+
+
+def test_the_revisions_of_a_run(tmp_path: Path) -> None:
+    run = make_run(
+        tmp_path / "r",
+        metrics={"test/accuracy": 0.8},
+        about={"test": {"program": "steadfast 0.1.0 (git 0123456789ab)"}},
+    )
+    assert collected(run.path, "test/accuracy").revisions == ("0123456789ab",)
+    content = json.loads(run.results_path.read_text())
+    content["versions"]["revision"] = "fedcba987654-dirty"
+    run.results_path.write_text(json.dumps(content))
+    both = ("0123456789ab", "fedcba987654-dirty")
+    assert collected(run.path, "test/accuracy").revisions == both

@@ -98,7 +98,14 @@ def made() -> Study:
 def both(name: str, accuracy: str, fooled: str) -> CellFigures:
     one = cell(name, 0, accuracy, values={"fooled": fooled.count("1") / len(fooled)})
     outcomes = {**one.outcomes, "fooled": tuple(map(float, fooled))}
-    return replace(one, outcomes=outcomes, samples={**one.samples, "fooled": "attacked"})
+    places = tuple(range(len(fooled)))
+    return replace(
+        one,
+        outcomes=outcomes,
+        samples={**one.samples, "fooled": "attacked"},
+        ids={**one.ids, "fooled": places},
+        labels={**one.labels, "fooled": places},
+    )
 
 
 CELLS = (

@@ -1,13 +1,20 @@
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from app.study import pages, study_json, tables
-from app.study.study import Matched, StudyError
+from app.study import outcomes, pages, study_json, tables
+from app.study.study import CellFigures, Matched, Study, StudyError
 from tests.unit.app.study.study_samples import cell, row, study
 
 HARD, EASY = "1000000000" * 20, "1111111100" * 20
+
+
+def publish(docs: Path, made: Study, cells: list[CellFigures]) -> None:
+    path = docs / "results" / "tiny.json"
+    study_json.write(path, study_json.content(made, cells, {}))
+    outcomes.write(path, study_json.outcomes_of(made, cells))
 
 
 @pytest.fixture
@@ -16,8 +23,7 @@ def page(tmp_path: Path) -> Path:
     line = Matched(at="accuracy", rows=("a", "b"), columns=("accuracy",))
     made = replace(study(row("a"), row("b"), row("other")), matched=line)
     cells = [cell("a", 0, HARD), cell("b", 0, EASY), cell("other", 0, "0" * 200)]
-    content = study_json.content(made, cells, {})
-    study_json.write(tmp_path / "docs" / "results" / "tiny.json", content)
+    publish(tmp_path / "docs", made, cells)
     (tmp_path / "docs" / "methods").mkdir()
     return tmp_path / "docs" / "methods" / "page.md"
 
@@ -39,7 +45,7 @@ def test_a_page_is_filled(page: Path) -> None:
     assert "**Differences from: A**" in text
     assert f"- Printed by `python -m app study table docs/results/tiny.json`.\n\n{end}" in text
     # A single figure stands in its sentence.
-    assert "-->80.0▲ (1 seed)<!-- /study -->.\n" in text
+    assert "-->80.0 (1 seed)<!-- /study -->.\n" in text
     assert pages.check([page.parent]) == []
     assert not pages.write(page)
     assert page.read_text() == text
@@ -76,9 +82,30 @@ def test_a_figure_that_was_typed_is_found(page: Path) -> None:
 def test_new_figures_of_a_study_are_found(page: Path) -> None:
     page.write_text(marked(" figure a accuracy sst2"))
     pages.write(page)
-    content = study_json.content(study(), [cell("a", 0, EASY)], {})
-    study_json.write(page.parents[1] / "results" / "tiny.json", content)
+    publish(page.parents[1], study(), [cell("a", 0, EASY)])
     assert [one.line for one in pages.check([page])] == [1]
+
+
+def test_differences_in_prose_are_those_of_unrounded_figures(page: Path) -> None:
+    # 45.25 - 41.7 are 3.55, and 45.3 - 41.7 are 3.6.
+    cells = [
+        cell(name, seed, values={"accuracy": value + seed / 1000})
+        for name, value in {"a": 0.41704, "b": 0.45248}.items()
+        for seed in range(2)
+    ]
+    publish(page.parents[1], study(), cells)
+    same = "<!-- study: . {} -->9.9<!-- /study -->".format
+    page.write_text(
+        f"By {marked(' difference b a accuracy sst2')} ({same('differences b a accuracy sst2')}) "
+        f"of {same('mean b accuracy sst2')} ({same('seeds b accuracy sst2')}).\n"
+    )
+    (problem,) = pages.check([page])
+    assert problem.line == 1
+    pages.write(page)
+    plain = re.sub(r"<!--.*?-->", "", page.read_text())
+    assert plain == "By +3.5 (+3.5 and +3.5) of 45.3 (45.2 and 45.3).\n"
+    page.write_text(page.read_text().replace("+3.5 and", "+3.6 and"))
+    assert len(pages.check([page])) == 1
 
 
 @pytest.mark.parametrize(
@@ -89,6 +116,7 @@ def test_new_figures_of_a_study_are_found(page: Path) -> None:
         (f"x\n{marked(' chart')}", "got part 'chart' of docs/results/tiny.json"),
         (f"x\n{marked(' table news')}", "got part 'table news'"),
         (f"x\n{marked(' figure c accuracy sst2')}", "got part 'figure c accuracy sst2'"),
+        (f"x\n{marked(' difference c a accuracy sst2')}", "got part 'difference c a accuracy"),
         (f"x\n{marked('').replace('tiny', 'absent')}", "got study file docs/results/absent.json"),
         (
             "x\n" + marked("", "<!-- study: docs/results/tiny.json -->\n"),

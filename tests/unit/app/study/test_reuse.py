@@ -8,7 +8,7 @@ import yaml
 from app.attack.attack_settings import AttackSettings
 from app.runs.run_directory import RunDirectory
 from app.study.cells import Place
-from app.study.reuse import OtherRunError, check_run, missing, rows
+from app.study.reuse import UNREAD, OtherRunError, check_run, missing, rows
 from app.study.start import check_start
 from app.study.study import Cell, Command, Stage
 from attacks.digests import file_digest
@@ -229,3 +229,19 @@ def test_a_setting_that_is_new_in_the_program_is_no_difference(tmp_path: Path) -
     check_run(run, settings(attention={"kind": "scaled_dot_product", "window": 15}, depth=2))
     with pytest.raises(OtherRunError, match=r"model.attention.kind null in the run, .*revcos"):
         check_run(run, settings(attention={"kind": "revcos"}))
+
+
+def test_a_run_is_recognised_without_data(tmp_path: Path) -> None:
+    run = make(tmp_path / "run")
+    stored = {**STORED, "model": {**STORED["model"], "init_args": {"lists": "d/l.gz", "width": 8}}}
+    run.config_path.write_text(yaml.safe_dump(stored))
+
+    def asked(width: int) -> dict[str, Any]:
+        own = {"lists": "${data_dir}/l.gz", "width": width}
+        return {**SETTINGS, "model": {**SETTINGS["model"], "init_args": own}}
+
+    check_run(run, asked(8))
+    with pytest.raises(OtherRunError, match="width"):
+        check_run(run, asked(9))
+    absent = {"class_path": "datamodules.SST2", "init_args": {"data_dir": str(tmp_path / "none")}}
+    assert rows({**SETTINGS, "data": absent, UNREAD: True}, "test") is None

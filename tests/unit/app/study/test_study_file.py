@@ -175,6 +175,47 @@ def test_metrics_that_the_stages_measure(tmp_path: Path, metric: str, problem: s
     assert problem in "".join(found)
 
 
+def test_the_mean_of_attacks_is_compared_as_they_are(tmp_path: Path) -> None:
+    columns = {
+        "accuracy": {"metric": "test/accuracy"},
+        "pwws": {"metric": "attack/pwws/accuracy"},
+        "mean": {"metric": "attack/mean_accuracy"},
+    }
+    stages = ["fit", "test", {"attack": {"recipe": "pwws"}}]
+    for compared, wanted in (
+        (["accuracy", "pwws"], ("accuracy", "pwws", "mean")),
+        (["accuracy"], ("accuracy",)),
+        (["mean"], ("mean",)),
+    ):
+        path = written(tmp_path, columns=columns, stages=stages, against="plain", compared=compared)
+        assert read_study(path).compared == wanted
+
+
+def test_the_state_of_runs_needs_no_data(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(
+        tmp_path,
+        needs={"answers": "of another model"},
+        base={
+            "config": [str(Path(__file__).parents[4] / "configs/word_scores/sst2.yaml")],
+            "settings": {
+                "model.robustness.lists": "${data_dir}/lists.json.gz",
+                "model.unlabelled": "${answers}",
+            },
+        },
+        rows={"plain": {}},
+        stages=["fit", {"certify": {"threat": "synonyms", "lists": "${data_dir}/l.gz", "k": [1]}}],
+        columns={"all": {"metric": "certify_synonyms/accuracy@1"}},
+    )
+    where = ["--runs_dir", str(tmp_path / "runs")]
+    assert study_main(["status", str(path), *where]) == 0
+    assert "small-plain-s0  0 of 2 stages  open" in capsys.readouterr().out
+    assert study_main(["collect", str(path), *where]) == 0
+    with pytest.raises(StudyError, match="expected --data_dir DIR"):
+        study_main(["run", str(path), *where])
+
+
 def test_a_key_that_stands_twice(tmp_path: Path) -> None:
     path = tmp_path / "small.yaml"
     path.write_text("rows:\n  a: {}\n  b: {}\n  a: {title: other}\n")

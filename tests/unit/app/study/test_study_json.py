@@ -42,7 +42,7 @@ def test_figures_and_comparisons() -> None:
     assert (line["row"], line["against"], line["texts"]) == ("b", "a", 6)
     assert line["effect"] == pytest.approx(100 * (16 - 8) / 18)
     assert line["low"] < line["effect"] < line["high"]
-    assert line["p"] == line["p_holm"] == max(line["p_texts"], line["p_seeds"])
+    assert line["p"] == line["p_holm"] >= max(line["p_texts"], line["p_seeds"])
     assert found["missing"] == []
     assert found["seconds"]["tiny-a-sst2-s1"] == {"fit": 2.5}
 

@@ -10,7 +10,8 @@ from app.study.table_command import table_main, write_all
 from tests.unit.app.study.study_samples import cell, study
 
 ROOT = Path(__file__).parents[4]
-CONTENT = study_json.content(study(), [cell("a", 0, "1100"), cell("b", 0, "1111")], {})
+FIGURES = [cell("a", 0, "1100"), cell("b", 0, "1111")]
+CONTENT = study_json.content(study(), FIGURES, {})
 
 
 def test_all_files(tmp_path: Path) -> None:
@@ -40,8 +41,10 @@ def test_publish_write_and_check(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    write_all(study(), CONTENT, Path("out"))
+    write_all(study(), CONTENT, Path("out"), study_json.outcomes_of(study(), FIGURES))
     assert table_main(["out/study.json", "--publish", "docs/results"]) == 0
+    names = ["tiny.json", "tiny.outcomes.json.gz"]
+    assert sorted(path.name for path in Path("docs/results").iterdir()) == names
     assert Path("docs/results/tiny.json").read_bytes() == Path("out/study.json").read_bytes()
     page = Path("docs/page.md")
     page.write_text("<!-- study: docs/results/tiny.json -->\n<!-- /study -->\n")

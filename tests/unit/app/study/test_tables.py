@@ -1,5 +1,6 @@
 import csv
 import io
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,10 @@ from app.study.study import CellFigures, Published, Study
 from tests.unit.app.study.study_samples import ACCURACY, ATTACKED, NEWS, SST2, cell, row, study
 
 HARD, EASY = "1000000000" * 20, "1111111100" * 20
+
+
+def three(name: str, outcomes: str, **options: Any) -> list[CellFigures]:
+    return [cell(name, seed, outcomes, **options) for seed in range(3)]
 
 
 def content(made: Study, figures: list[CellFigures], **refused: Any) -> study_json.Content:
@@ -88,17 +93,61 @@ def test_a_figure_that_a_method_lacks_is_not_said_to_be_not_run() -> None:
 
 
 def test_no_sign_for_a_figure_that_measures_nothing() -> None:
-    cells = [cell("a", 0, HARD), cell("b", 0, EASY, unreliable=["accuracy"])]
+    cells = [*three("a", HARD), *three("b", EASY, unreliable=["accuracy"])]
     (table,) = tables.main_tables(content(study(), cells))
-    assert table.rows[1][1] == "80.0†"
+    assert table.rows[1][1] == "80.0 ± 0.0†"
     text = tables.render(content(study(), cells), "markdown")
     assert "No difference is significant" in text
 
 
-def test_below() -> None:
-    cells = [cell("a", 0, EASY), cell("b", 0, HARD)]
+def test_a_model_that_has_collapsed_is_flagged() -> None:
+    cells = [*three("a", HARD), *three("b", EASY)]
+    cells[4] = replace(cells[4], collapsed=True)
     (table,) = tables.main_tables(content(study(), cells))
-    assert table.rows[1][1] == "10.0▼"
+    assert table.rows[1][1] == "80.0 ± 0.0‡"
+    text = tables.render(content(study(), cells), "markdown")
+    assert "‡ A model that gives all texts the same answer is among the seeds (tiny-b-sst2-s1)" in (
+        " ".join(text.split())
+    )
+    assert "‡" not in tables.render(content(study(), [*three("a", HARD)]), "markdown")
+    assert r"\textsuperscript{\ddag}" in tables.render(content(study(), cells), "latex")
+
+
+def test_a_single_seed_gets_no_mark() -> None:
+    cells = [cell("a", 0, HARD), cell("b", 0, EASY)]
+    made = content(study(), cells)
+    (table,) = tables.main_tables(made)
+    assert table.rows[1][1] == "80.0"
+    (line,) = made["comparisons"]
+    assert line["p_texts"] < 0.001
+    assert (line["p"], line["p_holm"]) == (None, None)
+    assert (
+        "Differences of one or two seeds are not tested as a whole, and get no mark"
+        in tables.render(made, "markdown")
+    )
+
+
+@pytest.mark.parametrize(
+    ("revisions", "said"),
+    [
+        ((("a1",), ("a1",)), "Runs of revision a1."),
+        ((("a1",), ("b2",)), "Runs of mixed revisions: a1, b2."),
+        ((("a1",), ()), "Runs of revision a1, not recorded of others."),
+        ((("a1-dirty",), ("a1-dirty",)), "revision a1-dirty (-dirty: with changes that are in no"),
+        (((), ()), "The revisions of the runs were not recorded."),
+    ],
+)
+def test_revisions_are_those_of_the_runs(revisions: tuple[tuple[str, ...], ...], said: str) -> None:
+    cells = [cell(name, 0, HARD, revisions=one) for name, one in zip("ab", revisions, strict=True)]
+    made = study_json.content(study(), cells, {"revision": "c3"})
+    assert said in " ".join(tables.notes(made))
+    assert "c3" not in study_json.text(made)
+
+
+def test_below() -> None:
+    cells = [*three("a", EASY), *three("b", HARD)]
+    (table,) = tables.main_tables(content(study(), cells))
+    assert table.rows[1][1] == "10.0 ± 0.0▼"
 
 
 def test_differences() -> None:
@@ -144,10 +193,10 @@ def test_a_corpus_without_figures_has_no_table_beside_others() -> None:
 
 def test_latex() -> None:
     paper = Published(source="Table #2 & 3_a {x} ~ ^ \\", figures={"a": {"sst2": {"accuracy": 1}}})
-    cells = [cell("a", 0, HARD), cell("b", 0, EASY)]
+    cells = [*three("a", HARD), *three("b", EASY)]
     text = tables.render(content(study(published=paper), cells), "latex")
     assert "accuracy, \\% & paper \\\\" in text
-    assert "80.0$\\blacktriangle$" in text
+    assert "0.0$\\blacktriangle$" in text
     escaped = r"Table \#2 \& 3\_a \{x\} \textasciitilde{} \textasciicircum{} \textbackslash{}"
     assert escaped in text
     assert "``paper''" in text

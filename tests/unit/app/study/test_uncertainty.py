@@ -8,7 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from app.study.uncertainty import Compared, Side, compared, holm, kind_of, over_seeds, score
+from app.study.uncertainty import (
+    FEWEST_SEEDS,
+    Compared,
+    Side,
+    bounds_of,
+    compared,
+    holm,
+    join,
+    joint_p,
+    kind_of,
+    over_seeds,
+    score,
+)
 
 
 def side(outcomes: object) -> Side:
@@ -43,7 +55,8 @@ def test_one_seed_is_mcnemar() -> None:
     assert found.texts_test == "McNemar"
     assert found.p_texts == pytest.approx(2 * (1 + 9) / 2**9)
     assert found.p_seeds is None
-    assert found.p == found.p_texts
+    # Texts say nothing of another seed.
+    assert found.p is None
     assert found.effect == pytest.approx(7 / 14)
     assert found.low is not None
     assert found.high is not None
@@ -73,15 +86,51 @@ def test_seeds_are_paired() -> None:
     assert found.effect == pytest.approx(0.1)
 
 
-def test_the_larger_p_counts() -> None:
+def test_no_p_is_below_that_of_one_test() -> None:
     # Texts speak clearly, seeds do not.
-    first = np.zeros((2, 40))
-    first[0], first[1, :10] = 1, 1
-    found = compared(side(first), side(np.zeros((2, 40))))
+    first = np.zeros((3, 40))
+    first[0], first[1, :10], first[2, :20] = 1, 1, 1
+    found = compared(side(first), side(np.zeros((3, 40))))
     assert found.p_texts is not None
     assert found.p_seeds is not None
-    assert found.p_texts < 0.001 < found.p_seeds
-    assert found.p == found.p_seeds
+    assert found.p is not None
+    assert found.p_texts < 0.001 < found.p_seeds <= found.p
+    # Both of equal size: together they are worth half of either.
+    both = joint_p(0.04, 0.04, seeds=8, texts=300)
+    assert both is not None
+    assert both > 0.12
+    assert joint_p(1e-4, 1e-6, seeds=3, texts=300) == pytest.approx(2e-4, rel=2)
+    assert joint_p(1.0, 0.01, seeds=3, texts=300) == 1.0
+    assert joint_p(0.0, 0.0, seeds=3, texts=300) == pytest.approx(0.0, abs=1e-9)
+    assert joint_p(None, 0.01, seeds=3, texts=None) == 0.01
+    assert joint_p(0.01, None, seeds=3, texts=300) == 0.01
+
+
+def test_two_seeds_are_not_tested() -> None:
+    assert joint_p(1e-6, 1e-6, seeds=FEWEST_SEEDS - 1, texts=300) is None
+    found = compared(side([[1] * 40] * 2), side([[0] * 40, [0] * 39 + [1]]))
+    assert found.p is None
+    assert found.p_texts is not None
+
+
+def test_shares_stay_shares() -> None:
+    # One of two seeds has collapsed.
+    values = [0.49, 0.047]
+    wide = over_seeds(values)
+    assert wide.low is not None
+    assert wide.low < 0
+    clipped = over_seeds(values, bounds_of("test/pgd_accuracy"))
+    assert (clipped.low, clipped.high) == (0.0, 1.0)
+    percent = over_seeds([100 * one for one in values], bounds_of("test/pgd_accuracy", 100))
+    assert (percent.low, percent.high) == (0.0, 100.0)
+    difference = compared(
+        Side(values=values), Side(values=[0.1, 0.9]), bounds=bounds_of("attack/pwws/accuracy")
+    )
+    assert (difference.low, difference.high) == (-1.0, 1.0)
+    assert bounds_of("certify/accuracy@0.5", -100) == (-100, 0)
+    assert bounds_of("test/spearman") == (-1, 1)
+    assert bounds_of("certify/radius_correct") == (0, math.inf)
+    assert bounds_of("test/loss") == (-math.inf, math.inf)
 
 
 @pytest.mark.parametrize("seeds", [1, 2, 3])
@@ -100,13 +149,13 @@ def test_differences_without_spread() -> None:
     assert found.p is None
     assert (found.low, found.high) == (found.effect, found.effect)
     # The texts decide where seeds have no spread.
-    with_texts = compared(side([[1, 1, 0], [1, 1, 0]]), side([[0, 0, 0], [0, 0, 0]]))
+    with_texts = compared(side([[1, 1, 0]] * 3), side([[0, 0, 0]] * 3))
     assert with_texts.p_seeds is None
     assert with_texts.p == with_texts.p_texts == 0.5
     alone = compared(Side(values=[0.5]), Side(values=[0.4]))
     assert (alone.p, alone.low, alone.high) == (None, None, None)
     single = compared(side([[1]]), side([[0]]))
-    assert (single.p, single.low) == (1.0, None)
+    assert (single.p_texts, single.low) == (1.0, None)
 
 
 def test_what_does_not_vary_has_no_correlation() -> None:
@@ -245,3 +294,27 @@ def test_seeds_that_differ_are_no_evidence(monkeypatch: pytest.MonkeyPatch) -> N
     assert share((one.p_texts for one in found), 0.05) > 0.15
     limit = 0.05 + 3 * math.sqrt(0.05 * 0.95 / 150)
     assert share((one.p for one in found), 0.05) <= limit
+
+
+@pytest.mark.parametrize("seeds", [3, 5, 8])
+@pytest.mark.parametrize(("of_seeds", "of_texts"), [(0, 0), (1, 1), (16, 0), (16, 16), (0, 16)])
+def test_the_level_under_both_kinds_of_chance(seeds: int, of_seeds: int, of_texts: int) -> None:
+    # Differences d = seed + text + rest without any effect; variances beside that of the rest.
+    draws, texts = 20_000, 300
+    random = np.random.default_rng(1)
+    mean = random.chisquare(1, draws) * (1 + of_seeds + of_texts)
+    spread = [
+        (1 + part) * random.chisquare(freedom, draws) / freedom
+        for part, freedom in ((of_seeds, seeds - 1), (of_texts, texts - 1))
+    ]
+    p_seeds = stats.f.sf(mean / spread[0], 1, seeds - 1)
+    p_texts = stats.f.sf(mean / spread[1], 1, texts - 1)
+    p_values = join(p_texts, p_seeds, seeds=seeds, texts=texts)
+    for level in (0.01, 0.05):
+        # Three standard errors of a share of the draws.
+        limit = level + 3 * math.sqrt(level * (1 - level) / draws)
+        assert np.mean(p_values <= level) <= limit
+    if seeds == 8 and of_seeds == of_texts == 16:
+        # The larger p of both tests alone finds far too much.
+        larger = np.maximum(p_seeds, p_texts)
+        assert np.mean(larger <= 0.05) > 0.08

@@ -1,0 +1,144 @@
+"""The outcome of each sample behind a `study.json`, in a file next to it: numbers, no texts.
+
+`NAME.outcomes.json.gz` has, for each run and column, what the model answered and what that counts
+as, so that anybody can compute all tests and intervals again. docs/tables.md explains its fields.
+"""
+
+import gzip
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from app.runs import atomic
+from app.study.study import CellFigures, StudyError
+
+FORMAT = 1
+"""Number of the form of the file; a reader refuses others."""
+LIMIT = 2**28
+"""Bytes that a file may have once it is unpacked."""
+_DIGITS = frozenset(map(float, range(10)))
+Outcomes = Mapping[str, Any]
+"""The content of the file as JSON values."""
+
+
+def collect_outcomes(figures: Sequence[CellFigures]) -> Outcomes | None:
+    """Returns the content of the file; None where no run has outcomes.
+
+    Args:
+        figures: of the runs, in the order of the file.
+    """
+    samples: dict[str, dict[str, Any]] = {}
+    runs: dict[str, dict[str, Any]] = {}
+    for one in figures:
+        for column, outcomes in one.outcomes.items():
+            digest = one.samples[column]
+            samples[digest] = {
+                "ids": list(one.ids[column]),
+                "gold": _pack(one.labels[column]),
+            }
+            runs.setdefault(one.run, {})[column] = {
+                "samples": digest,
+                "outcomes": _pack(outcomes),
+                "predictions": _pack(one.predictions.get(column, ())),
+            }
+    return {"format": FORMAT, "samples": samples, "runs": runs} if runs else None
+
+
+def path_of(study: Path) -> Path:
+    """Returns the file that belongs to a `study.json`."""
+    return study.with_suffix(".outcomes.json.gz")
+
+
+def digest_of(outcomes: Outcomes | None) -> str | None:
+    """Returns the SHA-256 of the content, which `study.json` names; None without outcomes."""
+    return None if outcomes is None else hashlib.sha256(_encode(outcomes)).hexdigest()
+
+
+def samples_digest(ids: Sequence[int], labels: Sequence[float]) -> str:
+    """Returns the SHA-256 of ids and labels of samples."""
+    pairs = [list(pair) for pair in zip(ids, labels, strict=True)]
+    return hashlib.sha256(json.dumps(pairs).encode()).hexdigest()
+
+
+def write(study: Path, outcomes: Outcomes | None) -> None:
+    """Writes the file of a `study.json`, or removes one of former outcomes.
+
+    Raises:
+        OSError: it cannot be written; what was there before is unchanged.
+    """
+    path = path_of(study)
+    if outcomes is None:
+        path.unlink(missing_ok=True)
+        return
+    # Without a time, the same outcomes give the same bytes.
+    with atomic.replacing(path) as stream:
+        stream.write(gzip.compress(_encode(outcomes), mtime=0))
+
+
+def read(study: Path, digest: str | None) -> Outcomes | None:
+    """Returns the content of the file of a `study.json`; None where that has no outcomes.
+
+    Args:
+        study: path of the `study.json`.
+        digest: what that says of the file.
+
+    Raises:
+        StudyError: the file is not there, not to be read, or has other outcomes.
+        OSError: it cannot be opened.
+    """
+    if digest is None:
+        return None
+    path = path_of(study)
+    if not path.is_file():
+        msg = f"{path} not found, expected the outcomes that {study.name} was made from"
+        raise StudyError(msg)
+    try:
+        with gzip.open(path) as stream:
+            packed = stream.read(LIMIT + 1)
+        if len(packed) > LIMIT:
+            raise ValueError
+        content: Any = json.loads(packed)
+        if digest_of(content) != digest or content["format"] != FORMAT:
+            raise ValueError
+    except (gzip.BadGzipFile, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
+        msg = (
+            f"got {path} with other outcomes than those that {study.name} was made from "
+            f"(SHA-256 {digest[:12]}): publish both files together"
+        )
+        raise StudyError(msg) from error
+    outcomes: Outcomes = content
+    return outcomes
+
+
+def of_run(outcomes: Outcomes, run: str) -> dict[str, dict[str, Any]]:
+    """Returns what `CellFigures` has of a run: outcomes, samples, ids, labels, predictions."""
+    fields: dict[str, dict[str, Any]] = {
+        name: {} for name in ("outcomes", "samples", "ids", "labels", "predictions")
+    }
+    for column, line in outcomes["runs"].get(run, {}).items():
+        samples = outcomes["samples"][line["samples"]]
+        fields["samples"][column] = line["samples"]
+        fields["ids"][column] = tuple(samples["ids"])
+        fields["labels"][column] = _unpack(samples["gold"])
+        fields["outcomes"][column] = _unpack(line["outcomes"])
+        if line["predictions"]:
+            fields["predictions"][column] = _unpack(line["predictions"])
+    return fields
+
+
+def _pack(values: Sequence[float]) -> str | list[float]:
+    """Values as a text of digits where all of them are such, else as they are."""
+    if _DIGITS.issuperset(values):
+        return "".join(str(int(value)) for value in values)
+    return list(values)
+
+
+def _unpack(values: str | Sequence[float]) -> tuple[float, ...]:
+    return tuple(map(float, values))
+
+
+def _encode(outcomes: Outcomes) -> bytes:
+    return json.dumps(outcomes, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
