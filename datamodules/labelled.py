@@ -2,7 +2,7 @@
 
 import logging
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from torch.utils.data import DataLoader
@@ -13,17 +13,26 @@ from datamodules.batching.examples import (
     Label,
     Unlabelled,
     checked,
-    label_index,
     target,
     to_examples,
 )
 from datamodules.batching.sampler import permutation
 from datamodules.samples import NEEDED, Samples
 from datamodules.sources.files import brief
-from datamodules.sources.readers import DataError
+from datamodules.sources.readers import DataError, Row
 from datamodules.sources.splits import Split
 from datamodules.sources.survey import check_rows, class_rows, tell
-from text import Batch, Choices, Sample, TaskName, Text, Tokenizer, Words, check_range
+from text import (
+    Batch,
+    Choices,
+    ClassLabels,
+    Sample,
+    TaskName,
+    Text,
+    Tokenizer,
+    Words,
+    check_range,
+)
 
 __all__ = ["Split", "TextDataModule"]
 
@@ -79,9 +88,10 @@ class TextDataModule(Samples):
         self.limit_train, self.upsample = limit_train, dict(upsample or {})
         self.read_ahead = False
         self.class_names = list(self.classes)
-        self._predicts = False
+        self._predicts = self._legend_logged = False
         self._class_rows: dict[str, int] = {}
         """Training rows of each class, before `limit_train`."""
+        self._file_labels: ClassLabels | None = None
         self._distinct: int | None = None
         """Training rows without the copies of `upsample`, which stand behind them."""
 
@@ -101,6 +111,13 @@ class TextDataModule(Samples):
         """True for a corpus of text pairs."""
         return len(self.text_columns) == 2
 
+    @property
+    def _labels(self) -> ClassLabels:
+        """The meaning of the labels of the file that is read."""
+        if self._file_labels is None:
+            self._file_labels = ClassLabels(self.class_names, self.synonyms)
+        return self._file_labels
+
     def _parse(self, values: Mapping[str, Any]) -> tuple[Sample, Label | None]:
         """The sample and the label that a row holds.
 
@@ -112,7 +129,7 @@ class TextDataModule(Samples):
         if self.task == "regression":
             label: Label | None = target(value, self.target_range)
         else:
-            label = label_index(value, self.class_names, self.synonyms)
+            label = self._labels(value)
         return (texts[0] if len(texts) == 1 else (texts[0], texts[1])), label
 
     # From files to examples
@@ -253,7 +270,13 @@ class TextDataModule(Samples):
         unlabelled: Unlabelled = "drop" if self.drop_unlabelled else "bad"
         if split == "test" and not self.drop_unlabelled:
             unlabelled = "keep" if self._predicts else "all or none"
-        return to_examples(
+        return self._to_examples(rows, place, unlabelled)
+
+    def _to_examples(
+        self, rows: Iterable[Row], place: str, unlabelled: Unlabelled
+    ) -> list[Example]:
+        self._file_labels = None  # what a label means, each file decides anew
+        examples = to_examples(
             rows,
             place,
             parse=self._parse,
@@ -261,6 +284,10 @@ class TextDataModule(Samples):
             on_bad_row=self.on_bad_row,
             unlabelled=unlabelled,
         )
+        if self._labels.by_number and self.task == "classification" and not self._legend_logged:
+            self._legend_logged = True
+            log.info("%s: labels are numbers: %s", self.corpus, self._labels.legend())
+        return examples
 
     def train_texts(self) -> Iterator[Text]:
         """The texts that a vocabulary is built from: each once, however often it is trained on."""

@@ -20,6 +20,13 @@ from text.encoded_words import EncodedWords
 from text.given import Texts, cuts_unsaid, given_texts, say_cut
 from text.hub_access import hub_reachable
 from text.hugging_face import save_tokenizer
+from text.labels import (
+    ClassLabels,
+    MixedLabelsError,
+    find_classes,
+    label_text,
+    same_classes,
+)
 from text.pretrained_tokenizer import PretrainedTokenizer
 from text.splitmix import hashed
 from text.tokenizer import Tokenizer
@@ -35,9 +42,11 @@ __all__ = [
     "Batch",
     "CharacterTokenizer",
     "Choices",
+    "ClassLabels",
     "EncodedWords",
     "Encoding",
     "Lemmatizer",
+    "MixedLabelsError",
     "PretrainedTokenizer",
     "Sample",
     "Span",
@@ -54,10 +63,13 @@ __all__ = [
     "check_range",
     "collate",
     "cuts_unsaid",
+    "find_classes",
     "given_texts",
     "hashed",
     "hub_reachable",
+    "label_text",
     "length_batches",
+    "same_classes",
     "save_tokenizer",
     "say_cut",
     "split_words",

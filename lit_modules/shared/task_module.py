@@ -28,6 +28,7 @@ from text import (
     collate,
     given_texts,
     length_batches,
+    same_classes,
     say_cut,
 )
 
@@ -95,7 +96,9 @@ class TaskModule(TextModule):
                 vocabulary, task or other classes than those attached before.
         """
         names = list(class_names)
-        if self.class_names in [list(other) for other in synonyms]:
+        if self.class_names is not None and any(
+            same_classes(self.class_names, other) for other in (names, *synonyms)
+        ):
             names = self.class_names
         if task not in self.tasks:
             msg = (
