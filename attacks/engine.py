@@ -118,6 +118,7 @@ class Engine:
         limits: limits of a search, see `Limits`.
         seed: seed of the random numbers; those of a sample depend on it and the sample's id alone.
         columns: names of the texts, for attacks that leave some alone.
+        class_names: of the classes of the victim, for the records; none where nobody knows them.
     """
 
     def __init__(
@@ -128,6 +129,7 @@ class Engine:
         limits: Limits | None = None,
         seed: int = 0,
         columns: Sequence[str] = ("text",),
+        class_names: Sequence[str] = (),
     ) -> None:
         if attack.white_box and not hasattr(victim, "word_weights"):
             msg = (
@@ -140,6 +142,10 @@ class Engine:
         self.limits = Limits() if limits is None else limits
         self.seed = seed
         self.columns = columns
+        self.class_names = class_names
+
+    def _name(self, index: int) -> str | None:
+        return self.class_names[index] if 0 <= index < len(self.class_names) else None
 
     def run(self, samples: Iterable[Sample]) -> Iterator[AttackRecord]:
         """Attacks all samples; records come as the attacks end.
@@ -430,6 +436,9 @@ class Engine:
                 saturated=run.saturated,
                 seconds=round(time.perf_counter() - run.started, 6),
                 seed=self.seed,
+                label_name=self._name(run.sample.label),
+                prediction_name=self._name(clean.prediction),
+                adversarial_prediction_name=self._name(judged.prediction) if attacked else None,
             )
 
 

@@ -55,11 +55,11 @@ class AttackRecord:
     Attributes:
         sample_id: position in the split, see `Sample`.
         label: gold class.
-        prediction: prediction for the clean text.
+        prediction: class predicted for the clean text.
         outcome: `skipped` (the clean text is misclassified), `failed` or `succeeded`.
         text: the clean text.
         adversarial: the last text of the search, misclassified if it succeeded; None if skipped.
-        adversarial_prediction: prediction for the adversarial text; None if skipped.
+        adversarial_prediction: class predicted for the adversarial text; None if skipped.
         score: score of the goal for the clean text.
         adversarial_score: score of the goal for the adversarial text.
         words: words of the clean text.
@@ -72,6 +72,10 @@ class AttackRecord:
             of probabilities then shows no difference between candidates.
         seconds: seconds from its first question to its last answer, beside the others in flight.
         seed: seed of its random numbers.
+        label_name: name of the gold class; None where nobody has said the names of the classes, as
+            in records of older versions.
+        prediction_name: name of the class predicted for the clean text.
+        adversarial_prediction_name: name of the class predicted for the adversarial text.
     """
 
     sample_id: int
@@ -92,6 +96,9 @@ class AttackRecord:
     saturated: bool
     seconds: float
     seed: int
+    label_name: str | None = None
+    prediction_name: str | None = None
+    adversarial_prediction_name: str | None = None
 
     def line(self) -> dict[str, Any]:
         """Returns a JSON object."""

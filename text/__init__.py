@@ -22,7 +22,7 @@ from text.hub_access import hub_reachable
 from text.hugging_face import save_tokenizer
 from text.labels import (
     ClassLabels,
-    MixedLabelsError,
+    FileLabelsError,
     find_classes,
     label_text,
     same_classes,
@@ -45,8 +45,8 @@ __all__ = [
     "ClassLabels",
     "EncodedWords",
     "Encoding",
+    "FileLabelsError",
     "Lemmatizer",
-    "MixedLabelsError",
     "PretrainedTokenizer",
     "Sample",
     "Span",

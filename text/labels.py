@@ -22,8 +22,8 @@ _ABSENT = frozenset({"-1", "-", _NAN})
 """Marks of rows without label (hub, SNLI, NaN as text), where no class has that name."""
 
 
-class MixedLabelsError(ValueError):
-    """Some labels of a file are names of classes, and others are indices."""
+class FileLabelsError(ValueError):
+    """The labels of a file as a whole make no sense: names and indices, or several in a row."""
 
 
 def label_text(value: Any) -> str | None:
@@ -36,7 +36,7 @@ def label_text(value: Any) -> str | None:
         The spelling; None for None, NaN and a text without characters.
 
     Raises:
-        ValueError: several labels, or something that is no label.
+        FileLabelsError: several labels, or something that is no label.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -56,8 +56,8 @@ def label_text(value: Any) -> str | None:
     raise _several(value)
 
 
-def _several(value: Any) -> ValueError:
-    return ValueError(
+def _several(value: Any) -> FileLabelsError:
+    return FileLabelsError(
         f"got label {_brief(value)}, expected the name or the number of one class: a text with "
         "several labels (multi-label data) is not supported"
     )
@@ -156,8 +156,9 @@ class ClassLabels:
         """Return the class of a label, by its index; None for a row without label.
 
         Raises:
-            ValueError: no such class, or several labels.
-            MixedLabelsError: the labels before were of the other kind, names or indices.
+            ValueError: no such class.
+            FileLabelsError: several labels; or the labels before were of the other kind, names or
+                indices.
         """
         text = label_text(value)
         if text is None:
@@ -199,7 +200,7 @@ class ClassLabels:
                 f"{self._number}, which is an index, in one file, expected one kind: names of "
                 f"classes ({', '.join(self.class_names)}), or indices"
             )
-            raise MixedLabelsError(msg)
+            raise FileLabelsError(msg)
 
     def legend(self) -> str:
         """Return what the numbers of the file mean: `0 = contradiction, 1 = entailment`."""

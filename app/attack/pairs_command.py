@@ -34,12 +34,12 @@ def main(argv: Sequence[str]) -> int:
     published = read_published(Path(args.file), args.task)
     out = folder_of(args)
     named = victim_of(args, out)
-    labels = _labels(published, named, args)
+    labels, notes = _labels(published, named, args)
     content = report(published, labels, named)
     path = out / f"pairs-{Path(args.file).stem}{f'-{args.task}' if args.task else ''}.json"
     atomic.write_text(path, json.dumps({"victim": named.facts, **content}, indent=2) + "\n")
     title = f"{named.facts['victim']} on {args.file} ({published.form}, {len(labels)} texts)"
-    print(harmless("\n".join([title, *_lines(content)])))
+    print(harmless("\n".join([title, *notes, *_lines(content)])))
     print(harmless(f"\n{path}"))
     return 0
 
@@ -63,12 +63,24 @@ def parser() -> ArgumentParser:
 
 def _labels(
     published: PublishedFile, named: NamedVictim, args: argparse.Namespace
-) -> dict[int, int]:
-    """Returns the classes of the victim by the numbers of the pairs."""
+) -> tuple[dict[int, int], list[str]]:
+    """Returns the classes of the victim by the numbers of the pairs, and notes for people.
+
+    Raises:
+        ValueError: labels that are no classes of the victim, or indices of classes without names.
+    """
+    told = listed(args.label_names)
+    if published.form == "records" and published.names is None and told is None:
+        msg = (
+            f"got {args.file}, whose records have indices of classes without names, expected to "
+            "be told which classes of the victim these are, in the order of the model that was "
+            "attacked: --label_names CLASS,CLASS"
+        )
+        raise ValueError(msg)
     rows: list[Any] = [(one.number, one.adversarial, one.label) for one in published.pairs]
     table = LabelledTable(name=args.file, columns=("text",), rows=rows, names=published.names)
-    samples = as_classes(table, named.classes, listed(args.label_names))
-    return {one.sample_id: one.label for one in samples}
+    found = as_classes(table, named.classes, told)
+    return {one.sample_id: one.label for one in found.samples}, found.notes
 
 
 def report(published: PublishedFile, labels: dict[int, int], named: NamedVictim) -> dict[str, Any]:

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from app.attack.attack_files import AttackFiles
 from app.attack.table_samples import usual_texts
+from app.runs.run_directory import RunDirectory
+from app.runs.weights import checkpoint_text
 from text import Text
 
 GLUE = {
@@ -75,7 +78,7 @@ def read_published(path: Path, task: str | None = None) -> PublishedFile:
             found = _adv_glue(path, task)
         elif path.suffix == ".jsonl":
             pairs = list(_records(path))
-            found = PublishedFile(form="records", names=None, pairs=pairs)
+            found = PublishedFile(form="records", names=_record_classes(path), pairs=pairs)
         else:
             pairs = list(_text_fooler(path))
             found = PublishedFile(form="TextFooler", names=None, pairs=pairs)
@@ -135,6 +138,24 @@ def _records(path: Path) -> Iterator[PublishedPair]:
                 label=row["label"],
                 method=row["outcome"],
             )
+
+
+def _record_classes(path: Path) -> tuple[str, ...] | None:
+    """Returns the classes 0, 1, ... of the model that was attacked; None where nobody says them.
+
+    The settings of the attack or the checkpoint of the run name them all, the records those that
+    occur. Records of older versions name none.
+    """
+    run = RunDirectory(path.resolve().parent.parent)
+    about = AttackFiles(run, path.stem).about()
+    classes = about.get("classes") or checkpoint_text(run).get("class_names") or ()
+    names = dict(enumerate(map(str, classes)))
+    for line in path.read_text("utf-8").splitlines():
+        row = json.loads(line)
+        for key in ("label", "prediction", "adversarial_prediction"):
+            if row.get(f"{key}_name") is not None:
+                names[row[key]] = row[f"{key}_name"]
+    return tuple(names.get(i, "") for i in range(max(names) + 1)) if names else None
 
 
 def _text_fooler(path: Path) -> Iterator[PublishedPair]:

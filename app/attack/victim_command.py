@@ -51,7 +51,10 @@ def main(argv: Sequence[str]) -> int:
     shard = None if settings.shard is None else Shard.of(settings.shard)
     answers = "answers" if shard is None else f"answers.{shard.suffix()}"
     named = victim_of(args, out.path, settings.batch_size, answers=answers)
-    samples = chosen(as_classes(table, named.classes, listed(args.label_names)), settings)
+    labelled = as_classes(table, named.classes, listed(args.label_names))
+    if labelled.notes:
+        print(harmless("\n".join(labelled.notes)))
+    samples = chosen(labelled.samples, settings)
     device = torch_device(args.device)
     checks = usual_checks(settings, device) if settings.validity else None
     planned = plan(settings, device=device)
@@ -196,6 +199,7 @@ class VictimAttack(NamedTuple):
                 in_flight=settings.in_flight,
                 seed=settings.seed,
                 columns=self.table.columns,
+                class_names=self.named.classes,
                 path=files.side.with_suffix(".journal.jsonl"),
                 score=composed.goal.score,
                 compat=composed.compat,

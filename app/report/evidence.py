@@ -11,12 +11,10 @@ from app.runs.certified_bounds import BOUNDS
 from app.runs.results import Results
 from app.runs.run_directory import OTHERS, RunDirectory
 from app.runs.sample_records import Record
-from app.runs.weights import SHORT
+from app.runs.weights import SHORT, checkpoint_text
 from attacks.digests import file_digest
 from attacks.outcome import AttackRecord, from_line
 from attacks.summary import Summary, summarise
-from lit_modules import CheckpointError, read_checkpoint
-from lit_modules.shared.text_module import CHECKPOINT_KEY
 
 _NONE = (None, "none")
 PROVEN = {one.stage: one.file for one in BOUNDS if one.proven and one.lipschitz}
@@ -131,7 +129,7 @@ def read_evidence(run: RunDirectory) -> Evidence:
     attacks = reader.attacks()
     for folder in sorted((run.path / OTHERS).glob("*/")):
         reader.unused.append(f"{OTHERS}/{folder.name}: of other weights or other rows")
-    known = _known(run)
+    known = checkpoint_text(run)
     return Evidence(
         run=run,
         settings=run.config(),
@@ -249,17 +247,6 @@ def _weights(run: RunDirectory, results: Results | None) -> str:
     about = {} if results is None else results.get("about", {})
     named = [str(one["checkpoint"]) for one in about.values() if one.get("checkpoint") not in _NONE]
     return run.source() or (named[0] if named else "")
-
-
-def _known(run: RunDirectory) -> Mapping[str, Any]:
-    """The classes of the checkpoint; none where there is none that can be read."""
-    if not run.chosen.is_file():
-        return {}
-    try:
-        content = read_checkpoint(run.chosen, lazily=True)[CHECKPOINT_KEY]
-    except CheckpointError:
-        return {}
-    return content if isinstance(content, Mapping) else {}
 
 
 def _lines(path: Path) -> list[Record]:

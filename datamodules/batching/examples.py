@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from datamodules.sources.files import brief
 from datamodules.sources.readers import DataError, Row
-from text import MixedLabelsError, Sample
+from text import FileLabelsError, Sample
 
 log = logging.getLogger(__name__)
 
@@ -106,8 +106,8 @@ def to_examples(
         unlabelled: what a row without label is.
 
     Raises:
-        DataError: bad rows with `on_bad_row="stop"`, names and indices of classes in one file, or
-            not a single good row.
+        DataError: bad rows with `on_bad_row="stop"`; names and indices of classes in one file, or
+            several labels in a row; or not a single good row.
     """
     examples: list[Example] = []
     problems: list[tuple[int, str]] = []
@@ -121,8 +121,8 @@ def to_examples(
             if label is None and unlabelled == "bad":
                 msg = f"no label in column {label_column!r}"
                 raise ValueError(msg)
-        except MixedLabelsError as error:
-            # Of the file, not of the row: nobody can tell which rows are the bad ones.
+        except FileLabelsError as error:
+            # Of the file, not of the row: to skip rows would not help.
             msg = f"{source}, {row.place}: {error}"
             raise DataError(msg) from error
         except ValueError as error:
