@@ -32,6 +32,7 @@ from text import (
     Tokenizer,
     Words,
     check_range,
+    label_text,
 )
 
 __all__ = ["Split", "TextDataModule"]
@@ -49,6 +50,8 @@ class TextDataModule(Samples):
     Args:
         data_dir: folder DIR that holds a folder of the corpus's name with a file for each split.
         limit_train: largest number of texts to train on, chosen by the seed; all if not given.
+        positive: class that the metric `f1` is of, in a classification; the second of two classes
+            if not given. `macro_f1` is the mean over all classes.
         upsample: times that each training text of a class is trained on in an epoch, by the names
             of classes: `{negative: 2}`; 1.5 repeats half of them, drawn once and for all. Texts of
             other splits are never repeated.
@@ -77,6 +80,7 @@ class TextDataModule(Samples):
         *,
         data_dir: str | None = None,
         limit_train: int | None = None,
+        positive: str | None = None,
         upsample: dict[str, float] | None = None,
         **base: Any,
     ) -> None:
@@ -85,6 +89,7 @@ class TextDataModule(Samples):
         check_range(
             {f"upsample.{name}": times for name, times in (upsample or {}).items()}, least=1
         )
+        self.positive = positive
         self.limit_train, self.upsample = limit_train, dict(upsample or {})
         self.read_ahead = False
         self.class_names = list(self.classes)
@@ -105,6 +110,24 @@ class TextDataModule(Samples):
     @property
     def num_classes(self) -> int:
         return len(self.class_names)
+
+    @property
+    def positive_class(self) -> int | None:
+        """The class that `positive` names, by its index; None without one.
+
+        Raises:
+            DataError: there is no such class, or the task has none.
+        """
+        if self.positive is None:
+            return None
+        index = ClassLabels(self.class_names, self.synonyms).find(label_text(self.positive) or "")
+        if index is None or self.task != "classification":
+            msg = (
+                f"{self.corpus}: got positive {brief(self.positive)}, expected one of the classes "
+                f"of a classification, which are {brief(self.class_names)}"
+            )
+            raise DataError(msg)
+        return index
 
     @property
     def pairs(self) -> bool:
