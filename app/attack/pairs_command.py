@@ -34,12 +34,12 @@ def main(argv: Sequence[str]) -> int:
     published = read_published(Path(args.file), args.task)
     out = folder_of(args)
     named = victim_of(args, out)
-    labels, notes = _labels(published, named, args)
+    labels = _labels(published, named, args)
     content = report(published, labels, named)
     path = out / f"pairs-{Path(args.file).stem}{f'-{args.task}' if args.task else ''}.json"
     atomic.write_text(path, json.dumps({"victim": named.facts, **content}, indent=2) + "\n")
     title = f"{named.facts['victim']} on {args.file} ({published.form}, {len(labels)} texts)"
-    print(harmless("\n".join([title, *notes, *_lines(content)])))
+    print(harmless("\n".join([title, *_lines(content)])))
     print(harmless(f"\n{path}"))
     return 0
 
@@ -63,8 +63,8 @@ def parser() -> ArgumentParser:
 
 def _labels(
     published: PublishedFile, named: NamedVictim, args: argparse.Namespace
-) -> tuple[dict[int, int], list[str]]:
-    """Returns the classes of the victim by the numbers of the pairs, and notes for people.
+) -> dict[int, int]:
+    """Returns the classes of the victim by the numbers of the pairs.
 
     Raises:
         ValueError: labels that are no classes of the victim, or indices of classes without names.
@@ -79,8 +79,7 @@ def _labels(
         raise ValueError(msg)
     rows: list[Any] = [(one.number, one.adversarial, one.label) for one in published.pairs]
     table = LabelledTable(name=args.file, columns=("text",), rows=rows, names=published.names)
-    found = as_classes(table, named.classes, told)
-    return {one.sample_id: one.label for one in found.samples}, found.notes
+    return {one.sample_id: one.label for one in as_classes(table, named.classes, told)}
 
 
 def report(published: PublishedFile, labels: dict[int, int], named: NamedVictim) -> dict[str, Any]:

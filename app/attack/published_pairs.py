@@ -78,7 +78,7 @@ def read_published(path: Path, task: str | None = None) -> PublishedFile:
             found = _adv_glue(path, task)
         elif path.suffix == ".jsonl":
             pairs = list(_records(path))
-            found = PublishedFile(form="records", names=_record_classes(path), pairs=pairs)
+            found = PublishedFile(form="records", names=record_classes(path), pairs=pairs)
         else:
             pairs = list(_text_fooler(path))
             found = PublishedFile(form="TextFooler", names=None, pairs=pairs)
@@ -140,7 +140,7 @@ def _records(path: Path) -> Iterator[PublishedPair]:
             )
 
 
-def _record_classes(path: Path) -> tuple[str, ...] | None:
+def record_classes(path: Path) -> tuple[str, ...] | None:
     """Returns the classes 0, 1, ... of the model that was attacked; None where nobody says them.
 
     The settings of the attack or the checkpoint of the run name them all, the records those that

@@ -1,9 +1,10 @@
 """The samples of a table or of a data set of the hub: which columns, and what their labels mean."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from attacks.outcome import Sample
 from datamodules.sources.column_names import column_names
@@ -11,6 +12,8 @@ from datamodules.sources.datasets_hub import load
 from datamodules.sources.datasets_hub import rows as hub_rows
 from datamodules.sources.readers import Row, read_rows
 from text import ClassLabels, FileLabelsError, Text, label_text
+
+log = logging.getLogger(__name__)
 
 PAIRS = (
     ("premise", "hypothesis"),
@@ -70,22 +73,12 @@ def read_table(
     return _table(given, wanted, gold, found, None if names is None else tuple(names))
 
 
-class ClassSamples(NamedTuple):
-    """Samples whose labels are the classes of a victim.
-
-    Attributes:
-        samples: of the rows that have a label.
-        notes: what the numbers of the data mean, and how many rows have no label, for people.
-    """
-
-    samples: list[Sample]
-    notes: list[str]
-
-
 def as_classes(
     table: LabelledTable, classes: Sequence[str], given: Sequence[str] | None = None
-) -> ClassSamples:
+) -> list[Sample]:
     """Makes samples whose labels are the classes of a victim; see `text.labels.ClassLabels`.
+
+    The log says what the numbers of the data mean, and how many rows without label are left out.
 
     Args:
         table: the table.
@@ -122,9 +115,11 @@ def as_classes(
     if not samples:
         msg = f"got {table.name} without labelled rows, expected some"
         raise ValueError(msg)
-    notes = [f"labels are numbers: {index.legend()}"] if index.by_number else []
-    notes += [f"{unlabelled} rows without label are left out"] if unlabelled else []
-    return ClassSamples(samples, notes)
+    if index.by_number:
+        log.info("%s: labels are numbers: %s", table.name, index.legend())
+    if unlabelled:
+        log.info("%s: %d rows without label left out", table.name, unlabelled)
+    return samples
 
 
 def _told(given: Sequence[str], classes: Sequence[str]) -> dict[str, int]:

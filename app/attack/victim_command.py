@@ -51,10 +51,7 @@ def main(argv: Sequence[str]) -> int:
     shard = None if settings.shard is None else Shard.of(settings.shard)
     answers = "answers" if shard is None else f"answers.{shard.suffix()}"
     named = victim_of(args, out.path, settings.batch_size, answers=answers)
-    labelled = as_classes(table, named.classes, listed(args.label_names))
-    if labelled.notes:
-        print(harmless("\n".join(labelled.notes)))
-    samples = chosen(labelled.samples, settings)
+    samples = chosen(as_classes(table, named.classes, listed(args.label_names)), settings)
     device = torch_device(args.device)
     checks = usual_checks(settings, device) if settings.validity else None
     planned = plan(settings, device=device)

@@ -136,7 +136,7 @@ def read_evidence(run: RunDirectory) -> Evidence:
         results=results,
         weights=weights,
         task=known.get("task"),
-        class_names=tuple(known.get("class_names") or ()),
+        class_names=tuple(known.get("class_names") or _class_names(attacks, pgd, predictions)),
         metrics=metrics,
         pgd=pgd,
         certificates=certificates[0] if certificates else None,
@@ -145,6 +145,19 @@ def read_evidence(run: RunDirectory) -> Evidence:
         attacks=attacks,
         unused=tuple(reader.unused),
     )
+
+
+def _class_names(attacks: Sequence[Attacked], *measured: Measured | None) -> tuple[str, ...]:
+    """The classes that records name, where there is no checkpoint that could name them all."""
+    records = [one.line() for attack in attacks for one in attack.records]
+    records += [one for each in measured if each is not None for one in each.records]
+    names = {
+        one[key]: one[f"{key}_name"]
+        for one in records
+        for key in ("label", "prediction", "adversarial_prediction")
+        if one.get(f"{key}_name") is not None
+    }
+    return tuple(names.get(index, str(index)) for index in range(max(names, default=-1) + 1))
 
 
 @dataclass(frozen=True)
