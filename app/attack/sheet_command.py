@@ -17,7 +17,7 @@ from app.runs import atomic
 from attacks.outcome import AttackRecord
 from attacks.summary import Estimate, mean, wilson
 from attacks.validity.agreement import krippendorff
-from text import ClassLabels, check_range
+from text import ClassLabels, check_range, label_text
 
 Rated = Mapping[str, tuple[str | None, int | None]]
 
@@ -51,7 +51,8 @@ def main(argv: Sequence[str]) -> int:
             "their order: --classes A,B"
         )
         raise ValueError(msg)
-    records = {path.stem: [_of_classes(one, classes) for one in records_of(path)] for path in paths}
+    index = ClassLabels(classes)
+    records = {path.stem: [_of_classes(one, index) for one in records_of(path)] for path in paths}
     if (out / "key.json").exists():
         msg = f"got {out}, where a sheet is already, expected another --out: its key would be lost"
         raise ValueError(msg)
@@ -67,17 +68,17 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _of_classes(record: AttackRecord, classes: Sequence[str]) -> AttackRecord:
+def _of_classes(record: AttackRecord, classes: ClassLabels) -> AttackRecord:
     """Returns a record whose label counts these classes; its model may have them in another order.
 
     Raises:
         ValueError: its class is none of them.
     """
     name = record.label_name
-    index: int | None = record.label if name is None else ClassLabels(classes).find(name)
-    if index is None or index >= len(classes):
+    index = record.label if name is None else classes.find(label_text(name) or "")
+    if index is None or index >= len(classes.class_names):
         msg = (
-            f"got --classes {','.join(classes)} and a record of class {name or record.label}, "
+            f"got --classes {','.join(classes.class_names)} and a label {name or record.label}, "
             "expected a name for each class"
         )
         raise ValueError(msg)

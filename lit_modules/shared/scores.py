@@ -100,7 +100,11 @@ class Scores(nn.Module):
     Args:
         task: whose scores.
         class_names: class names of the task.
-        positive: index of the class that `f1` is of, in a classification; none has `f1` if None.
+        positive: index of the class that `f1` is of, in a classification; if None, the second of
+            two classes, and of more classes none.
+
+    Attributes:
+        positive: the same, with the default filled in; None where `f1` is of no class.
     """
 
     def __init__(
@@ -108,6 +112,9 @@ class Scores(nn.Module):
     ) -> None:
         super().__init__()
         scores: dict[str, Metric] = {}
+        if positive is None and task == "classification" and len(class_names) == 2:
+            positive = 1
+        self.positive = positive
         if task == "classification":
             if positive is not None:
                 scores["f1"] = ClassF1(positive)

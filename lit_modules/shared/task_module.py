@@ -65,7 +65,6 @@ class TaskModule(TextModule):
         super().__init__(**base)
         self.class_names: list[str] | None = None
         self.pairs = False
-        self.positive: str | None = None
         self.task: Task = TASKS["classification"]
         self.test_attack: PGD | None = None
         """Run by every test step if set; not a setting of the model."""
@@ -128,18 +127,24 @@ class TaskModule(TextModule):
             self.metric_names = (*self.task.means, *own, *self.extra_metrics)
             means = (*self.metric_names, "pgd_accuracy")
             self.val_means, self.test_means = SampleMeans(means), SampleMeans(means)
-            self.set_positive(1 if task == "classification" and len(names) == 2 else None)
+            self.set_positive(None)
+
+    @property
+    def positive(self) -> str | None:
+        """Name of the class that the metric `f1` is of; None where it is of no class."""
+        _, names = self.require_text()
+        index = self.test_scores.positive
+        return None if index is None else names[index]
 
     def set_positive(self, index: int | None) -> None:
-        """Sets the class that the metric `f1` is of; the second of two unless it is set.
+        """Sets the class that the metric `f1` is of.
 
         Args:
-            index: of the class; None where `f1` is of no class.
+            index: of the class; None for the second of two classes.
         """
         _, names = self.require_text()
-        self.positive = None if index is None else names[index]
-        task = self.task.name
-        self.val_scores, self.test_scores = (Scores(task, names, index) for _ in range(2))
+        self.val_scores = Scores(self.task.name, names, index)
+        self.test_scores = Scores(self.task.name, names, index)
 
     @property
     def headline(self) -> str:  # type: ignore[override] # is never set here
