@@ -139,7 +139,7 @@ class Records:
             by_sample.setdefault(int(record["sample_id"]), record)
         merged = [by_sample[sample] for sample in sorted(by_sample)]
         if self.path is not None and self._trainer.is_global_zero:
-            names = _class_names(self._trainer.lightning_module)
+            names = _class_names(getattr(self._trainer, "lightning_module", None))
             lines = ({**record, **_named(record, names), **self._stamp} for record in merged)
             atomic.write_lines(self.path, lines)
         if self._part is not None:
