@@ -27,7 +27,9 @@ def test_train_fits_tests_certifies_and_reports(here: Path, steadfast: Steadfast
     found = results("a")
     metrics = found["metrics"]
     assert rows["accuracy"] == f"{metrics['test/accuracy']:.4f}"
-    assert rows["F1"] == f"{metrics['test/f1']:.4f}"
+    assert found["positive"] == "positive"
+    assert rows["F1 of positive"] == f"{metrics['test/f1']:.4f}"
+    assert rows["macro-F1"] == f"{metrics['test/macro_f1']:.4f}"
     headline = f"{metrics['certify/radius_correct']:.4f}"
     assert rows["mean certified radius, 0 where wrong"] == headline
     for radius in ("0", "0.25", "0.5", "1", "2"):
