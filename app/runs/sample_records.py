@@ -240,7 +240,7 @@ def _named(record: Record, names: Sequence[str]) -> Record:
     return {
         f"{key}_name": names[record[key]]
         for key in _OF_CLASSES
-        if type(record.get(key)) is int and record[key] < len(names)
+        if type(record.get(key)) is int and 0 <= record[key] < len(names)
     }
 
 

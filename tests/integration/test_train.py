@@ -56,6 +56,24 @@ def test_train_fits_tests_certifies_and_reports(here: Path, steadfast: Steadfast
     assert {"steadfast", "revision", "python", "torch"} <= set(found["versions"])
 
 
+def test_the_class_that_f1_is_of(here: Path, steadfast: Steadfast) -> None:
+    common = ("train", OLSA, REVIEWS, TINY, "--trainer.max_epochs=1")
+    outcome = steadfast(
+        *common, "--data.positive=negative", "--checkpoint.monitor=val/macro_f1", "--run=a"
+    )
+    assert outcome.status == 0, outcome.err
+    assert "F1 of negative" in outcome.out
+    assert results("a")["positive"] == "negative"
+    assert steadfast(*common, "--run=b").status == 0
+    first, second = results("a")["metrics"], results("b")["metrics"]
+    # The same weights: one epoch. Macro-F1 is the mean of both.
+    both = (first["test/f1"] + second["test/f1"]) / 2
+    assert first["test/macro_f1"] == second["test/macro_f1"] == pytest.approx(both)
+    wrong = steadfast(*common, "--data.positive=neutral", "--run=c")
+    assert wrong.status == 1
+    assert "got positive 'neutral', expected one of the classes" in wrong.err
+
+
 def test_a_method_without_certificate_says_so(here: Path, steadfast: Steadfast) -> None:
     model = ["--model=TextClassifier", "--model.width=8", "--model.depth=1", "--model.heads=2"]
     # Nothing is certified, so nothing needs full precision.
