@@ -130,6 +130,7 @@ class Engine:
         limits: limits of a search, see `Limits`.
         seed: seed of the random numbers; those of a sample depend on it and the sample's id alone.
         columns: names of the texts, for attacks that leave some alone.
+        class_names: of the classes of the victim, for the records; none where nobody knows them.
 
     Attributes:
         answered: True once the victim has given a valid answer, in this start or a former one.
@@ -143,6 +144,7 @@ class Engine:
         limits: Limits | None = None,
         seed: int = 0,
         columns: Sequence[str] = ("text",),
+        class_names: Sequence[str] = (),
     ) -> None:
         if attack.white_box and not hasattr(victim, "word_weights"):
             msg = (
@@ -156,6 +158,10 @@ class Engine:
         self.seed = seed
         self.columns = columns
         self.answered = False
+        self.class_names = class_names
+
+    def _name(self, index: int) -> str | None:
+        return self.class_names[index] if 0 <= index < len(self.class_names) else None
 
     def run(self, samples: Iterable[Sample]) -> Iterator[AttackRecord]:
         """Attacks all samples; records come as the attacks end.
@@ -501,6 +507,7 @@ class Engine:
             outcome=outcome,
             adversarial=item.text if attacked else None,
             adversarial_prediction=judged.prediction if attacked else None,
+            adversarial_prediction_name=self._name(judged.prediction) if attacked else None,
             adversarial_score=judged.score if attacked else None,
             words_changed=words_changed(run.document, final, compat=self.attack.compat),
             similarity=final.similarity,
@@ -530,6 +537,8 @@ class Engine:
             seconds=round(time.perf_counter() - run.started, 6),
             seed=self.seed,
             reason=run.reason,
+            label_name=self._name(run.sample.label),
+            prediction_name=None if clean is None else self._name(clean.prediction),
         )
 
 

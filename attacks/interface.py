@@ -91,6 +91,7 @@ def attack(
     in_flight: int = 128,
     seed: int = 0,
     columns: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None,
     path: str | Path | None = None,
     progress: bool = True,
     **settings: Any,
@@ -108,6 +109,7 @@ def attack(
         in_flight: see `Limits`.
         seed: of the random numbers.
         columns: names of the texts of a pair: `("premise", "hypothesis")` leaves the premise alone.
+        class_names: of the classes, for the records; those that the model knows if None.
         path: file for the records; each is written at once. A later call with this file leaves its
             samples out. It asks the victim about their texts once more, and refuses other answers.
         progress: show a bar where standard error is a terminal.
@@ -136,7 +138,11 @@ def attack(
     )
     victim = as_victim(model, tokenizer=tokenizer, batch_size=given.batch_size)
     check_search(composed, victim)
-    engine = Engine(composed, victim, limits=limits, seed=seed, columns=columns)
+    if class_names is None:
+        class_names = getattr(victim, "class_names", ())
+    engine = Engine(
+        composed, victim, limits=limits, seed=seed, columns=columns, class_names=class_names
+    )
     with ExitStack() as stack:
         journal: Journal | None = None
         records: dict[int, AttackRecord] = {}

@@ -55,12 +55,12 @@ class AttackRecord:
     Attributes:
         sample_id: position in the split, see `Sample`.
         label: gold class.
-        prediction: prediction for the clean text; None where that has no valid answer.
+        prediction: class predicted for the clean text; None where that has no valid answer.
         outcome: `skipped` (the clean text is misclassified), `failed`, `succeeded`, or `error`: the
             victim gave no valid answer to one of the texts, and the sample counts in no figure.
         text: the clean text.
         adversarial: the last text of the search, misclassified if it succeeded; None if skipped.
-        adversarial_prediction: prediction for the adversarial text; None if skipped.
+        adversarial_prediction: class predicted for the adversarial text; None if skipped.
         score: score of the goal for the clean text; None where that has no valid answer.
         adversarial_score: score of the goal for the adversarial text.
         words: words of the clean text.
@@ -76,6 +76,10 @@ class AttackRecord:
         holds: True if the adversarial text succeeded once more when the victim was asked again
             after the search, which no other figure counts; None where it was not asked.
         reason: of an `error`: the invalid answer.
+        label_name: name of the gold class; None where nobody has said the names of the classes, as
+            in records of older versions.
+        prediction_name: name of the class predicted for the clean text.
+        adversarial_prediction_name: name of the class predicted for the adversarial text.
     """
 
     sample_id: int
@@ -98,6 +102,9 @@ class AttackRecord:
     seed: int
     holds: bool | None = None
     reason: str | None = None
+    label_name: str | None = None
+    prediction_name: str | None = None
+    adversarial_prediction_name: str | None = None
 
     @property
     def attacked(self) -> bool:

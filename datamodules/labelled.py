@@ -2,7 +2,7 @@
 
 import logging
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from torch.utils.data import DataLoader
@@ -13,16 +13,26 @@ from datamodules.batching.examples import (
     Label,
     Unlabelled,
     checked,
-    label_index,
     target,
     to_examples,
 )
 from datamodules.batching.sampler import permutation
 from datamodules.samples import NEEDED, Samples
-from datamodules.sources.readers import DataError
+from datamodules.sources.readers import DataError, Row
 from datamodules.sources.splits import Split
 from datamodules.sources.survey import check_rows, class_rows, tell
-from text import Batch, Choices, Sample, TaskName, Text, Tokenizer, Words, check_range
+from text import (
+    Batch,
+    Choices,
+    ClassLabels,
+    Sample,
+    TaskName,
+    Text,
+    Tokenizer,
+    Words,
+    check_range,
+    label_text,
+)
 from text.bounded_files import brief
 
 __all__ = ["Split", "TextDataModule"]
@@ -40,6 +50,8 @@ class TextDataModule(Samples):
     Args:
         data_dir: folder DIR that holds a folder of the corpus's name with a file for each split.
         limit_train: largest number of texts to train on, chosen by the seed; all if not given.
+        positive: class that the metric `f1` is of, in a classification; the second of two classes
+            if not given. `macro_f1` is the mean over all classes.
         upsample: times that each training text of a class is trained on in an epoch, by the names
             of classes: `{negative: 2}`; 1.5 repeats half of them, drawn once and for all. Texts of
             other splits are never repeated.
@@ -68,6 +80,7 @@ class TextDataModule(Samples):
         *,
         data_dir: str | None = None,
         limit_train: int | None = None,
+        positive: str | None = None,
         upsample: dict[str, float] | None = None,
         **base: Any,
     ) -> None:
@@ -76,12 +89,14 @@ class TextDataModule(Samples):
         check_range(
             {f"upsample.{name}": times for name, times in (upsample or {}).items()}, least=1
         )
+        self.positive = positive
         self.limit_train, self.upsample = limit_train, dict(upsample or {})
         self.read_ahead = False
         self.class_names = list(self.classes)
-        self._predicts = False
+        self._predicts = self._legend_logged = False
         self._class_rows: dict[str, int] = {}
         """Training rows of each class, before `limit_train`."""
+        self._file_labels: ClassLabels | None = None
         self._distinct: int | None = None
         """Training rows without the copies of `upsample`, which stand behind them."""
 
@@ -97,9 +112,34 @@ class TextDataModule(Samples):
         return len(self.class_names)
 
     @property
+    def positive_class(self) -> int | None:
+        """The class that `positive` names, by its index; None without one.
+
+        Raises:
+            DataError: there is no such class, or the task has none.
+        """
+        if self.positive is None:
+            return None
+        index = ClassLabels(self.class_names, self.synonyms).find(label_text(self.positive) or "")
+        if index is None or self.task != "classification":
+            msg = (
+                f"{self.corpus}: got positive {brief(self.positive)}, expected one of the classes "
+                f"of a classification, which are {brief(self.class_names)}"
+            )
+            raise DataError(msg)
+        return index
+
+    @property
     def pairs(self) -> bool:
         """True for a corpus of text pairs."""
         return len(self.text_columns) == 2
+
+    @property
+    def _labels(self) -> ClassLabels:
+        """The meaning of the labels of the file that is read."""
+        if self._file_labels is None:
+            self._file_labels = ClassLabels(self.class_names, self.synonyms)
+        return self._file_labels
 
     def _parse(self, values: Mapping[str, Any]) -> tuple[Sample, Label | None]:
         """The sample and the label that a row holds.
@@ -112,7 +152,7 @@ class TextDataModule(Samples):
         if self.task == "regression":
             label: Label | None = target(value, self.target_range)
         else:
-            label = label_index(value, self.class_names, self.synonyms)
+            label = self._labels(value)
         return (texts[0] if len(texts) == 1 else (texts[0], texts[1])), label
 
     # From files to examples
@@ -253,7 +293,13 @@ class TextDataModule(Samples):
         unlabelled: Unlabelled = "drop" if self.drop_unlabelled else "bad"
         if split == "test" and not self.drop_unlabelled:
             unlabelled = "keep" if self._predicts else "all or none"
-        return to_examples(
+        return self._to_examples(rows, place, unlabelled)
+
+    def _to_examples(
+        self, rows: Iterable[Row], place: str, unlabelled: Unlabelled
+    ) -> list[Example]:
+        self._file_labels = None  # what a label means, each file decides anew
+        examples = to_examples(
             rows,
             place,
             parse=self._parse,
@@ -261,6 +307,10 @@ class TextDataModule(Samples):
             on_bad_row=self.on_bad_row,
             unlabelled=unlabelled,
         )
+        if self._labels.by_number and self.task == "classification" and not self._legend_logged:
+            self._legend_logged = True
+            log.info("%s: labels are numbers: %s", self.corpus, self._labels.legend())
+        return examples
 
     def train_texts(self) -> Iterator[Text]:
         """The texts that a vocabulary is built from: each once, however often it is trained on."""

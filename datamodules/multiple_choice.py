@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from datamodules.batching.examples import Label, checked, label_index
+from datamodules.batching.examples import Label, checked
 from datamodules.labelled import TextDataModule
 from text import Choices, Sample
 
@@ -28,4 +28,4 @@ class MultipleChoice(TextDataModule):
         sample = Choices(
             checked(values[first], first), tuple(checked(choice, second) for choice in found)
         )
-        return sample, label_index(values.get(self.label_column), self.class_names)
+        return sample, self._labels(values.get(self.label_column))

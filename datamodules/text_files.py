@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from datamodules.sources.readers import DataError, read_rows
 from datamodules.user_files import LABELS, UserFiles
+from text import find_classes, label_text
 
 
 class TextFiles(UserFiles):
@@ -56,15 +57,20 @@ class TextFiles(UserFiles):
         """Find the distinct labels of a file, in sorted order; numbers by their size.
 
         Raises:
-            DataError: there is but one, or so many that they are no labels.
+            DataError: there is but one, or so many that they are no labels; or a row has several.
         """
         column = self.label_column
-        found: set[str] = set()
+        labels: set[str] = set()
         for row in read_rows(path, (column,)):
-            if row.problem is None:
-                found |= {str(row.values[column]).strip()} - {"", "None"}
-            if len(found) > LABELS:
+            try:
+                label = None if row.problem is not None else label_text(row.values[column])
+            except ValueError as error:
+                msg = f"{path}, {row.place}: {error}"
+                raise DataError(msg) from error
+            labels |= set() if label is None else {label}
+            if len(labels) > LABELS:
                 break
+        found = find_classes(labels)
         if not 2 <= len(found) <= LABELS:
             count = f"more than {LABELS:,}" if len(found) > LABELS else len(found)
             msg = (
@@ -72,8 +78,7 @@ class TextFiles(UserFiles):
                 f"expected 2 to {LABELS:,}: is it the right column? (`--data.label_column`)"
             )
             raise DataError(msg)
-        numbers = all(label.removeprefix("-").isdecimal() for label in found)
-        return sorted(found, key=int) if numbers else sorted(found)
+        return found
 
 
 def _range(task: str, given: list[float] | None) -> tuple[float, float]:

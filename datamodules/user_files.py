@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from datamodules.labelled import Split, TextDataModule
 from datamodules.sources.readers import DataError
-from text import check_range
+from text import check_range, label_text
 
 LABELS = 1000
 """More labels than this are texts."""
@@ -44,7 +44,9 @@ class UserFiles(TextDataModule):
         **base: Any,
     ) -> None:
         super().__init__(data_dir=data_dir, **base)
-        if classes is not None and (len(classes) < 2 or len(set(classes)) < len(classes)):
+        if classes is not None and len({label_text(name) for name in classes} - {None}) < max(
+            2, len(classes)
+        ):
             msg = f"got classes {classes}, expected at least two different ones"
             raise ValueError(msg)
         check_range({"min_rows_per_class": min_rows_per_class}, least=0)

@@ -4,15 +4,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from datamodules.batching.examples import Example, Label, checked, to_examples
+from datamodules.batching.examples import Example, Label, checked
 from datamodules.batching.sampler import permutation
 from datamodules.labelled import Split, TextDataModule
 from datamodules.sources.readers import DataError, find_file
 from datamodules.yelp import YelpPolarity
-from text import Sample, check_range
+from text import Sample, check_range, label_text
 from text.bounded_files import brief
 
 _REVIEWS = "reviews"
+_STARS = ("1", "2", "3", "4", "5")
 _NEGATIVE = 3
 """So many stars are still negative."""
 
@@ -75,18 +76,11 @@ class YelpStars(TextDataModule):
         return ()
 
     def _parse(self, values: Mapping[str, Any]) -> tuple[Sample, Label | None]:
-        given = values["stars"]
-        text = checked(values["text"], "text")
-        if given is None or not str(given).strip():
-            return text, None
-        try:
-            stars = float("nan") if isinstance(given, bool) else float(given)
-        except (TypeError, ValueError):
-            stars = float("nan")
-        if stars not in (1, 2, 3, 4, 5):
-            msg = f"got stars {brief(given)}, expected a whole number from 1 to 5"
+        text, stars = checked(values["text"], "text"), label_text(values["stars"])
+        if stars not in (*_STARS, None):
+            msg = f"got stars {brief(values['stars'])}, expected a whole number from 1 to 5"
             raise ValueError(msg)
-        return text, int(stars > _NEGATIVE)
+        return text, None if stars is None else int(_STARS.index(stars) >= _NEGATIVE)
 
     def _read(self, split: Split) -> list[Example]:
         # The same rows at every stage, those without stars left out: else splits would differ.
@@ -97,14 +91,7 @@ class YelpStars(TextDataModule):
                 if path is None:
                     self._from_hub(part, cached=True)  # there is none: says what is missing
                     continue
-                self._all += to_examples(
-                    self._rows(path),
-                    str(path),
-                    parse=self._parse,
-                    label_column=self.label_column,
-                    on_bad_row=self.on_bad_row,
-                    unlabelled="bad",
-                )
+                self._all += self._to_examples(self._rows(path), str(path), "bad")
         drawn = permutation(len(self._all), 5, self.split_seed)[: self.reviews]
         first, second = (round(sum(self.shares[:n]) * len(drawn)) for n in (1, 2))
         places = {"train": (0, first), "validation": (first, second), "test": (second, len(drawn))}

@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     from text.given import Texts, cuts_unsaid, given_texts, say_cut
     from text.hub_access import hub_reachable
     from text.hugging_face import save_tokenizer
+    from text.labels import (
+        ClassLabels,
+        FileLabelsError,
+        find_classes,
+        label_text,
+        same_classes,
+    )
     from text.pretrained_tokenizer import PretrainedTokenizer
     from text.splitmix import hashed
     from text.tokenizer import Tokenizer
@@ -42,8 +49,10 @@ _HOMES = {
     "Batch": "batch",
     "CharacterTokenizer": "character_tokenizer",
     "Choices": "batch",
+    "ClassLabels": "labels",
     "EncodedWords": "encoded_words",
     "Encoding": "batch",
+    "FileLabelsError": "labels",
     "Lemmatizer": "word_settings",
     "PretrainedTokenizer": "pretrained_tokenizer",
     "Sample": "batch",
@@ -61,10 +70,13 @@ _HOMES = {
     "check_range": "checks",
     "collate": "batch",
     "cuts_unsaid": "given",
+    "find_classes": "labels",
     "given_texts": "given",
     "hashed": "splitmix",
     "hub_reachable": "hub_access",
+    "label_text": "labels",
     "length_batches": "batch",
+    "same_classes": "labels",
     "save_tokenizer": "hugging_face",
     "say_cut": "given",
     "split_words": "word_splitter",
@@ -77,8 +89,10 @@ __all__ = [
     "Batch",
     "CharacterTokenizer",
     "Choices",
+    "ClassLabels",
     "EncodedWords",
     "Encoding",
+    "FileLabelsError",
     "Lemmatizer",
     "PretrainedTokenizer",
     "Sample",
@@ -96,10 +110,13 @@ __all__ = [
     "check_range",
     "collate",
     "cuts_unsaid",
+    "find_classes",
     "given_texts",
     "hashed",
     "hub_reachable",
+    "label_text",
     "length_batches",
+    "same_classes",
     "save_tokenizer",
     "say_cut",
     "split_words",

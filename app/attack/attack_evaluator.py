@@ -183,8 +183,8 @@ class AttackEvaluator(StandIn):
 
     def _engine(self, columns: Sequence[str]) -> Engine:
         settings, attack = self.settings, self.planned.attack
+        _, names = self.classifier.require_text()
         if not self.planned.goal_given:
-            _, names = self.classifier.require_text()
             goal = make_goal(settings.target(names), score=settings.score, compat=settings.compat)
             attack = attack.aiming(goal)
         if self.threat is not None:
@@ -192,7 +192,14 @@ class AttackEvaluator(StandIn):
             attack = replace(attack, constraints=[inside, *attack.constraints])
         size = fastest_batch(self.classifier, settings.batch_size)
         victim = ModuleVictim(self.classifier, batch_size=size)
-        return Engine(attack, victim, limits=settings, seed=settings.seed, columns=tuple(columns))
+        return Engine(
+            attack,
+            victim,
+            limits=settings,
+            seed=settings.seed,
+            columns=tuple(columns),
+            class_names=names,
+        )
 
     def _about(self, examples: Sequence[Example], data: WholeSplit) -> dict[str, Any]:
         """Returns all settings that the records depend on."""

@@ -81,11 +81,10 @@ def named_victim(
     facts = {"victim": redact(given) if kind == "http" else given}
     if kind == "hf":
         model, tokenizer = pretrained_classifier(rest, device)
-        found = _checkpoint_classes(model, classes)
         hugging = HuggingFaceVictim(
             model, tokenizer, batch_size=fastest_batch(model, batch_size), name=rest
         )
-        return NamedVictim(hugging, found, facts)
+        return NamedVictim(hugging, _as_many(hugging.class_names, classes), facts)
     if kind == "run":
         run, checkpoint = evaluated("attack", runs_dir, rest, None)
         module = load(checkpoint).to(device)
@@ -146,11 +145,6 @@ def pretrained_classifier(name: str, device: Any) -> tuple[Any, Any]:
         )
         raise ValueError(msg)
     return model.to(device).eval(), tokenizer
-
-
-def _checkpoint_classes(model: Any, given: Sequence[str] | None) -> list[str]:
-    labels = model.config.id2label
-    return _as_many([str(labels[i]) for i in range(model.config.num_labels)], given)
 
 
 def _as_many(names: Sequence[str], given: Sequence[str] | None) -> list[str]:

@@ -64,11 +64,22 @@ def parser() -> ArgumentParser:
 def _labels(
     published: PublishedFile, named: NamedVictim, args: argparse.Namespace
 ) -> dict[int, int]:
-    """Returns the classes of the victim by the numbers of the pairs."""
+    """Returns the classes of the victim by the numbers of the pairs.
+
+    Raises:
+        ValueError: labels that are no classes of the victim, or indices of classes without names.
+    """
+    told = listed(args.label_names)
+    if published.form == "records" and published.names is None and told is None:
+        msg = (
+            f"got {args.file}, whose records have indices of classes without names, expected to "
+            "be told which classes of the victim these are, in the order of the model that was "
+            "attacked: --label_names CLASS,CLASS"
+        )
+        raise ValueError(msg)
     rows: list[Any] = [(one.number, one.adversarial, one.label) for one in published.pairs]
     table = LabelledTable(name=args.file, columns=("text",), rows=rows, names=published.names)
-    samples = as_classes(table, named.classes, listed(args.label_names))
-    return {one.sample_id: one.label for one in samples}
+    return {one.sample_id: one.label for one in as_classes(table, named.classes, told)}
 
 
 def report(published: PublishedFile, labels: dict[int, int], named: NamedVictim) -> dict[str, Any]:

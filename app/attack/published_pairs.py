@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from app.attack.attack_files import AttackFiles
 from app.attack.table_samples import PAIRS, usual_texts
+from app.runs.run_directory import RunDirectory
+from app.runs.weights import checkpoint_text
 from datamodules.sources.readers import read_rows
 from text import Text
-from text.bounded_files import json_lines, read_json
+from text.bounded_files import json_lines, read_bytes, read_json
 
 GLUE = {
     "sst2": ("negative", "positive"),
@@ -162,7 +165,9 @@ def _records(path: Path) -> PublishedFile:
         for number, row in enumerate(rows)
         if row["adversarial"] is not None
     ]
-    return PublishedFile(form="records", names=None, pairs=pairs, skipped=len(rows) - len(pairs))
+    return PublishedFile(
+        form="records", names=record_classes(path), pairs=pairs, skipped=len(rows) - len(pairs)
+    )
 
 
 def _text_attack(path: Path) -> PublishedFile:
@@ -203,6 +208,23 @@ def _plain(marked: str, *, split: bool) -> Text:
     )
 
 
+def record_classes(path: Path) -> tuple[str, ...] | None:
+    """Returns the classes 0, 1, ... of the model that was attacked; None where nobody says them.
+
+    The settings of the attack or the checkpoint of the run name them all, the records those that
+    occur. Records of older versions name none.
+    """
+    run = RunDirectory(path.resolve().parent.parent)
+    about = AttackFiles(run, path.stem).about()
+    classes = about.get("classes") or checkpoint_text(run).get("class_names") or ()
+    names = dict(enumerate(map(str, classes)))
+    for _, row in json_lines(path, "records"):
+        for key in ("label", "prediction", "adversarial_prediction"):
+            if row.get(f"{key}_name") is not None:
+                names[row[key]] = row[f"{key}_name"]
+    return tuple(names.get(i, "") for i in range(max(names) + 1)) if names else None
+
+
 def _text_fooler(path: Path) -> Iterator[PublishedPair]:
     """Reads `adversaries.txt`: lines `orig sent (LABEL): TEXT` and `adv sent (LABEL): TEXT`.
 
@@ -210,7 +232,7 @@ def _text_fooler(path: Path) -> Iterator[PublishedPair]:
     """
     number = 0
     side: dict[str, tuple[str, str | None]] = {}
-    for place, raw in enumerate(path.read_bytes().split(b"\n"), start=1):
+    for place, raw in enumerate(read_bytes(path).split(b"\n"), start=1):
         line = raw.decode("utf-8").strip(" \t\r")
         if not line:
             continue

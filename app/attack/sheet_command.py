@@ -4,18 +4,20 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from app.attack.published_pairs import record_classes
 from app.attack.rating_sheet import UNSURE, as_csv, as_html, draw, key_of, read_key, read_rated
 from app.attack.validity_command import record_files, records_of
 from app.cli.run_options import command_parser
 from app.cli.terminal import harmless
 from app.runs import atomic
+from attacks.outcome import AttackRecord
 from attacks.summary import Estimate, mean, wilson
 from attacks.validity.agreement import krippendorff
-from text import check_range
+from text import ClassLabels, check_range, label_text
 
 Rated = Mapping[str, tuple[str | None, int | None]]
 
@@ -38,15 +40,19 @@ def main(argv: Sequence[str]) -> int:
         return 0
     check_range({"--texts": args.texts}, least=1)
     check_range({"--originals": args.originals, "--seed": args.seed}, least=0)
-    if not args.classes:
-        msg = "got no --classes, expected the names of the classes in their order: --classes A,B"
+    paths = record_files(args, "attack sheet")
+    if args.classes:
+        classes = [name.strip() for name in args.classes.split(",")]
+    else:
+        classes = list(record_classes(paths[0]) or ())
+    if not classes:
+        msg = (
+            f"got no --classes, and {paths[0]} names none, expected the names of the classes in "
+            "their order: --classes A,B"
+        )
         raise ValueError(msg)
-    classes = [name.strip() for name in args.classes.split(",")]
-    records = {path.stem: records_of(path) for path in record_files(args, "attack sheet")}
-    largest = max((one.label for some in records.values() for one in some), default=0)
-    if largest >= len(classes):
-        msg = f"got --classes {args.classes} and a label {largest}, expected a name for each class"
-        raise ValueError(msg)
+    index = ClassLabels(classes)
+    records = {path.stem: [_of_classes(one, index) for one in records_of(path)] for path in paths}
     if (out / "key.json").exists():
         msg = f"got {out}, where a sheet is already, expected another --out: its key would be lost"
         raise ValueError(msg)
@@ -62,6 +68,23 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
+def _of_classes(record: AttackRecord, classes: ClassLabels) -> AttackRecord:
+    """Returns a record whose label counts these classes; its model may have them in another order.
+
+    Raises:
+        ValueError: its class is none of them.
+    """
+    name = record.label_name
+    index = record.label if name is None else classes.find(label_text(name) or "")
+    if index is None or index >= len(classes.class_names):
+        msg = (
+            f"got --classes {','.join(classes.class_names)} and a label {name or record.label}, "
+            "expected a name for each class"
+        )
+        raise ValueError(msg)
+    return replace(record, label=index)
+
+
 def parser() -> argparse.ArgumentParser:
     """Returns the parser of the command."""
     made = command_parser(
@@ -73,7 +96,7 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     add("--run", metavar="NAME", help="a run; all its attacks")
     add("--records", nargs="+", metavar="FILE", help="RECIPE.jsonl of attacks, in place of a run")
-    add("--classes", metavar="A,B", help="names of the classes, in the order of their numbers")
+    add("--classes", metavar="A,B", help="names of the classes (default: those of the records)")
     add("--texts", type=int, default=50, help="adversarial texts of each attack (default: 50)")
     add("--originals", type=int, default=25, help="originals mixed in (default: 25)")
     add("--seed", type=int, default=0, help="of choice and order (default: 0)")

@@ -1,5 +1,6 @@
 """The samples of a table or of a data set of the hub: which columns, and what their labels mean."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,9 @@ from datamodules.sources.column_names import column_names
 from datamodules.sources.datasets_hub import load
 from datamodules.sources.datasets_hub import rows as hub_rows
 from datamodules.sources.readers import Row, read_rows
-from text import Text
+from text import ClassLabels, FileLabelsError, Text, label_text
+
+log = logging.getLogger(__name__)
 
 PAIRS = (
     ("premise", "hypothesis"),
@@ -22,8 +25,6 @@ PAIRS = (
 )
 SINGLE = ("text", "sentence", "review", "content", "document", "tweet", "query")
 LABELS = ("label", "labels", "gold_label", "class", "category", "sentiment", "target")
-_UNLABELLED = (-1, None, "", "-")
-"""Labels of rows that have none, in data sets of the hub and in SNLI."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +34,7 @@ class LabelledTable:
     Attributes:
         name: for messages and pages.
         columns: names of the texts.
-        rows: place in the table, text and label of each row that has one.
+        rows: place in the table, text and label of each row.
         names: of the classes, where the data set says them.
     """
 
@@ -75,10 +76,9 @@ def read_table(
 def as_classes(
     table: LabelledTable, classes: Sequence[str], given: Sequence[str] | None = None
 ) -> list[Sample]:
-    """Makes samples whose labels are the classes of a victim.
+    """Makes samples whose labels are the classes of a victim; see `text.labels.ClassLabels`.
 
-    Names are matched in any case. Numbers are numbers of the victim's classes, unless the data set
-    has names for them which the victim has, too: then the names count.
+    The log says what the numbers of the data mean, and how many rows without label are left out.
 
     Args:
         table: the table.
@@ -89,23 +89,22 @@ def as_classes(
     Raises:
         ValueError: labels that are no classes of the victim; all of them in one message.
     """
-    known = {_folded(name): i for i, name in enumerate(classes)}
-    meaning = {str(i): i for i in range(len(classes))} | known
-    names = [_folded(name) for name in table.names or ()]
-    if given is not None:
-        meaning = _told(given, known, classes)
-    elif set(names) <= set(known) or not _plain(classes):
-        # LABEL_0 says nothing: with such a checkpoint numbers are all there is.
-        meaning |= {str(i): known.get(name, -1) for i, name in enumerate(names)}
-    samples, strange = [], dict[str, None]()
+    meanings = None if given is None else _told(given, classes)
+    index = ClassLabels(classes, data_names=table.names or (), meanings=meanings)
+    samples, strange, unlabelled = [], dict[str, None](), 0
     for place, text, label in table.rows:
-        index = meaning.get(_folded(label), -1)
-        if index < 0 and table.names and str(label).isdecimal() and int(label) < len(names):
-            index = meaning.get(names[int(label)], -1)
-        if index < 0:
+        try:
+            found = index(label)
+        except FileLabelsError as error:
+            msg = f"{table.name}, row {place + 1}: {error}"
+            raise ValueError(msg) from error
+        except ValueError:
             strange[_shown(label, table.names)] = None
+            continue
+        if found is None:
+            unlabelled += 1
         else:
-            samples.append(Sample(sample_id=place, text=text, label=index))
+            samples.append(Sample(sample_id=place, text=text, label=found))
     if strange:
         msg = (
             f"got labels {', '.join([*strange][:5])} in {table.name}, expected the victim's "
@@ -116,42 +115,38 @@ def as_classes(
     if not samples:
         msg = f"got {table.name} without labelled rows, expected some"
         raise ValueError(msg)
+    if index.by_number:
+        log.info("%s: labels are numbers: %s", table.name, index.legend())
+    if unlabelled:
+        log.info("%s: %d rows without label left out", table.name, unlabelled)
     return samples
 
 
-def _folded(name: Any) -> str:
-    return str(name).strip().casefold()
-
-
-def _plain(classes: Sequence[str]) -> bool:
-    """Returns True for names that say nothing: those that a checkpoint has by default."""
-    return all(name in (f"LABEL_{i}", str(i)) for i, name in enumerate(classes))
-
-
-def _told(given: Sequence[str], known: dict[str, int], classes: Sequence[str]) -> dict[str, int]:
+def _told(given: Sequence[str], classes: Sequence[str]) -> dict[str, int]:
     """Returns the classes of the labels that a user has named.
 
     Raises:
         ValueError: a class that the victim does not have.
     """
-    found = {}
+    known, meanings = ClassLabels(classes), {}
     for i, one in enumerate(given):
         label, equals, name = one.rpartition("=")
-        if _folded(name) not in known:
+        index = known.find(label_text(name) or "")
+        if index is None:
             msg = (
                 f"got --label_names {','.join(given)}, expected classes of the victim: "
                 f"{', '.join(classes)}"
             )
             raise ValueError(msg)
-        found[_folded(label) if equals else str(i)] = known[_folded(name)]
-    return found
+        meanings[label if equals else str(i)] = index
+    return meanings
 
 
 def _shown(label: Any, names: Sequence[str] | None) -> str:
     number = label if isinstance(label, int) else -1
     if names is not None and 0 <= number < len(names):
         return f"{label} ({names[number]})"
-    return repr(label)
+    return f"{label!r:.80}"
 
 
 def _chosen(
@@ -200,12 +195,11 @@ def _table(
         if row.problem is not None:
             msg = f"{name}, {row.place}: {row.problem}; expected a row with {columns} and {label}"
             raise ValueError(msg)
-        gold = row.values[label]
-        if gold in _UNLABELLED:
-            continue
         texts = tuple(row.values[column] for column in columns)
         if not all(isinstance(text, str) for text in texts):
             msg = f"{name}, {row.place}: got {texts!r:.80}, expected texts in {', '.join(columns)}"
             raise ValueError(msg)
-        found.append((place, texts[0] if len(texts) == 1 else (texts[0], texts[1]), gold))
+        found.append(
+            (place, texts[0] if len(texts) == 1 else (texts[0], texts[1]), row.values[label])
+        )
     return LabelledTable(name=name, columns=columns, rows=found, names=names)

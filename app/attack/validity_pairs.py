@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from datamodules import MRPC
 from datamodules.sources.readers import find_file, read_rows
-from text import Text, split_words
+from text import ClassLabels, Text, label_text, split_words
 from text.bounded_files import decode, lines, opened
 
 Part = Literal["validation", "test"]
@@ -119,7 +120,8 @@ def _sick(folder: Path, part: Part) -> list[MeaningPairs]:
     columns = ("sentence_A", "sentence_B", "label", "relatedness_score")
     rows = list(_rows(folder / "sick", part, columns))
     same = [_two(one, columns) for one in rows if float(one[columns[3]]) >= 4.8]
-    other = [_two(one, columns) for one in rows if one["label"] == "2"]
+    index = ClassLabels(("entailment", "neutral", "contradiction"))
+    other = [_two(one, columns) for one in rows if index(one["label"]) == 2]
     return [
         *_kept("SICK, relatedness at least 4.8", same, same=True, edit=False),
         *_kept("SICK, contradiction", other, same=False, edit=False),
@@ -129,8 +131,9 @@ def _sick(folder: Path, part: Part) -> list[MeaningPairs]:
 def _mrpc(folder: Path, part: Part) -> list[MeaningPairs]:
     columns = ("sentence1", "sentence2", "label")
     rows = list(_rows(folder / "mrpc", part, columns))
-    same = [_two(one, columns) for one in rows if one["label"] == "1"]
-    other = [_two(one, columns) for one in rows if one["label"] == "0"]
+    index = ClassLabels(MRPC.classes, MRPC.synonyms)
+    same = [_two(one, columns) for one in rows if index(one["label"]) == 1]
+    other = [_two(one, columns) for one in rows if index(one["label"]) == 0]
     return [
         *_kept("MRPC, paraphrase", same, same=True, edit=False),
         *_kept("MRPC, no paraphrase", other, same=False, edit=False),
@@ -159,7 +162,7 @@ def _counterfactual(folder: Path, part: Part) -> list[MeaningPairs]:
     for one in _rows(place, f"revised_{part}", columns):
         for kept, edited in (columns[:2], columns[1::-1]):
             original = by_side.get((kept, one[kept]))
-            if original is not None and original["label"] != one["label"]:
+            if original is not None and label_text(original["label"]) != label_text(one["label"]):
                 found.append((original[edited], one[edited]))
                 break
     return _kept("SNLI, edited to another label", found, same=False, edit=True)

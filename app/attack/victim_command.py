@@ -196,6 +196,7 @@ class VictimAttack(NamedTuple):
                 in_flight=settings.in_flight,
                 seed=settings.seed,
                 columns=self.table.columns,
+                class_names=self.named.classes,
                 path=files.side.with_suffix(".journal.jsonl"),
                 score=composed.goal.score,
                 compat=composed.compat,

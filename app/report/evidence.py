@@ -10,12 +10,10 @@ from app.runs.certified_bounds import BOUNDS
 from app.runs.results import Results
 from app.runs.run_directory import OTHERS, RunDirectory
 from app.runs.sample_records import Record
-from app.runs.weights import SHORT
+from app.runs.weights import SHORT, checkpoint_text
 from attacks.digests import file_digest
 from attacks.outcome import AttackRecord, from_line
 from attacks.summary import Summary, summarise
-from lit_modules import CheckpointError, read_checkpoint
-from lit_modules.shared.text_module import CHECKPOINT_KEY
 from text.bounded_files import json_lines
 
 _NONE = (None, "none")
@@ -131,14 +129,14 @@ def read_evidence(run: RunDirectory) -> Evidence:
     attacks = reader.attacks()
     for folder in sorted((run.path / OTHERS).glob("*/")):
         reader.unused.append(f"{OTHERS}/{folder.name}: of other weights or other rows")
-    known = _known(run)
+    known = checkpoint_text(run)
     return Evidence(
         run=run,
         settings=run.config(),
         results=results,
         weights=weights,
         task=known.get("task"),
-        class_names=tuple(known.get("class_names") or ()),
+        class_names=tuple(known.get("class_names") or _class_names(attacks, pgd, predictions)),
         metrics=metrics,
         pgd=pgd,
         certificates=certificates[0] if certificates else None,
@@ -147,6 +145,19 @@ def read_evidence(run: RunDirectory) -> Evidence:
         attacks=attacks,
         unused=tuple(reader.unused),
     )
+
+
+def _class_names(attacks: Sequence[Attacked], *measured: Measured | None) -> tuple[str, ...]:
+    """The classes that records name, where there is no checkpoint that could name them all."""
+    records = [one.line() for attack in attacks for one in attack.records]
+    records += [one for each in measured if each is not None for one in each.records]
+    names = {
+        one[key]: one[f"{key}_name"]
+        for one in records
+        for key in ("label", "prediction", "adversarial_prediction")
+        if one.get(f"{key}_name") is not None
+    }
+    return tuple(names.get(index, str(index)) for index in range(max(names, default=-1) + 1))
 
 
 @dataclass(frozen=True)
@@ -249,17 +260,6 @@ def _weights(run: RunDirectory, results: Results | None) -> str:
     about = {} if results is None else results.get("about", {})
     named = [str(one["checkpoint"]) for one in about.values() if one.get("checkpoint") not in _NONE]
     return run.source() or (named[0] if named else "")
-
-
-def _known(run: RunDirectory) -> Mapping[str, Any]:
-    """The classes of the checkpoint; none where there is none that can be read."""
-    if not run.chosen.is_file():
-        return {}
-    try:
-        content = read_checkpoint(run.chosen, lazily=True)[CHECKPOINT_KEY]
-    except CheckpointError:
-        return {}
-    return content if isinstance(content, Mapping) else {}
 
 
 def _lines(path: Path) -> list[Record]:

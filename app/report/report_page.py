@@ -612,6 +612,16 @@ def _figures(sections: Sequence[Section]) -> list[Row]:
     return [(name, [figures.get(name) for figures in every]) for name in names]
 
 
+def _titled(name: str, evidence: Evidence) -> str:
+    """Returns the title of a figure; F1 is of a class, or of the entities of a tagging."""
+    if name != "f1" or not evidence.classifies:
+        return name.replace("_", " ")
+    of_class = None if evidence.results is None else evidence.results.get("positive")
+    if of_class is None and len(evidence.class_names) == 2:
+        of_class = evidence.class_names[1]
+    return "F1" if of_class is None else f"F1 of {of_class}"
+
+
 def _figures_of(section: Section) -> dict[str, Cell]:
     evidence, found = section.evidence, {}
     metrics = evidence.metrics
@@ -619,11 +629,12 @@ def _figures_of(section: Section) -> dict[str, Cell]:
         answered = _answered(evidence) if evidence.classifies else None
         count = 0 if answered is None else len(answered.records)
         found["accuracy"] = share_cell(metrics["test/accuracy"], count)
-    if section.clean is not None and section.clean.macro is not None:
-        found["F1, mean of the classes"] = Cell(shown(section.clean.macro))
+    macro = metrics.get("test/macro_f1") if section.clean is None else section.clean.macro
+    if macro is not None:
+        found["F1, mean of the classes"] = Cell(shown(macro))
     for name in _OTHERS:
-        if f"test/{name}" in metrics and not (name == "f1" and section.clean is not None):
-            found[name.replace("_", " ")] = Cell(shown(metrics[f"test/{name}"]))
+        if f"test/{name}" in metrics:
+            found[_titled(name, evidence)] = Cell(shown(metrics[f"test/{name}"]))
     if section.calibration is not None:
         error = section.calibration.error
         found["expected calibration error"] = Cell(shown(error))

@@ -315,7 +315,7 @@ class Recorder(pl.Callback):
         return merged
 
     def identity(self, trainer: pl.Trainer, module: pl.LightningModule) -> dict[str, Any]:
-        """Returns what `results.json` says of the run: `run`, `method`, `corpus`, `seed`.
+        """Returns what `results.json` says of the run: `run`, `method`, `corpus`, `seed`, ...
 
         Args:
             trainer: with the corpus.
@@ -329,6 +329,8 @@ class Recorder(pl.Callback):
         }
         if isinstance(module, TaskModule) and module.no_certificate is not None:
             identity["no_certificate"] = module.no_certificate
+        if isinstance(module, TaskModule) and module.positive is not None:
+            identity["positive"] = module.positive
         return identity
 
     def circumstances(self, about: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ class Results(TypedDict):
         method: class of the module.
         corpus: name of the corpus.
         seed: seed of the run.
+        positive: class that `f1` is of, where a class has it.
         no_certificate: why predictions have no certificate, where they have none.
         metrics: flat metric names and their values; None where a value is not a finite number.
         seconds: seconds that each finished stage took; a stage that is not named here has not
@@ -36,6 +37,7 @@ class Results(TypedDict):
     method: str
     corpus: str
     seed: int
+    positive: NotRequired[str]
     no_certificate: NotRequired[str]
     metrics: dict[str, float | None]
     seconds: dict[str, float]
@@ -92,7 +94,7 @@ def merge(
     Args:
         path: the `results.json`.
         stage: what has ended: a `Stage`, or `attack/NAME`.
-        identity: `run`, `method`, `corpus` and `seed`; `no_certificate` if there is a reason.
+        identity: `run`, `method`, `corpus` and `seed`; `positive` and `no_certificate`, if any.
         metrics: its metrics.
         seconds: what it took.
         about: what the numbers are about.
@@ -116,6 +118,8 @@ def merge(
             about={**known, **({stage: dict(about)} if about else {})},
             versions=versions(),
         )
+        if (positive := identity.get("positive", old and old.get("positive"))) is not None:
+            results["positive"] = positive
         if "no_certificate" in identity:
             results["no_certificate"] = identity["no_certificate"]
         write(path, results)

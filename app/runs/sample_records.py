@@ -4,7 +4,7 @@ import fcntl
 import json
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 Record = dict[str, Any]
 """A JSON object with an integer `sample_id`."""
+_OF_CLASSES = ("label", "prediction", "pgd_prediction", "adversarial_prediction")
+"""Fields with the index of a class; the name of the class is added as `label_name`, ..."""
 
 
 class Records:
@@ -137,7 +139,9 @@ class Records:
             by_sample.setdefault(int(record["sample_id"]), record)
         merged = [by_sample[sample] for sample in sorted(by_sample)]
         if self.path is not None and self._trainer.is_global_zero:
-            atomic.write_lines(self.path, ({**record, **self._stamp} for record in merged))
+            names = _class_names(getattr(self._trainer, "lightning_module", None))
+            lines = ({**record, **_named(record, names), **self._stamp} for record in merged)
+            atomic.write_lines(self.path, lines)
         if self._part is not None:
             self._part.close()
         gather(self._trainer, [None])  # the outcome stands; now the parts may go
@@ -224,6 +228,20 @@ class Records:
         # What is left is about the same; a torn line at its end is cut off.
         length = read_part(path)[2] if path.is_file() else 0
         self._part = open_lines(path, self._about, length)
+
+
+def _class_names(module: Any) -> Sequence[str]:
+    """Returns the names of the classes of a module, or of the one that it stands in for."""
+    return getattr(getattr(module, "classifier", module), "class_names", None) or ()
+
+
+def _named(record: Record, names: Sequence[str]) -> Record:
+    """Returns the names of the classes in a record; none of tags and of targets."""
+    return {
+        f"{key}_name": names[record[key]]
+        for key in _OF_CLASSES
+        if type(record.get(key)) is int and 0 <= record[key] < len(names)
+    }
 
 
 def read_part(path: Path) -> tuple[Any, list[Record], int]:

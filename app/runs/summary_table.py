@@ -78,7 +78,9 @@ def table(results: Results) -> str:
     epsilon = metrics.get("test/pgd_epsilon")
     attack = "accuracy under l2-PGD" + (f" at eps = {epsilon:g}" if epsilon is not None else "")
     stages = ", ".join(f"{stage} {spent:.1f}" for stage, spent in seconds.items())
-    figures = {"accuracy": "accuracy", "f1": "F1", "spearman": "Spearman", "pearson": "Pearson"}
+    of_class = f" of {results['positive']}" if "positive" in results else ""
+    figures = {"accuracy": "accuracy", "f1": f"F1{of_class}", "macro_f1": "macro-F1"}
+    figures |= {"spearman": "Spearman", "pearson": "Pearson"}
     named = {f"test/{name}": text for name, text in figures.items()}
     reason = results.get("no_certificate")
     # Without a certificate, what needs no Lipschitz constant may be there.
@@ -89,6 +91,7 @@ def table(results: Results) -> str:
     named["test/pgd_accuracy"] = attack
     if "test" not in seconds or "validate" in seconds:
         named |= {name: name for name in metrics if name.startswith("val/")}
+        named["val/f1"] = f"val/f1{of_class}"
     rows = [(text, _number(metrics[name])) for name, text in named.items() if name in metrics]
     if reason is not None and any(one.lipschitz and one.stage in seconds for one in BOUNDS):
         rows.append(("certified radius", f"no certificate: {reason}"))

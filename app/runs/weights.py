@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from app.runs.run_directory import RunDirectory, of_checkpoint
 from attacks.digests import file_digest
 from lit_modules import CheckpointError, read_checkpoint
 from lit_modules.checkpoints.exported import WEIGHTS
+from lit_modules.shared.text_module import CHECKPOINT_KEY
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +56,21 @@ class Weights:
     def about(self) -> dict[str, Any]:
         """The same as JSON."""
         return asdict(self)
+
+
+def checkpoint_text(run: RunDirectory) -> Mapping[str, Any]:
+    """Returns the task, the classes and the text settings of a run's checkpoint.
+
+    Args:
+        run: whose checkpoint it is; nothing is returned where there is none that can be read.
+    """
+    if not run.chosen.is_file():
+        return {}
+    try:
+        content = read_checkpoint(run.chosen, lazily=True)[CHECKPOINT_KEY]
+    except CheckpointError:
+        return {}
+    return content if isinstance(content, Mapping) else {}
 
 
 def weights_of(checkpoint: Path) -> Weights:

@@ -1,6 +1,5 @@
 """Reads a finished run: its figures, and for each compared one the outcome of each sample."""
 
-import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from app.runs.certified_bounds import FILE_OF
 from app.runs.results import Results
 from app.runs.run_directory import RunDirectory, existing
+from app.runs.weights import checkpoint_text
 from app.study.outcomes import samples_digest
 from app.study.study import Cell, CellFigures, Column, Study, StudyError
 from app.study.study_file import MEAN, SIX
@@ -363,6 +363,7 @@ class _Reader:
     def _read(self, path: Path, outcome: Outcome, kind: Kind) -> _Samples | None:
         """The outcomes in a file; None where samples have no label, or one for each word."""
         ids, outcomes, labels, predictions = [], [], [], []
+        positive = self._positive() if kind == "f1" else 1
         if path.parent.name == "attacks":
             # Their lines have no mark of the weights.
             side = path.with_suffix(".json")
@@ -379,8 +380,12 @@ class _Reader:
                 if not isinstance(line.get("label"), int | float):
                     return None
                 ids.append(int(line["sample_id"]))
-                labels.append(float(line["label"]))
-                outcomes.append(outcome(line))
+                pair = outcome(line), float(line["label"])
+                if kind == "f1":
+                    # As class 1 against all others, whichever the positive class is.
+                    pair = float(pair[0] == positive), float(pair[1] == positive)
+                outcomes.append(pair[0])
+                labels.append(pair[1])
                 predictions.append(_predicted(line))
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, StudyError):
@@ -395,6 +400,12 @@ class _Reader:
             tuple(labels[i] for i in order),
             tuple(predictions[i] for i in order),
         )
+
+    def _positive(self) -> int:
+        """The class that F1 is of: the second where nobody has said which."""
+        names = list(checkpoint_text(self.run).get("class_names") or ())
+        positive = self.results.get("positive")
+        return names.index(positive) if positive in names else 1
 
     def _other(self, path: Path, theirs: str) -> str:
         return (

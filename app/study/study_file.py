@@ -496,7 +496,7 @@ ATTACK_METRICS = {
 }
 """The metrics of one attack in `results.json`."""
 _FIGURES = (
-    *("accuracy", "f1", "spearman", "pearson", "loss", "objective", "perplexity"),
+    *("accuracy", "f1", "macro_f1", "spearman", "pearson", "loss", "objective", "perplexity"),
     *("pgd_accuracy", "radius", "margin_met"),
 )
 """Usual figures of a test and a validation."""

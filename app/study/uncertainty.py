@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-Kind = Literal["mean", "spearman", "pearson", "f1"]
+Kind = Literal["mean", "spearman", "pearson", "f1", "macro_f1"]
 """Ways from the samples of a split to its figure: a mean of outcomes, or of predictions and gold
-values a rank correlation, a correlation, or F1 of class 1."""
+values a rank correlation, a correlation, F1 of class 1, or the mean F1 of all classes."""
 Bounds = tuple[float, float]
 """The least and the largest value that a figure can have."""
 UNBOUNDED: Bounds = (-math.inf, math.inf)
@@ -296,7 +296,21 @@ class _Score:
             right = np.sum(outcomes * gold, axis=-1)
             all_ones = np.sum(outcomes, axis=-1) + np.sum(gold, axis=-1)
             return np.asarray(np.mean(2 * right / np.maximum(1.0, all_ones), axis=-1))
+        if self.kind == "macro_f1":
+            return np.asarray(np.mean(_macro_f1(outcomes, gold), axis=-1))
         return np.asarray(np.mean(_correlation(outcomes, gold), axis=-1))
+
+
+def _macro_f1(outcomes: Array, gold: Array) -> Array:
+    """The mean F1 of the classes that occur, along the last axis."""
+    total = np.zeros(outcomes.shape[:-1])
+    classes = np.zeros(outcomes.shape[:-1])
+    for index in np.union1d(np.unique(outcomes), np.unique(gold)):
+        predicted, labelled = outcomes == index, gold == index
+        count = np.sum(predicted, axis=-1) + np.sum(labelled, axis=-1)
+        total += 2 * np.sum(predicted & labelled, axis=-1) / np.maximum(1, count)
+        classes += count > 0
+    return np.asarray(total / classes)
 
 
 def _correlation(first: Array, second: Array) -> Array:
@@ -338,6 +352,8 @@ def _outcomes(
     if kind == "f1":
         # F1 is that of class 1.
         return (one == 1).astype(float), (two == 1).astype(float), _Score(kind, gold == 1)
+    if kind == "macro_f1":
+        return one, two, _Score(kind, gold)
     if kind == "spearman":
         from scipy import stats
 
@@ -488,8 +504,8 @@ def agree(figure: float, value: float, kind: Kind) -> bool:
 def kind_of(metric: str) -> Kind:
     """Returns the `Kind` of a metric by the last part of its name."""
     last = metric.rsplit("/", 1)[-1]
-    kinds: dict[str, Kind] = {"spearman": "spearman", "pearson": "pearson", "f1": "f1"}
-    return kinds.get(last, "mean")
+    kinds: tuple[Kind, ...] = ("spearman", "pearson", "f1", "macro_f1")
+    return next((kind for kind in kinds if kind == last), "mean")
 
 
 _SHARES = re.compile(r"(?:.*_)?(?:accuracy|rate|f1)(?:@.*)?")

@@ -76,6 +76,8 @@ def join(module: TextModule, corpus: Corpus) -> None:
             task=corpus.task,
             synonyms=corpus.synonyms,
         )
+        if (positive := corpus.positive_class) is not None:
+            module.set_positive(positive)
         if isinstance(module, AdversarialTraining):
             module.attach_samples(partial(training_samples, corpus), corpus.text_columns)
     else:

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal, Protocol
 
 from attacks.victims.http_settings import HttpSettings, filled, template
 from attacks.victims.kinds import VictimError
-from text import Text
+from text import ClassLabels, Text
 
 EACH = None
 """A step of a path: all elements of a list."""
@@ -64,20 +65,17 @@ def shown(value: Any) -> str:
 
 
 def class_index(given: Any, classes: Sequence[str]) -> int:
-    """Returns the class that a label names: its name in any case, or its number.
+    """Returns the class that a label names, see `text.labels`; `LABEL_1` is the class of index 1.
 
     Raises:
         AnswerError: there is no such class.
     """
-    if isinstance(given, int) and not isinstance(given, bool) and 0 <= given < len(classes):
-        return given
-    name = str(given).strip().casefold()
-    known = [one.strip().casefold() for one in classes]
-    if name in known:
-        return known.index(name)
-    number = name.removeprefix("label_")
-    if len(number) < 10 and number.isdecimal() and int(number) < len(classes):
-        return int(number)
+    with suppress(ValueError):
+        if (index := ClassLabels(classes)(given)) is not None:
+            return index
+    number = str(given).strip().casefold()
+    if number.startswith("label_") and number[6:].isdecimal() and int(number[6:]) < len(classes):
+        return int(number[6:])
     msg = f"got label {given!r:.80}, expected one of {', '.join(classes)}: give --classes"
     raise AnswerError(msg)
 

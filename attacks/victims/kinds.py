@@ -166,6 +166,11 @@ class ModuleVictim(_Batched):
         self.module = module
 
     @property
+    def class_names(self) -> list[str]:
+        """Names of the classes; none where the module has none."""
+        return list(getattr(self.module, "class_names", None) or ())
+
+    @property
     def differentiable(self) -> bool:
         """True if the module embeds and classifies, so that it has gradients at its words."""
         return all(hasattr(self.module, name) for name in ("embed", "classify", "require_text"))
@@ -228,7 +233,8 @@ class HuggingFaceVictim(_Batched):
         name: name in results; its class if not given.
 
     Raises:
-        ValueError: model and tokenizer do not pad with the same token.
+        ValueError: the model does not give one class to a text, or model and tokenizer do not pad
+            with the same token.
     """
 
     def __init__(
@@ -242,6 +248,7 @@ class HuggingFaceVictim(_Batched):
     ) -> None:
         super().__init__(name or type(model).__name__, batch_size)
         self.model, self.tokenizer = model, tokenizer
+        require_one_class(model.config, self.name)
         pads = tokenizer.pad_token_id, getattr(model.config, "pad_token_id", None)
         if pads[0] is None or pads[0] != pads[1]:
             msg = (
@@ -258,6 +265,12 @@ class HuggingFaceVictim(_Batched):
     def differentiable(self) -> bool:
         """True if the tokenizer knows the positions of its tokens, which gradients need."""
         return bool(getattr(self.tokenizer, "is_fast", False))
+
+    @property
+    def class_names(self) -> list[str]:
+        """Names of the classes, as the configuration of the model has them."""
+        config = self.model.config
+        return [str(config.id2label[index]) for index in range(config.num_labels)]
 
     @torch.no_grad()
     def _answer(self, texts: Sequence[Text]) -> Tensor:
@@ -352,6 +365,32 @@ class HuggingFaceVictim(_Batched):
             )
         )
         return self._finite(gains, documents)
+
+
+def require_one_class(config: Any, name: str) -> None:
+    """Checks that a `transformers` model gives one class to a text.
+
+    Args:
+        config: of the model.
+        name: of the model, for the message.
+
+    Raises:
+        ValueError: it gives several classes, or a number.
+    """
+    kind = getattr(config, "problem_type", None)
+    if kind == "regression" or getattr(config, "num_labels", 2) == 1:
+        msg = (
+            f"got {name}, which predicts a number (regression), expected a classifier with at "
+            "least two classes: a regression has none"
+        )
+        raise ValueError(msg)
+    if kind == "multi_label_classification":
+        msg = (
+            f"got {name}, which gives several classes to a text (problem_type "
+            "multi_label_classification), expected a classifier that gives one: the class with "
+            "the largest score is not its answer"
+        )
+        raise ValueError(msg)
 
 
 class CallableVictim(_Batched):

@@ -4,11 +4,11 @@ import hashlib
 import json
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from datamodules.sources.readers import DataError, Row
-from text import Sample
+from text import FileLabelsError, Sample
 from text.bounded_files import brief
 
 log = logging.getLogger(__name__)
@@ -36,38 +36,6 @@ class Example(NamedTuple):
     text: Sample
     label: Label | None
     sample_id: int
-
-
-def label_index(
-    value: Any, class_names: Sequence[str], synonyms: Sequence[Sequence[str]] = ()
-) -> int | None:
-    """The class of a label as it stands in a file: a class name, or the index of one.
-
-    Args:
-        value: the label.
-        class_names: by index.
-        synonyms: other names of the classes, in the same order.
-
-    Returns:
-        The index; None for -1, an empty field or null, which mark a row without label.
-
-    Raises:
-        ValueError: no such class.
-    """
-    text = "" if value is None else str(value).strip()
-    for names in (class_names, *synonyms):
-        if text in names:
-            return names.index(text)
-    if text in {"", "-1"}:
-        return None
-    # An index is read as one only where no class is itself named by a number.
-    numbered = any(name.lstrip("-").isdigit() for name in class_names)
-    if not numbered and text.isascii() and text.isdigit() and int(text) < len(class_names):
-        return int(text)
-    msg = f"unknown label {brief(text)}, expected one of {brief(list(class_names))}"
-    if not numbered:
-        msg += f" or 0 ... {len(class_names) - 1}"
-    raise ValueError(msg)
 
 
 def target(value: Any, target_range: tuple[float, float]) -> float | None:
@@ -138,7 +106,8 @@ def to_examples(
         unlabelled: what a row without label is.
 
     Raises:
-        DataError: bad rows with `on_bad_row="stop"`, or not a single good one.
+        DataError: bad rows with `on_bad_row="stop"`; names and indices of classes in one file, or
+            several labels in a row; or not a single good row.
     """
     examples: list[Example] = []
     problems: list[tuple[int, str]] = []
@@ -152,6 +121,10 @@ def to_examples(
             if label is None and unlabelled == "bad":
                 msg = f"no label in column {label_column!r}"
                 raise ValueError(msg)
+        except FileLabelsError as error:
+            # Of the file, not of the row: to skip rows would not help.
+            msg = f"{source}, {row.place}: {error}"
+            raise DataError(msg) from error
         except ValueError as error:
             bad += 1
             if bad <= _SHOWN:

@@ -346,6 +346,8 @@ def _text_columns(path: Path, schema: Any, columns: Sequence[str]) -> list[str]:
             or types.is_null(kind)
         ):
             msg = f"{path}: got column {column!r} of {brief(str(kind))}, expected text or numbers"
+            if types.is_nested(kind):
+                msg += ": several labels of a text (multi-label data) are not supported"
             raise DataError(msg)
     return texts
 

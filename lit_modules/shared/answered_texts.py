@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
-from text import Batch, Encoding, Tokenizer, collate
+from text import Batch, ClassLabels, Encoding, Tokenizer, collate, label_text
 from text.bounded_files import json_lines, reading
 
 
@@ -80,15 +80,16 @@ class AnsweredTexts:
             ValueError: lines that are no answers about these classes.
             OSError: the file cannot be read.
         """
-        rows, classes = read_answers(path), {name: i for i, name in enumerate(names)}
-        for row in rows:
-            if row.prediction not in classes:
+        rows, classes = read_answers(path), ClassLabels(names)
+        indices = [classes.find(label_text(row.prediction) or "") for row in rows]
+        for row, index in zip(rows, indices, strict=True):
+            if index is None:
                 msg = (
                     f"got {path}, line {row.line}: {row.prediction!r}, expected an answer of a "
                     f"model of the classes {', '.join(names)}"
                 )
                 raise ValueError(msg)
-        labels = torch.tensor([classes[row.prediction] for row in rows])
+        labels = torch.tensor(indices)
         probabilities = torch.tensor([row.probability for row in rows])
         certain = (len(names) * probabilities - 1) / (len(names) - 1)
         texts = [row.text for row in rows]

@@ -1,4 +1,4 @@
-"""Metrics of a whole split that are not means over samples: F1, rank correlation, entity F1."""
+"""Metrics of a whole split that are no means over samples: F1, rank correlation, entity F1."""
 
 import logging
 import warnings
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor, nn
 from torchmetrics import Metric
-from torchmetrics.classification import BinaryF1Score
+from torchmetrics.classification import BinaryF1Score, MulticlassF1Score
 from torchmetrics.regression import PearsonCorrCoef, SpearmanCorrCoef
 
 from text import IGNORED, TaskName
@@ -73,19 +73,53 @@ def entities(tags: Iterable[str]) -> set[tuple[str, int, int]]:
     return found
 
 
+class ClassF1(BinaryF1Score):
+    """F1 of one class: the harmonic mean of its precision and its recall.
+
+    Args:
+        index: of the class.
+    """
+
+    def __init__(self, index: int) -> None:
+        super().__init__()
+        self.index = index
+
+    def update(self, predictions: Tensor, labels: Tensor) -> None:
+        """Add samples.
+
+        Args:
+            predictions: `[B]` classes.
+            labels: `[B]` classes.
+        """
+        super().update((predictions == self.index).long(), (labels == self.index).long())
+
+
 class Scores(nn.Module):
     """The scores of a task, over all samples and processes; not stored in checkpoints.
 
     Args:
         task: whose scores.
         class_names: class names of the task.
+        positive: index of the class that `f1` is of, in a classification; if None, the second of
+            two classes, and of more classes none.
+
+    Attributes:
+        positive: the same, with the default filled in; None where `f1` is of no class.
     """
 
-    def __init__(self, task: TaskName, class_names: Sequence[str]) -> None:
+    def __init__(
+        self, task: TaskName, class_names: Sequence[str], positive: int | None = None
+    ) -> None:
         super().__init__()
         scores: dict[str, Metric] = {}
-        if task == "classification" and len(class_names) == 2:
-            scores["f1"] = BinaryF1Score()
+        if positive is None and task == "classification" and len(class_names) == 2:
+            positive = 1
+        self.positive = positive
+        if task == "classification":
+            if positive is not None:
+                scores["f1"] = ClassF1(positive)
+            # The mean over the classes that occur as a label or a prediction.
+            scores["macro_f1"] = MulticlassF1Score(len(class_names), average="macro")
         elif task == "regression":
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Metric `SpearmanCorrcoef` will save all")

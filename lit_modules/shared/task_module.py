@@ -32,6 +32,7 @@ from text import (
     cuts_unsaid,
     given_texts,
     length_batches,
+    same_classes,
     say_cut,
 )
 
@@ -103,7 +104,9 @@ class TaskModule(TextModule):
                 vocabulary, task or other classes than those attached before.
         """
         names = list(class_names)
-        if self.class_names in [list(other) for other in synonyms]:
+        if self.class_names is not None and any(
+            same_classes(self.class_names, other) for other in (names, *synonyms)
+        ):
             names = self.class_names
         if task not in self.tasks:
             msg = (
@@ -132,7 +135,24 @@ class TaskModule(TextModule):
             self.metric_names = (*self.task.means, *own, *self.extra_metrics)
             means = (*self.metric_names, "pgd_accuracy")
             self.val_means, self.test_means = SampleMeans(means), SampleMeans(means)
-            self.val_scores, self.test_scores = Scores(task, names), Scores(task, names)
+            self.set_positive(None)
+
+    @property
+    def positive(self) -> str | None:
+        """Name of the class that the metric `f1` is of; None where it is of no class."""
+        _, names = self.require_text()
+        index = self.test_scores.positive
+        return None if index is None else names[index]
+
+    def set_positive(self, index: int | None) -> None:
+        """Sets the class that the metric `f1` is of.
+
+        Args:
+            index: of the class; None for the second of two classes.
+        """
+        _, names = self.require_text()
+        self.val_scores = Scores(self.task.name, names, index)
+        self.test_scores = Scores(self.task.name, names, index)
 
     @property
     def headline(self) -> str:  # type: ignore[override] # is never set here

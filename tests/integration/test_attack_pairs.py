@@ -7,7 +7,15 @@ import pytest
 
 from tests.integration.conftest import Steadfast
 
-SCORES = "def scores(texts):\n    return [[1.0, 2.0 * ('fine' in t)] for t in texts]\n"
+SCORES = """def scores(texts):
+    return [[1.0, 2.0 * ('fine' in t)] for t in texts]
+
+def turned(texts):
+    return [row[::-1] for row in scores(texts)]
+
+def stars(texts):
+    return [[('dull' in t) + 0.0, 0.5, 2.0 * ('fine' in t)] for t in texts]
+"""
 
 
 @pytest.fixture
@@ -58,6 +66,47 @@ def test_of_an_attack_of_ours_on_another_model(
     assert found.status == 0, found.err
     assert "records, 2 texts" in found.out
     assert "difference" in found.out
+
+
+def accuracy_of_originals() -> float:
+    content = json.loads(Path("out/pairs-deepwordbug.json").read_text())
+    return float(content["all"]["paired"]["first"]["value"])
+
+
+def test_of_records_whose_model_has_the_classes_in_another_order(
+    victim: list[str], steadfast: Steadfast
+) -> None:
+    Path("texts.tsv").write_text("text\tlabel\na fine film\tpositive\na dull one\tnegative\n")
+    assert steadfast("attack", *victim, "--dataset=texts.tsv", "--attack=deepwordbug").status == 0
+    turned = ["--victim=python:pair_scores:turned", "--classes=positive,negative", "--out=out"]
+    found = steadfast("attack", "pairs", "out/attacks/deepwordbug.jsonl", *turned)
+    assert found.status == 0, found.err
+    assert accuracy_of_originals() == 1
+
+
+def test_of_records_whose_classes_are_named_by_numbers(here: Path, steadfast: Steadfast) -> None:
+    (here / "pair_scores.py").write_text(SCORES)
+    rows = ["a fine film\t3", "a dull one\t1", "so so\t2", "fine\t3"]
+    Path("texts.tsv").write_text("\n".join(["text\tlabel", *rows, ""]))
+    victim = ["--victim=python:pair_scores:stars", "--classes=1,2,3", "--out=out"]
+    assert steadfast("attack", *victim, "--dataset=texts.tsv", "--attack=deepwordbug").status == 0
+    path = Path("out/attacks/deepwordbug.jsonl")
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [one["label_name"] for one in records] == ["3", "1", "2", "3"]
+    assert steadfast("attack", "pairs", str(path), *victim).status == 0
+    assert accuracy_of_originals() == 1
+    # Records of older versions have no names: the settings beside them do.
+    old = [{k: v for k, v in one.items() if not k.endswith("_name")} for one in records]
+    path.write_text("".join(json.dumps(one) + "\n" for one in old))
+    assert steadfast("attack", "pairs", str(path), *victim).status == 0
+    assert accuracy_of_originals() == 1
+    path.rename("deepwordbug.jsonl")
+    found = steadfast("attack", "pairs", "deepwordbug.jsonl", *victim)
+    assert found.status == 1
+    assert "indices of classes without names" in found.err
+    told = steadfast("attack", "pairs", "deepwordbug.jsonl", *victim, "--label_names=1,2,3")
+    assert told.status == 0, told.err
+    assert accuracy_of_originals() == 1
 
 
 def test_wrong_files_are_one_line(victim: list[str], steadfast: Steadfast) -> None:

@@ -27,7 +27,9 @@ def test_train_fits_tests_certifies_and_reports(here: Path, steadfast: Steadfast
     found = results("a")
     metrics = found["metrics"]
     assert rows["accuracy"] == f"{metrics['test/accuracy']:.4f}"
-    assert rows["F1"] == f"{metrics['test/f1']:.4f}"
+    assert found["positive"] == "positive"
+    assert rows["F1 of positive"] == f"{metrics['test/f1']:.4f}"
+    assert rows["macro-F1"] == f"{metrics['test/macro_f1']:.4f}"
     headline = f"{metrics['certify/radius_correct']:.4f}"
     assert rows["mean certified radius, 0 where wrong"] == headline
     for radius in ("0", "0.25", "0.5", "1", "2"):
@@ -52,6 +54,24 @@ def test_train_fits_tests_certifies_and_reports(here: Path, steadfast: Steadfast
     assert found["seed"] == 0
     assert set(found["seconds"]) == {"fit", "test", "certify"}
     assert {"steadfast", "revision", "python", "torch"} <= set(found["versions"])
+
+
+def test_the_class_that_f1_is_of(here: Path, steadfast: Steadfast) -> None:
+    common = ("train", OLSA, REVIEWS, TINY, "--trainer.max_epochs=1")
+    outcome = steadfast(
+        *common, "--data.positive=negative", "--checkpoint.monitor=val/macro_f1", "--run=a"
+    )
+    assert outcome.status == 0, outcome.err
+    assert "F1 of negative" in outcome.out
+    assert results("a")["positive"] == "negative"
+    assert steadfast(*common, "--run=b").status == 0
+    first, second = results("a")["metrics"], results("b")["metrics"]
+    # The same weights: one epoch. Macro-F1 is the mean of both.
+    both = (first["test/f1"] + second["test/f1"]) / 2
+    assert first["test/macro_f1"] == second["test/macro_f1"] == pytest.approx(both)
+    wrong = steadfast(*common, "--data.positive=neutral", "--run=c")
+    assert wrong.status == 1
+    assert "got positive 'neutral', expected one of the classes" in wrong.err
 
 
 def test_a_method_without_certificate_says_so(here: Path, steadfast: Steadfast) -> None:

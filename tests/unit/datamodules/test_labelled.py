@@ -10,9 +10,8 @@ from torch.utils.data import DataLoader
 
 from datamodules import MRPC, PAWSQQP, QQP, SST2, DataError, Example, Reviews, TextFiles
 from datamodules.batching.encoded import EncodedTexts
-from datamodules.batching.examples import label_index
 from datamodules.batching.sampler import BucketBatchSampler, Order
-from text import Batch, Choices, Encoding, Span, Text, Tokenizer, Words, WordTokenizer
+from text import Batch, Choices, ClassLabels, Encoding, Span, Text, Tokenizer, Words, WordTokenizer
 
 
 def plain_texts(examples: Sequence[Example]) -> list[Text]:
@@ -26,7 +25,7 @@ def write_sst2(folder: Path, rows: list[str], split: str = "train") -> SST2:
     return SST2(data_dir=str(folder))
 
 
-GOOD_ROWS = ["a fine film\t1", "a dull film\t0", "fine\tpositive"]
+GOOD_ROWS = ["a fine film\t1", "a dull film\t0", "fine\t1.0"]
 BAD_ROWS = ["caf\udce9\t1", "three\tfields\t1", " \t1", "odd\t2", "none\t"]
 
 
@@ -72,23 +71,24 @@ def test_only_bad_rows_is_an_error_even_when_they_are_skipped(tmp_path: Path) ->
     [("b", 1), (" a ", 0), ("1", 1), (0, 0), ("-1", None), (None, None), ("", None), (-1, None)],
 )
 def test_labels(value: Any, index: int | None) -> None:
-    assert label_index(value, ["a", "b"]) == index
+    assert ClassLabels(["a", "b"])(value) == index
 
 
 def test_labels_by_other_names_of_the_classes() -> None:
-    known = PAWSQQP.synonyms
-    labels = ["paraphrase", "duplicate", "equivalent", "different", "not_equivalent", 1]
-    assert [label_index(one, PAWSQQP.classes, known) for one in labels] == [1, 1, 1, 0, 0, 1]
+    index = ClassLabels(PAWSQQP.classes, PAWSQQP.synonyms)
+    labels = ["paraphrase", "duplicate", "equivalent", "different", "not_equivalent"]
+    assert [index(one) for one in labels] == [1, 1, 1, 0, 0]
     assert all(kind.classes in kind.synonyms for kind in (QQP, PAWSQQP, MRPC))
     with pytest.raises(ValueError, match=r"unknown label 'duplicate'"):
-        label_index("duplicate", ["negative", "positive"])
+        ClassLabels(["negative", "positive"])("duplicate")
 
 
 def test_classes_named_by_numbers_are_names() -> None:
-    assert [label_index(value, ["1", "0", "-1"]) for value in ("0", 1, "-1")] == [1, 0, 2]
-    for value in ("2", "c", "\u0661", True, 1.0):
+    index = ClassLabels(["1", "0", "-1"])
+    assert [index(value) for value in ("0", 1, "-1", 1.0)] == [1, 0, 2, 0]
+    for value in ("2", "c", "\u0661", True, 1.5):
         with pytest.raises(ValueError, match="unknown label"):
-            label_index(value, ["1", "0"])
+            ClassLabels(["1", "0"])(value)
 
 
 def test_only_what_the_stage_needs_is_read(tmp_path: Path) -> None:

@@ -268,7 +268,7 @@ def test_other_tasks(
     run = make_run(runs / "other", metrics=metrics)
     write_predictions(run, [record])
     known = {"task": task, "class_names": []}
-    monkeypatch.setattr("app.report.evidence._known", lambda run: known)
+    monkeypatch.setattr("app.report.evidence.checkpoint_text", lambda run: known)
     found, _ = page(run)
     assert f"not for a {task}" in found.text
     assert "0.6000" in found.text

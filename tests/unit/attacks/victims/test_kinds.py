@@ -240,8 +240,12 @@ def test_models_that_are_no_classifiers(hugging_face: tuple[Any, Any]) -> None:
     with pytest.raises(VictimError, match="got BertModel, which answers without logits"):
         as_victim(model.base_model, tokenizer=tokenizer).logits(TEXTS)
     regression = BertForSequenceClassification(type(model.config)(**small(), num_labels=1))
-    with pytest.raises(VictimError, match="at least two classes: a regression has none"):
-        as_victim(regression, tokenizer=tokenizer).logits(TEXTS)
+    with pytest.raises(ValueError, match="at least two classes: a regression has none"):
+        as_victim(regression, tokenizer=tokenizer)
+    config = type(model.config)(**small(), num_labels=3, problem_type="multi_label_classification")
+    several = BertForSequenceClassification(config)
+    with pytest.raises(ValueError, match="which gives several classes to a text"):
+        as_victim(several, tokenizer=tokenizer)
 
 
 def test_pipelines(hugging_face: tuple[Any, Any]) -> None:

@@ -5,6 +5,7 @@ import warnings
 
 import pytest
 import torch
+from sklearn.metrics import f1_score
 from torch import Tensor
 from torch.nn import functional
 
@@ -210,7 +211,28 @@ def test_scores_of_tasks() -> None:
 
     binary = Scores("classification", ("no", "yes"))
     binary.update(torch.tensor([1, 1, 0, 0]), torch.tensor([1, 0, 1, 0]))
-    assert binary.take() == {"f1": pytest.approx(0.5)}
-    assert not Scores("classification", ("a", "b", "c")).take()
+    assert binary.take() == {"f1": pytest.approx(0.5), "macro_f1": pytest.approx(0.5)}
     assert not Scores("choice", ("A", "B")).take()
     assert math.isfinite(float(Scores("tagging", ("O", "B-x")).take()["f1"]))
+
+
+@pytest.mark.parametrize("positive", [None, 0, 1, 2])
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_f1_of_a_class_and_of_all(positive: int | None, classes: int) -> None:
+    if positive == classes:
+        return
+    draw = torch.Generator().manual_seed(classes)
+    labels, predictions = torch.randint(0, min(classes, 4), (2, 60), generator=draw)
+    scores = Scores("classification", [str(i) for i in range(classes)], positive)
+    for part in (slice(0, 20), slice(20, 60)):
+        scores.update(predictions[part], labels[part])
+    expected = {"macro_f1": pytest.approx(f1_score(labels, predictions, average="macro"))}
+    if (index := 1 if positive is None and classes == 2 else positive) is not None:
+        expected["f1"] = pytest.approx(f1_score(labels == index, predictions == index))
+    assert scores.take() == expected
+
+
+def test_a_model_that_always_gives_one_class_has_no_good_macro_f1() -> None:
+    scores = Scores("classification", ("fake", "real"), 0)
+    scores.update(torch.ones(8, dtype=torch.long), torch.tensor([1] * 6 + [0] * 2))
+    assert scores.take() == {"f1": 0.0, "macro_f1": pytest.approx(3 / 7)}
