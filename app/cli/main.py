@@ -235,9 +235,7 @@ def _status(error: SystemExit) -> int:
     if isinstance(error.code, int):
         # 2 is a wrong command line, which the parser has explained; above 128 are signals.
         if error.code == 1 or 2 < error.code < 128:
-            _fail(
-                f"a part of the program ended it with exit status {error.code} and gave no reason"
-            )
+            _fail(f"a library ended the program with exit status {error.code} and no reason")
         return error.code
     _say(str(error.code))
     return 1

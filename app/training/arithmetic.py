@@ -84,7 +84,7 @@ def facts(precision: str, device: torch.device) -> Facts:
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "benchmark": torch.backends.cudnn.benchmark,
         "matrix products": torch.get_float32_matmul_precision(),
-        "kernels": torch.backends.cpu.get_capability().lower(),
+        "kernels": torch.backends.cpu.get_cpu_capability().lower(),
         "device": torch.cuda.get_device_name(device) if on_gpu else _processor(),
         "torch": str(torch.__version__),
     }

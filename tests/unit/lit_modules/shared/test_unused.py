@@ -39,7 +39,7 @@ CASES: list[tuple[TextModule, list[str]]] = [
     ),
     (make(OLSA, loss="cross_entropy", gamma=1.0), []),
     (
-        make(OLSA, loss="cross_entropy", margin="paper"),
+        make(OLSA, loss="cross_entropy", gamma=0.0, margin="paper"),
         ["objective.margin=paper has no effect with objective.gamma=0"],
     ),
     (make(OLSA, cache=True), ["backbone.cache=True has no effect with"]),
