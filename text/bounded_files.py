@@ -196,7 +196,7 @@ def _numbered(
 
 
 def read_bytes(path: Path, *, limit: int = DOCUMENT_LIMIT) -> bytes:
-    """Read a file as a whole, unpacked where its name ends in `.gz`.
+    """Read a file as a whole, unpacked where its name ends in `.gz` or it begins as gzip does.
 
     Args:
         path: the file.
@@ -205,8 +205,9 @@ def read_bytes(path: Path, *, limit: int = DOCUMENT_LIMIT) -> bytes:
     Raises:
         DataError: it is no regular file, cannot be read, or has more.
     """
-    packed = path.suffix == ".gz"
     with opened(path) as file, reading(path, "a whole file"):
+        # No text of UTF-8 begins with the two bytes of gzip.
+        packed = path.suffix == ".gz" or file.peek(2)[:2] == b"\x1f\x8b"
         most = min(limit, allowance(file)) if packed else limit
         with gzip.GzipFile(fileobj=file) if packed else nullcontext(file) as stream:
             content = stream.read(most + 1)

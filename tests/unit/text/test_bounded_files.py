@@ -169,3 +169,13 @@ def test_shapes() -> None:
     for value in ({"a": [float("inf")]}, {"a": "x"}, {"a": [True]}, [], {"a": {}}):
         with pytest.raises(DataError, match="got f with"):
             check_shape(value, dict[str, list[float | None]], "f")
+
+
+def test_packed_files_are_known_by_their_begin(tmp_path: Path) -> None:
+    path = tmp_path / "lists.json"
+    path.write_bytes(gzip.compress(b'{"good": ["great"]}'))
+    assert read_json(path, "lists") == {"good": ["great"]}
+    path = tmp_path / "lists.json.gz"
+    path.write_text("{}")
+    with pytest.raises(DataError, match="cannot be read"):
+        read_json(path, "lists")
