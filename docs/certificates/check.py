@@ -70,7 +70,7 @@ checks = [
     synonyms or [threat, way, window] == ["characters", "ascii", 1],
     {type(entry) for one in (lists, *texts.values()) for entry in one.values()} <= {list},
     subject == [threat, way] and (way == "ascii") == (pattern == "[A-Za-z0-9]+"),
-    {*map(type, classes + words)} == {str} and len(index) == len(tensors["scores_1"]),
+    {*map(type, classes + words)} == {str} and tensors["ngrams_1"] == [[i] for i in index.values()],
     {len(r) for t in tables for r in t} <= {len(output)} and {*map(len, output)} <= {len(classes)},
     len({*classes}) == len(classes) > 1 and {*map(len, scores.values())} == {len(classes)},
 ]
