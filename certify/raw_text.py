@@ -11,7 +11,7 @@ import sysconfig
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
-from types import FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
 import torch
@@ -228,7 +228,7 @@ def _replaced_functions() -> Iterator[Complaint]:
     modules = [
         (name, module)
         for name, module in list(sys.modules.items())
-        if isinstance(module, ModuleType) and name.partition(".")[0] in OURS
+        if name.partition(".")[0] in OURS
     ]
     for name, module in modules:
         for key, value in list(vars(module).items()):
