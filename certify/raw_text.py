@@ -6,12 +6,13 @@ the model belong to its statement. `check_code` refuses code that is not this pr
 words and its weights. What neither can see: docs/certificates/words.md, "What is checked".
 """
 
+import re
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
-from types import FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
 import torch
@@ -228,7 +229,7 @@ def _replaced_functions() -> Iterator[Complaint]:
     modules = [
         (name, module)
         for name, module in list(sys.modules.items())
-        if isinstance(module, ModuleType) and name.partition(".")[0] in OURS
+        if name.partition(".")[0] in OURS
     ]
     for name, module in modules:
         for key, value in list(vars(module).items()):
@@ -308,7 +309,7 @@ def _differences(own: Any, copy: Any, path: str) -> Iterator[Complaint]:
     elif isinstance(own, FunctionType | MethodType):
         if own != copy and getattr(own, "__func__", own) is not getattr(copy, "__func__", copy):
             yield f"another function as {path}", "that of its class"
-    elif isinstance(own, bool | int | float | str | bytes | set | frozenset) and own != copy:
+    elif isinstance(own, (*_PLAIN, set, frozenset, re.Pattern)) and own != copy:
         yield f"{path}={own!r}"[:80], f"{copy!r}"[:80]
 
 

@@ -38,11 +38,10 @@ def least(places, y, j):  # by the last words, or the letters of one, and the nu
         before, states = states, {}
         for (last, used), value in before.items():
             for new in place if k is None or used < k else place[:1]:
-                words = (*last, new)[-window:] if synonyms else [last]
-                more = lead(words, y, j) if synonyms or (last and new == " ") else 0
-                part = "" if new == " " else f"{last}{new}"
-                part = part if part in starts else "?"  # of no known word
-                rest = words[len(words) == window :] if synonyms else part
+                tail = (*last, new)[-window:] if synonyms else [last]
+                more = lead(tail, y, j) if synonyms or (last and new == " ") else 0
+                part = "" if new == " " else f"{last}{new}"  # else "?": of no known word
+                rest = tail[len(tail) == window :] if synonyms else part if part in starts else "?"
                 to = (rest, used + (k is not None and new != place[0]))
                 states[to] = min(states.get(to, value + more), value + more)
     return min(states.values())
@@ -71,7 +70,8 @@ checks = [
     synonyms or [threat, way, window] == ["characters", "ascii", 1],
     {type(entry) for one in (lists, *texts.values()) for entry in one.values()} <= {list},
     subject == [threat, way] and (way == "ascii") == (pattern == "[A-Za-z0-9]+"),
-    {*map(type, classes + words)} == {str} and len(index) == len(tensors["scores_1"]),
+    {*map(type, classes + words)} == {str} and tensors["ngrams_1"] == [[i] for i in index.values()],
+    {len(r) for t in tables for r in t} <= {len(output)} and {*map(len, output)} <= {len(classes)},
     len({*classes}) == len(classes) > 1 and {*map(len, scores.values())} == {len(classes)},
 ]
 all(checks) or sys.exit(f"refused: check {1 + checks.index(False)} of the statement")
