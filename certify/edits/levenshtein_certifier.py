@@ -102,7 +102,8 @@ class LevenshteinCertifier:
 def reach_of(network: LevenshteinCNN) -> Tensor:
     """Returns `[V]`: the largest distance of each embedding, 0 of padding, from all the others."""
     table = network.embed(torch.arange(len(network.symbols) + 1))
-    return (table.unsqueeze(1) - table).norm(network.order, dim=-1).amax(dim=1)
+    reach: Tensor = (table.unsqueeze(1) - table).norm(network.order, dim=-1).amax(dim=1)
+    return reach
 
 
 def shares_of(network: LevenshteinCNN) -> Tensor:

@@ -39,7 +39,8 @@ from attacks.resources.counter_fitting import read_pairs
 from attacks.resources.neighbours import ListedNeighbours
 from attacks.resources.tagger import NAME, Tagger
 from attacks.resources.vector_files import read_vectors
-from attacks.resources.wordnet import PARTS, WordNet
+from attacks.resources.word_forms import PARTS
+from attacks.resources.wordnet import WordNet
 from attacks.victims.http_settings import template
 from certify.encoding.word_clusters import Encoding
 from certify.threats.synonym_lists import Synonyms

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonargparse import ArgumentParser, Namespace
+from jsonargparse import ArgumentParser
 from pytorch_lightning.cli import LightningCLI
 
 from app.attack.attack_merge import main as attack_merge
@@ -218,7 +218,7 @@ def test_every_setting_of_the_pages_has_an_effect(
     if not keys & {"--config", "--data"}:
         options = ["--data", "SST2", *options]
     parsed = parsers[name].parse_args(classes_first(with_configs(options)))
-    module = parsers[name].instantiate_classes(Namespace(model=parsed.model)).model
+    module = parsers[name].instantiate_classes(type(parsed)(model=parsed.model)).model
     found = [f"--model.{sentence}" for sentence in unused_settings(module)]
     # An option of the line may disable a setting of its file.
     alone = not any(key.startswith("--model") for key in keys)

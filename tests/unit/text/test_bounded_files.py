@@ -166,7 +166,8 @@ def test_errors_of_any_kind_name_the_file() -> None:
 
 def test_shapes() -> None:
     check_shape({"a": [1, 2.5, None]}, dict[str, list[float | None]], "f")
-    for value in ({"a": [float("inf")]}, {"a": "x"}, {"a": [True]}, [], {"a": {}}):
+    wrong: list[Any] = [{"a": [float("inf")]}, {"a": "x"}, {"a": [True]}, [], {"a": {}}]
+    for value in wrong:
         with pytest.raises(DataError, match="got f with"):
             check_shape(value, dict[str, list[float | None]], "f")
 

@@ -9,13 +9,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pytorch_lightning.plugins.environments import LightningEnvironment
+from pytorch_lightning.plugins.environments.lightning import LightningEnvironment
 from pytorch_lightning.strategies.launchers import subprocess_script
 from torch.distributed import DistNetworkError
 
 from app.processes import watch as ranks
 from app.processes.distributed import LostRankError
-from app.processes.last_error import leave_error
+from app.processes.last_error import ERRORS_VARIABLE, LAUNCHER_VARIABLE, leave_error
+from app.processes.last_error import reported as failure_reported
 from app.processes.watch import Watcher, watched
 
 ROOT = Path(__file__).parents[4]
@@ -63,10 +64,11 @@ def test_a_child_that_failed_is_named() -> None:
 def test_a_child_that_has_left_its_error_is_quoted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(ranks.ERRORS_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(ERRORS_VARIABLE, str(tmp_path))
     leave = """
         import os
-        from app.processes.last_error import leave_error
+        from app.processes.last_error import ERRORS_VARIABLE, LAUNCHER_VARIABLE, leave_error
+from app.processes.last_error import reported as failure_reported
         os.environ["STEADFAST_LAUNCHER"] = str(os.getppid())
         leave_error("got a, expected b\\nand more")
         raise SystemExit(1)
@@ -77,12 +79,12 @@ def test_a_child_that_has_left_its_error_is_quoted(
     assert lost is not None
     assert lost.endswith("has ended with exit status 1: got a, expected b")
     # One that has not ended yet, too.
-    slow = SimpleNamespace(pid=children[0].pid, poll=lambda: None)
+    slow: Any = SimpleNamespace(pid=children[0].pid, poll=lambda: None)
     lost = Watcher(lambda: [slow], None).lost()
     assert lost is not None
     assert lost.endswith("has failed: got a, expected b")
     # The first process itself leaves none.
-    monkeypatch.setenv(ranks.LAUNCHER_VARIABLE, str(os.getpid()))
+    monkeypatch.setenv(LAUNCHER_VARIABLE, str(os.getpid()))
     leave_error("mine")
     assert [path.name for path in tmp_path.iterdir()] == [str(children[0].pid)]
 
@@ -105,11 +107,11 @@ def test_no_process_is_ended_without_a_line(
     monkeypatch.setattr(ranks, "_SETTLE", 0.0)
     monkeypatch.setattr(ranks, "GRACE", 0.0)
     monkeypatch.setattr(Watcher.__init__, "__kwdefaults__", {"grace": 0.0, "end": statuses.append})
-    monkeypatch.delenv(ranks.LAUNCHER_VARIABLE, raising=False)
+    monkeypatch.delenv(LAUNCHER_VARIABLE, raising=False)
     with pytest.raises(LostRankError, match="SIGKILL"):
         fail(trainer([dead()]), GLOO)
     if reported:
-        ranks.reported.set()
+        failure_reported.set()
     (thread,) = [one for one in threading.enumerate() if isinstance(one, Watcher)]
     thread.join(60)
     assert statuses == [1]
@@ -201,7 +203,7 @@ def harmless(monkeypatch: pytest.MonkeyPatch) -> None:
     """No thread: it would end the tests."""
     monkeypatch.setattr(Watcher, "start", lambda self: None)
     monkeypatch.setattr(ranks, "_SETTLE", 0.0)
-    monkeypatch.delenv(ranks.LAUNCHER_VARIABLE, raising=False)
+    monkeypatch.delenv(LAUNCHER_VARIABLE, raising=False)
 
 
 def fail(trainer: Any, error: Exception) -> None:
@@ -257,16 +259,16 @@ def test_one_process_watches_nobody() -> None:
 
 @pytest.mark.usefixtures("harmless")
 def test_those_who_are_started_know_by_whom(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ranks.LAUNCHER_VARIABLE, "0")  # taken back after the test
+    monkeypatch.setenv(LAUNCHER_VARIABLE, "0")  # taken back after the test
     with watched(trainer([], external=False)):
-        assert os.environ[ranks.LAUNCHER_VARIABLE] == str(os.getpid())
+        assert os.environ[LAUNCHER_VARIABLE] == str(os.getpid())
     assert ranks._parent() is None
     stranger = os.getpid() + os.getppid()  # neither of the two
-    monkeypatch.setenv(ranks.LAUNCHER_VARIABLE, str(stranger))
+    monkeypatch.setenv(LAUNCHER_VARIABLE, str(stranger))
     assert ranks._parent() == stranger
     lost = Watcher(list, ranks._parent()).lost()
     assert lost is not None
     assert f"the first process of the run (process {stranger}) is gone" in lost
-    monkeypatch.delenv(ranks.LAUNCHER_VARIABLE)
+    monkeypatch.delenv(LAUNCHER_VARIABLE)
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
     assert ranks._parent() == os.getppid()

@@ -27,7 +27,7 @@ def steps(kind: str, divisor: float, *, undone: bool, **settings: Any) -> Tensor
         undo_division(optimizer.param_groups[0], divisor)
     for number in range(4):
         optimizer.zero_grad()
-        (1e-4 * ((weight - number).square().sum() / divisor)).backward()
+        torch.autograd.backward(1e-4 * ((weight - number).square().sum() / divisor))
         optimizer.step()
     return weight.detach()
 
