@@ -119,7 +119,8 @@ def test_arguments_of_a_job_can_be_replaced_without_its_command(name: str) -> No
 def test_no_service_can_take_the_whole_machine(name: str) -> None:
     service = services(BASE)[name]
     assert re.fullmatch(r"\$\{MEMORY_LIMIT:-\d+g\}", service["mem_limit"])
-    assert re.fullmatch(r"\$\{PIDS_LIMIT:-\d+\}", service["pids_limit"])
+    # docker-compose 1.29 hands a variable to the engine as a string, which refuses it.
+    assert isinstance(service["pids_limit"], int)
 
 
 def test_the_token_is_not_where_strangers_talk_to_the_program() -> None:

@@ -15,4 +15,7 @@ def test_lines_of_a_training(here: Path, steadfast: Steadfast) -> None:
     assert [line.split(":")[0] for line in lines[1:3]] == ["epoch 1", "epoch 2"]
     assert "val/accuracy" in lines[2]
     assert "FLOPs" not in outcome.out + outcome.err
-    assert len(list(Path("runs/a").glob("events.out*"))) == 1
+    files = [path.name for path in Path("runs/a").glob("events.out*")]
+    # One of the training, and one of each evaluation.
+    assert len([name for name in files if ".evaluation-" not in name]) == 1
+    assert sorted(name.partition(".evaluation-")[2] for name in files)[1:] == ["certify", "test"]
