@@ -9,7 +9,7 @@ from typing import Any, get_args
 from app.augment.augment_files import Augmented
 from app.cli.run_options import command_parser
 from app.cli.terminal import harmless
-from app.predict.asked_texts import add_texts, chunks, read_queries
+from app.predict.asked_texts import add_texts, chunks, read_texts
 from attacks.augmenting import TOGETHER, Augmenter
 from attacks.fingerprint import describe, flat
 from attacks.recipe_settings import Language, RecipeSettings
@@ -29,7 +29,7 @@ def main(argv: Sequence[str]) -> int:
         msg = "got both or none of --text and --file, expected texts from one place"
         raise ValueError(msg)
     pairs = bool(args.text_pair) or args.pairs
-    texts = [query.text for query in read_queries(args, pairs=pairs)]
+    texts = [item.text for item in read_texts(args, pairs=pairs)]
     made = _augmenter(args, pairs=pairs)
     if args.output is None:
         for number, copies in enumerate(made.run(texts)):

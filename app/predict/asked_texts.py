@@ -21,7 +21,7 @@ SHOWN = 5
 Item = TypeVar("Item")
 
 
-class Query(NamedTuple):
+class NumberedText(NamedTuple):
     """A text to predict.
 
     Attributes:
@@ -46,10 +46,10 @@ def add_texts(parser: argparse.ArgumentParser) -> None:
     add("--text_pair_column", default="text_pair", help=text)
 
 
-def read_queries(args: argparse.Namespace, *, pairs: bool) -> Iterator[Query]:
+def read_texts(args: argparse.Namespace, *, pairs: bool) -> Iterator[NumberedText]:
     """Return the texts that the options of `add_texts` name; see `check_texts` and `read_file`."""
     if args.file is None:
-        return map(Query, check_texts(args.text, args.text_pair, pairs=pairs))
+        return map(NumberedText, check_texts(args.text, args.text_pair, pairs=pairs))
     return read_file(args.file, (args.text_column, args.text_pair_column), pairs=pairs)
 
 
@@ -82,7 +82,7 @@ def check_texts(texts: Sequence[str], seconds: Sequence[str], *, pairs: bool) ->
     return list(zip(texts, seconds, strict=True)) if pairs else list(texts)
 
 
-def read_file(path: Path, columns: tuple[str, str], *, pairs: bool) -> Iterator[Query]:
+def read_file(path: Path, columns: tuple[str, str], *, pairs: bool) -> Iterator[NumberedText]:
     """Yield the texts of a file, read as they are asked for.
 
     Args:
@@ -111,13 +111,13 @@ def read_file(path: Path, columns: tuple[str, str], *, pairs: bool) -> Iterator[
             except ValueError as error:
                 problem = str(error)
             else:
-                yield Query((first, second[0]) if pairs else first, row.line)
+                yield NumberedText((first, second[0]) if pairs else first, row.line)
                 continue
         msg = f"got {path}, {row.place}: {problem}"
         raise DataError(msg)
 
 
-def read_stream(stream: IO[bytes], *, pairs: bool) -> Iterator[Query]:
+def read_stream(stream: IO[bytes], *, pairs: bool) -> Iterator[NumberedText]:
     """Yield the texts of a stream, one on each line; see `read_file`.
 
     Args:
@@ -150,7 +150,7 @@ def typed() -> bool:
 
 def _read_lines(
     numbered: Iterable[tuple[int, bytes]], source: str, *, pairs: bool
-) -> Iterator[Query]:
+) -> Iterator[NumberedText]:
     blank: list[int] = []
     for number, raw in numbered:
         try:
@@ -169,7 +169,7 @@ def _read_lines(
                 "with a tab between them"
             )
             raise DataError(msg)
-        yield Query((parts[0], parts[1]) if pairs else line, number)
+        yield NumberedText((parts[0], parts[1]) if pairs else line, number)
     if blank:
         shown = ", ".join(map(str, blank[:SHOWN])) + (", ..." if len(blank) > SHOWN else "")
         noun = "line" if len(blank) == 1 else "lines"

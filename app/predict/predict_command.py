@@ -13,11 +13,11 @@ from app.cli.terminal import harmless
 from app.predict.answers import BATCH, Answer, Answering
 from app.predict.asked_texts import (
     STDIN,
-    Query,
+    NumberedText,
     add_texts,
     chunks,
-    read_queries,
     read_stream,
+    read_texts,
     typed,
 )
 from app.processes.devices import torch_device
@@ -41,12 +41,12 @@ def main(argv: Sequence[str]) -> int:
         raise ValueError(msg)
     _, checkpoint = evaluated("predict", Path(args.runs_dir), args.run, args.ckpt_path)
     answering = Answering(load(checkpoint).to(torch_device(args.device)))
-    queries = _queries(args, pairs=answering.model.pairs)
+    numbered = _texts(args, pairs=answering.model.pairs)
     size = 1 if args.stdin and typed() else args.batch_size
     answers = (
-        answer if query.line is None else {"line": query.line, **answer}
-        for chunk in chunks(queries, size)
-        for query, answer in zip(chunk, answering([query.text for query in chunk]), strict=True)
+        answer if item.line is None else {"line": item.line, **answer}
+        for chunk in chunks(numbered, size)
+        for item, answer in zip(chunk, answering([item.text for item in chunk]), strict=True)
     )
     if args.output is not None:
         with replacing(Path(args.output)) as stream:
@@ -81,10 +81,10 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def _queries(args: argparse.Namespace, *, pairs: bool) -> Iterator[Query]:
+def _texts(args: argparse.Namespace, *, pairs: bool) -> Iterator[NumberedText]:
     if args.stdin is not None:
         return read_stream(sys.stdin.buffer, pairs=pairs)
-    return read_queries(args, pairs=pairs)
+    return read_texts(args, pairs=pairs)
 
 
 def _write(answers: Iterator[Answer], stream: IO[bytes]) -> int:
