@@ -125,8 +125,8 @@ def test_predict_writes_one_line_per_sample(trained: Path, steadfast: Steadfast)
     assert steadfast("predict", "--run=done", TINY).status == 0
     predictions = lines("runs/done/predictions.jsonl")
     assert [record["sample_id"] for record in predictions] == list(range(1000))
-    fields = ["sample_id", "label", "prediction", "class", "logits", "checkpoint"]
-    assert list(predictions[0]) == fields
+    fields = ["sample_id", "label", "prediction", "class", "logits"]
+    assert list(predictions[0]) == [*fields, "label_name", "prediction_name", "checkpoint"]
     names = ["negative", "positive"]
     for record in predictions:
         logits = record["logits"]
