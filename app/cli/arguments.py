@@ -110,7 +110,12 @@ def with_configs(argv: Sequence[str]) -> list[str]:
             path = settings_file(value)
             content = read_yaml(path, "settings")
         except DataError as error:
-            msg = f"got --config {value}, which holds no settings: {error}"
+            # The reason of the parser, without the path and the expectation that this line has.
+            reason = str(error).partition("(")[2].rpartition("), expected")[0] or str(error)
+            msg = (
+                f"got --config {value}, which holds no settings ({reason}), expected a YAML file "
+                "like configs/default.yaml; texts are given by --data"
+            )
             raise ValueError(msg) from error
         except ValueError as error:
             msg = str(error).replace("got ", "got --config ", 1)

@@ -155,6 +155,7 @@ def left_over(run: Path) -> list[str]:
     away when it is old enough to be nobody's, and harmless until then.
     """
     known = {"config.yaml", "results.json", "metrics.csv", ".lock", *RECORDS}
+    known |= {".results.json.lock"}
     known |= {f"checkpoints/{name}.ckpt" for name in ("best", "last", "previous")}
     names = [str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()]
     page = r"report/[\w-]+\.(html|svg)"

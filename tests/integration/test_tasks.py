@@ -232,7 +232,7 @@ def test_wrong_settings(
     outcome = steadfast("fit", base, arguments, "--run=a")
     assert outcome.status == 1
     assert message in outcome.err
-    assert len(outcome.err.strip().splitlines()) < 5
+    assert len(outcome.err.strip().splitlines()) < 6
     assert not list(Path().glob("runs/a/checkpoints/*"))
 
 

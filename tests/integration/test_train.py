@@ -123,6 +123,8 @@ def test_certificates_are_those_of_the_metrics(trained: Path) -> None:
         "lipschitz",
         "radius",
         "bound",
+        "label_name",
+        "prediction_name",
         "checkpoint",
     ]
     ids = [record["sample_id"] for record in certificates]

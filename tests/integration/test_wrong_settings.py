@@ -57,7 +57,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["--model=OLSA", "--trainer.gradient_clip_val=.nan"], "got --trainer.gradient_clip_val nan"),
     (
         ["--config=texts.tsv"],
-        "got --config texts.tsv, which holds no settings, expected a YAML fil",
+        "got --config texts.tsv, which holds no settings (",
     ),
     (["--config=no.yaml"], "got --config no.yaml, which is no file, expected one, or the na"),
 ]
