@@ -91,7 +91,7 @@ def text_of(given: Mapping[str, Any], *, pairs: bool, characters: int) -> Text:
         characters: the most that a text may have.
 
     Raises:
-        RequestError: empty, too long, no Unicode, or one text in place of two.
+        RequestError: empty, too long, or one text in place of two.
     """
     if pairs != ("text_pair" in given):
         wanted = "text and text_pair" if pairs else "text alone"
@@ -104,11 +104,6 @@ def text_of(given: Mapping[str, Any], *, pairs: bool, characters: int) -> Text:
         if len(one) > characters:
             msg = f"got a text of {len(one)} characters, expected at most {characters}"
             raise RequestError(413, msg)
-        try:
-            one.encode("utf-8")
-        except UnicodeEncodeError as error:
-            msg = "got half of a surrogate pair, expected Unicode"
-            raise RequestError(422, msg) from error
     return texts[0] if len(texts) == 1 else (texts[0], texts[1])
 
 

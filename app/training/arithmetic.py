@@ -30,6 +30,9 @@ REMEDIES = {
 }
 """How a user gets a value back, for those that can be chosen."""
 
+MOST_THREADS = 1024
+"""Threads that a checkpoint may name."""
+
 
 class Arithmetic(pl.Callback):
     """Warns where a run is resumed with another arithmetic, and so ends with other weights.
@@ -116,7 +119,10 @@ def recorded_threads(run: RunDirectory) -> int | None:
     for path in (run.last, run.previous):
         try:
             callbacks: Mapping[str, Any] = read_checkpoint(path, lazily=True)["callbacks"]
-            return int(callbacks[Arithmetic.__name__]["ranks"][0]["threads"])
-        except (CheckpointError, OSError, LookupError):
+            threads = callbacks[Arithmetic.__name__]["ranks"][0]["threads"]
+        except (CheckpointError, OSError, LookupError, TypeError):
             continue
+        # A foreign checkpoint could ask for any number.
+        if type(threads) is int and 1 <= threads <= MOST_THREADS:
+            return threads
     return None

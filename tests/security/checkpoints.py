@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import pickletools
 import struct
 import zipfile
 from collections.abc import Callable
@@ -194,7 +195,10 @@ def storage_beyond_its_record(good: Path, path: Path, marker: Marker) -> None:
     parts = entries(path)
     name = pickle_name(parts)
     # BINPERSID of ("storage", FloatStorage, key, "cpu", 2): the last is the number of elements.
-    place = parts[name].rindex(b"cpu") + parts[name][parts[name].rindex(b"cpu") :].index(b"K\2")
+    steps = [(step.name, at or 0) for step, _, at in pickletools.genops(parts[name])]
+    last = max(i for i, (step, _) in enumerate(steps) if step == "BINPERSID")
+    place = max(at for step, at in steps[:last] if step == "BININT1")
+    assert parts[name][place : place + 2] == b"K\2"
     data = parts[name][:place] + b"J" + struct.pack("<i", 2**28) + parts[name][place + 2 :]
     write(path, {**parts, name: data})
 

@@ -104,7 +104,9 @@ def test_an_unreadable_side_file(files: AttackFiles, content: str) -> None:
 def test_unreadable_records(files: AttackFiles) -> None:
     files.outcome.parent.mkdir(parents=True)
     files.outcome.write_text("{\n")
-    with pytest.raises(ValueError, match="unreadable line, expected records: delete it"):
+    with pytest.raises(
+        ValueError, match="line 1, which cannot be read .* expected records of an attack: delete it"
+    ):
         files.records()
 
 

@@ -147,7 +147,7 @@ def test_text_attack_of_pairs_in_each_style(tmp_path: Path, key: str, mark: str)
         ("a.csv", "text,label\nx,1\n", "original_text"),
         ("a.csv", HEAD, "without adversarial texts"),
         ("a.csv", HEAD + '"x","y"\n', "line 2"),
-        ("a.jsonl", '{"text": "x"', "line 1, which is no JSON"),
+        ("a.jsonl", '{"text": "x"', "line 1, which cannot be read"),
         ("a.txt", "orig sent (1):\tx\nadversarial: y\n", "line 2: 'adversarial: y', expected"),
         ("a.txt", "adv sent (1):\tx\n", "line 1: an adversarial sent without original"),
         ("a.txt", "\n", "without adversarial texts"),

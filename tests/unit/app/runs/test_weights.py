@@ -62,7 +62,8 @@ def run(tmp_path: Path) -> RunDirectory:
 
 
 def names(path: Path) -> list[str]:
-    return sorted(str(one.relative_to(path)) for one in path.rglob("*") if one.is_file())
+    files = (one for one in path.rglob("*") if one.is_file() and one.suffix != ".lock")
+    return sorted(str(one.relative_to(path)) for one in files)
 
 
 def test_weights_say_where_they_are_from(run: RunDirectory, tmp_path: Path) -> None:
