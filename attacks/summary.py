@@ -156,7 +156,8 @@ def summarise(records: Iterable[AttackRecord], *, score: Score) -> Summary:
     read = list(records)
     every = [one for one in read if one.outcome != "error"]
     if not every:
-        msg = f"got no records with a valid answer ({len(read)} with an error), expected some"
+        reason = next((one.reason for one in read), None) or "no records"
+        msg = f"got no valid answer to any of {len(read)} samples, the first: {reason}"
         raise ValueError(msg)
     attacked = [one for one in every if one.attacked]
     held = [one.holds for one in attacked if one.holds is not None]

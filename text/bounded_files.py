@@ -38,6 +38,8 @@ EXPANSION = 50
 
 ROW = 64
 """Bytes counted for each row besides its own: objects of short rows take far more memory."""
+_PART = 2**20
+"""Bytes that are unpacked at a time."""
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
 # A training reads its settings many times; nine times as quick, where yaml was built with libyaml.
@@ -209,14 +211,27 @@ def read_bytes(path: Path, *, limit: int = DOCUMENT_LIMIT) -> bytes:
         # No text of UTF-8 begins with the two bytes of gzip.
         packed = path.suffix == ".gz" or file.peek(2)[:2] == b"\x1f\x8b"
         most = min(limit, allowance(file)) if packed else limit
-        with gzip.GzipFile(fileobj=file) if packed else nullcontext(file) as stream:
-            content = stream.read(most + 1)
+        if packed:
+            content = _unpacked(file, most)
+        else:
+            # Not more than it has: Python takes the memory before it reads.
+            content = file.read(min(most, os.fstat(file.fileno()).st_size) + 1)
         if len(content) <= most:
             return content
         if most < limit:
             raise too_large(path, "unpacked", most)
     msg = f"got {path} of more than {limit:,} bytes, expected fewer"
     raise DataError(msg)
+
+
+def _unpacked(file: BinaryIO, most: int) -> bytes:
+    """Unpack at most one byte more than allowed."""
+    parts, rest = list[bytes](), most + 1
+    with gzip.GzipFile(fileobj=file) as stream:
+        while part := stream.read(min(rest, _PART)):
+            parts.append(part)
+            rest -= len(part)
+    return b"".join(parts)
 
 
 def read_text(path: Path, *, limit: int = DOCUMENT_LIMIT) -> str:

@@ -268,7 +268,7 @@ class TaskModule(TextModule):
         made = rebuild(self)
         with evaluating(self):
             check_copy(self, made, [*READ, *made._layers()])
-        return made
+        return made.requires_grad_(requires_grad=False)
 
     @property
     def predicts_in_float64(self) -> bool:

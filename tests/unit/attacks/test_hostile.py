@@ -84,12 +84,12 @@ def refuse(texts: Sequence[Text]) -> Any:
 
 
 HOSTILE: dict[str, tuple[Callable[[Sequence[Text]], Any], str]] = {
-    "NaN": (lambda t: good(t) * np.nan, "got NaN for .* text"),
+    "NaN": (lambda t: good(t) * np.nan, "got NaN"),
     "one NaN": (
         lambda t: np.where(np.arange(len(t))[:, None] == 0, np.nan, good(t)),
-        "got NaN for 1 of .*; the first is '",
+        "got NaN",
     ),
-    "infinity": (lambda t: good(t) * np.inf, "got infinity for .* text"),
+    "infinity": (lambda t: good(t) * np.inf, "got infinity"),
     "float16 overflow": (
         lambda t: torch.full((len(t), 2), 6e4, dtype=torch.float16) * 2,
         "got infinity",
@@ -107,7 +107,20 @@ HOSTILE: dict[str, tuple[Callable[[Sequence[Text]], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
+INVALID = ("NaN", "one NaN", "infinity", "float16 overflow")
+"""Answers that cost the samples that they are about."""
+
+
+@pytest.mark.parametrize("kind", INVALID)
+def test_a_victim_without_a_valid_answer_is_an_error(kind: str) -> None:
+    answer, message = HOSTILE[kind]
+    with pytest.raises(ValueError, match=f"to any of 12 samples, the first: .*{message}"):
+        attacks.attack(
+            from_the_third_call(answer), SAMPLES, recipe=attack(), in_flight=4, progress=False
+        )
+
+
+@pytest.mark.parametrize("kind", [kind for kind in HOSTILE if kind not in INVALID])
 def test_a_victim_that_breaks_down_is_named_and_costs_nothing_that_was_done(
     kind: str, tmp_path: Path
 ) -> None:

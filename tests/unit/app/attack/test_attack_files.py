@@ -105,7 +105,8 @@ def test_unreadable_records(files: AttackFiles) -> None:
     files.outcome.parent.mkdir(parents=True)
     files.outcome.write_text("{\n")
     with pytest.raises(
-        ValueError, match="line 1, which cannot be read .* expected records of an attack: delete it"
+        ValueError,
+        match=r"line 1, which cannot be read .* expected records of an attack",
     ):
         files.records()
 

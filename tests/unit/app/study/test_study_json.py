@@ -64,7 +64,7 @@ def test_the_same_bytes_in_any_order(tmp_path: Path) -> None:
 def test_a_file_of_another_kind(tmp_path: Path) -> None:
     path = tmp_path / "study.json"
     path.write_text("{")
-    with pytest.raises(StudyError, match="no JSON"):
+    with pytest.raises(StudyError, match="cannot be read"):
         study_json.read(path)
     path.write_text(json.dumps({"format": 99}))
     with pytest.raises(StudyError, match="format 99, expected"):

@@ -187,7 +187,7 @@ def test_a_header_and_words_with_spaces(tmp_path: Path) -> None:
         ("", "got an empty file"),
         (
             "a 1 2\nb 1\n",
-            r"line 2: got 1 finite numbers at the end of 'b 1\\n', expected a word and 2 finite",
+            r"line 2: got 1 finite numbers at the end of 'b 1', expected a word and 2 finite",
         ),
         ("a 1 2\nb 1 x\n", "line 2"),
         ("a 1 2\nb 1 nan\n", "line 2"),
@@ -213,9 +213,9 @@ def test_files_that_are_no_vectors(tmp_path: Path, content: str, message: str) -
 def test_a_torn_archive(tmp_path: Path) -> None:
     path = tmp_path / "v.txt.gz"
     path.write_bytes(gzip.compress(vector_lines().encode())[:-20])
-    with pytest.raises(ValueError, match="could not be read"):
+    with pytest.raises(ValueError, match="broken or cut off"):
         WordVectors.read(path)
-    with pytest.raises(ValueError, match="could not be read"):
+    with pytest.raises(ValueError, match="which is no file"):
         WordVectors.read(tmp_path / "none.txt")
 
 
@@ -228,7 +228,7 @@ def test_vectors_and_words_belong_together() -> None:
 def test_files_that_are_no_lists(tmp_path: Path, content: str) -> None:
     path = tmp_path / "lists.json"
     path.write_text(content)
-    with pytest.raises(ValueError, match=r"lists\.json: got"):
+    with pytest.raises(ValueError, match=r"lists\.json(: got|, which cannot be read)"):
         ListedNeighbours.read(path)
 
 

@@ -46,7 +46,7 @@ def test_a_broken_file_leaves_nothing_in_the_cache(tmp_path: Path) -> None:
     path, cache = tmp_path / "v.txt", tmp_path / "cache"
     path.write_text(f"{LINES}four 9\n")
     with pytest.raises(
-        ValueError, match=r"line 5: got 1 finite numbers at the end of 'four 9\\n', expected a word"
+        ValueError, match=r"line 5: got 1 finite numbers at the end of 'four 9', expected a word"
     ):
         read_vectors(path, cache=cache)
     assert not list(cache.iterdir())
