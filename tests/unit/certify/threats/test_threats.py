@@ -80,8 +80,8 @@ def test_reading_a_file(tmp_path: Path, packed: bool) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"good: fine", "no JSON"),
-        (b"\x1f\x8bgood", "no JSON"),
+        (b"good: fine", "cannot be read"),
+        (b"\x1f\x8bgood", "cannot be read"),
         (b"[]", "other JSON"),
         (b"{}", "other JSON"),
         (b'{"good": "fine"}', "other JSON"),
@@ -191,5 +191,5 @@ def test_lists_that_come_with_the_program_are_found_from_anywhere(
     (tmp_path / name).parent.mkdir(parents=True)
     (tmp_path / name).write_text('{"good": ["fine"]}')
     assert Synonyms.read(name).lists == {"good": ["fine"]}
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(ValueError, match="which is no file"):
         Synonyms.read("configs/word_scores/none.json")
