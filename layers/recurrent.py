@@ -75,10 +75,15 @@ class LSTMClassifier(nn.Module):
     def _run(self, x: Tensor, mask: Tensor, order: Tensor) -> list[tuple[PackedSequence, Tensor]]:
         """The packed outputs of each layer, and its `[B, 2 * hidden]` last states."""
         x = x.gather(1, order.unsqueeze(-1).expand_as(x))
+        on_cpu = x.device.type == "cpu"
+        if on_cpu:
+            x = x.to(next(self.layers.parameters()).dtype)
         lengths = mask.sum(dim=1).cpu()
         packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
         found = []
-        with self._differentiable(x):
+        # On some processors, oneDNN has no LSTM for the bfloat16 of autocast.
+        full = torch.autocast("cpu", enabled=False) if on_cpu else nullcontext()
+        with full, self._differentiable(x):
             for number, layer in enumerate(self.layers):
                 if number:
                     packed = packed._replace(data=self.dropout(packed.data))

@@ -229,7 +229,7 @@ class TextModule(pl.LightningModule):
         Raises:
             ValueError: there are such settings; the message names each, and what may replace it.
         """
-        values = self.lasting()
+        values = self.lasting() if self._trainer is not None else {}
         if values and self.trainer.max_epochs == -1 and self.trainer.max_steps == -1:
             msg = (
                 f"got a run without an end, and settings that need its length "

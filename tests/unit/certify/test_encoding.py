@@ -105,7 +105,11 @@ def test_reads_a_file(tmp_path: Path) -> None:
     path = tmp_path / "encoding.json"
     path.write_text(json.dumps({"fine": "good"}))
     assert Encoding.read(path).of_words(["fine", "film"]) == "good film"
-    for content, wrong in (("[", "cannot be read"), ('["a"]', "other JSON"), ('{"a": 1}', "other JSON")):
+    for content, wrong in (
+        ("[", "cannot be read"),
+        ('["a"]', "other JSON"),
+        ('{"a": 1}', "other JSON"),
+    ):
         path.write_text(content)
         with pytest.raises(ValueError, match=wrong):
             Encoding.read(path)
