@@ -192,7 +192,7 @@ def test_every_command_of_the_pages_can_be_given(
         if not keys & {"--config", "--data"}:
             options = ["--data", "SST2", *options]
         helps = any(key.endswith(".help") for key in keys)
-        with pytest.raises(SystemExit, match="^0$") if helps else nullcontext():
+        with pytest.raises(SystemExit, match=r"^0$") if helps else nullcontext():
             parsers[name].parse_args(classes_first(with_configs(options)))
 
 
