@@ -11,6 +11,7 @@ from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities import rank_zero_only
 
 from app.runs import atomic
+from text.bounded_files import read_bytes, reading
 
 _FIRST = ("step", "epoch")
 
@@ -121,12 +122,11 @@ def _line(columns: list[str], row: Mapping[str, str]) -> bytes:
 
 def _rows(path: Path) -> Iterator[dict[str, str]]:
     """The whole rows of the file, without empty cells; a torn last line is left out."""
-    try:
-        lines = io.StringIO(path.read_bytes().decode(errors="replace"), newline="\n")
-    except FileNotFoundError:
+    if not path.exists():
         return
-    rows = csv.reader(line for line in lines if line.endswith("\n"))
-    columns = next(rows, [])
+    lines = io.StringIO(read_bytes(path).decode(errors="replace"), newline="\n")
+    with reading(path, "the metrics of a training: move it away"):
+        columns, *rows = [*csv.reader(line for line in lines if line.endswith("\n"))] or [[]]
     for cells in rows:
         row = {name: cell for name, cell in zip(columns, cells, strict=False) if cell}
         if len(cells) == len(columns) and row.get("step", "").isdecimal():

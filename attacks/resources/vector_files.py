@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -25,6 +26,8 @@ Floats = NDArray[np.float32]
 
 VERSION = 2
 """Of the files in the cache."""
+_COUNT = re.compile("[0-9]{1,12}")
+"""A number of the header; `isdigit` knows digits that `int` does not."""
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -119,7 +122,7 @@ def _parsed(path: Path) -> Iterator[tuple[str, Floats]]:
     with lines_of(path) as stream:
         for number, line in enumerate(stream, start=1):
             fields = line.rstrip().split(" ")
-            if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
+            if number == 1 and len(fields) == 2 and all(map(_COUNT.fullmatch, fields)):
                 (promised, width), first = map(int, fields), 2  # word2vec's header
                 continue
             width = width or len(fields) - 1
