@@ -156,8 +156,8 @@ def summarise(records: Iterable[AttackRecord], *, score: Score) -> Summary:
     read = list(records)
     every = [one for one in read if one.outcome != "error"]
     if not every:
-        reason = next((one.reason for one in read), None) or "no records"
-        msg = f"got no valid answer to any of {len(read)} samples, the first: {reason}"
+        msg = f"got no valid answer to any of {len(read)} samples, the first: "
+        msg = f"{msg}{read[0].reason}" if read else "got no records, expected some"
         raise ValueError(msg)
     attacked = [one for one in every if one.attacked]
     held = [one.holds for one in attacked if one.holds is not None]
