@@ -26,6 +26,11 @@ def child(code: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", code])
 
 
+@pytest.fixture(autouse=True)
+def nothing_reported() -> None:
+    failure_reported.clear()  # a command that failed in this process, in another test, has set it
+
+
 @pytest.fixture
 def statuses() -> list[int]:
     return []
