@@ -1,35 +1,12 @@
 """The records of an attack on disk: written one by one, and read by the next start."""
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from attacks.json_lines import append, open_lines, read_lines
 from attacks.outcome import AttackRecord, Sample, from_line
-
-_TOLD = 4
-"""Differences that a message names."""
-
-
-def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Returns the differences between two mappings of settings, for a message."""
-    return [
-        f"{key} {_short(before.get(key))} -> {_short(now.get(key))}"
-        for key in {**before, **now}
-        if before.get(key) != now.get(key)
-    ]
-
-
-def told(other: Sequence[str]) -> str:
-    """Returns some of the differences, and the number of the others."""
-    more = f" and {len(other) - _TOLD} more" if len(other) > _TOLD else ""
-    return ", ".join(other[:_TOLD]) + more
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 48 else f"{text[:45]}..."
+from text.subjects import as_stored, differences, joined
 
 
 class Journal:
@@ -51,8 +28,7 @@ class Journal:
 
     def __init__(self, path: str | Path, about: Mapping[str, Any]) -> None:
         self.path = Path(path)
-        # As it will be read.
-        settings = json.loads(json.dumps(about))
+        settings = as_stored(about)
         self.records: list[AttackRecord] = []
         length = 0
         if self.path.is_file() and self.path.stat().st_size:
@@ -60,7 +36,7 @@ class Journal:
             other = differences(found, settings)
             if other:
                 msg = (
-                    f"got {self.path}, which is about other settings ({told(other)}), "
+                    f"got {self.path}, which is about other settings ({joined(other)}), "
                     "expected the same: give another path, or the former settings"
                 )
                 raise ValueError(msg)

@@ -31,7 +31,7 @@ from scipy.special import softmax
 
 import datamodules
 import lit_modules
-from app.attack.attack_evaluator import CHOICE
+from app.measure.corpus_split import CHOICE
 from app.runs import atomic
 from app.training.join import labelled_texts
 from attacks.composition import Attack
@@ -40,7 +40,6 @@ from attacks.digests import file_digest
 from attacks.document import Candidate, Document
 from attacks.engine import Engine, Limits, longest_first
 from attacks.goals import Compat, Floats
-from attacks.journal import differences, told
 from attacks.outcome import Sample, words_changed
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import HAS, NEEDS, build
@@ -55,6 +54,7 @@ from benchmarks.recipe_parity import vectors_of_words
 from benchmarks.textattack_process import RECIPES, TextAttackProcess
 from datamodules.batching.sampler import permutation
 from text import Text
+from text.subjects import differences, joined
 
 CORPORA = {"sst2": datamodules.SST2, "ag_news": datamodules.AGNews, "reviews": datamodules.Reviews}
 ORDER = (
@@ -127,7 +127,7 @@ class Rows:
             content = json.loads(path.read_text("utf-8"))
             if other := differences(content["about"], about):
                 msg = (
-                    f"got {path} with rows of other settings ({told(other)}), expected the same, "
+                    f"got {path} with rows of other settings ({joined(other)}), expected the same, "
                     "to go on: give another --out"
                 )
                 raise ValueError(msg)

@@ -18,9 +18,8 @@ from time import perf_counter
 
 import torch
 
-from app.attack.attack_evaluator import words_read
+from app.measure.corpus_split import split_texts, words_read
 from app.runs.run_directory import RunDirectory
-from app.threats.corpus_split import split_texts
 from benchmarks.command import command, heading, save, settings, table
 from benchmarks.word_sandwich import fallen, searches
 from certify import Certifier

@@ -18,9 +18,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from app.attack.attack_evaluator import words_read
+from app.measure.corpus_split import split_texts, words_read
 from app.runs.run_directory import RunDirectory
-from app.threats.corpus_split import split_texts
 from attacks import Attack, attack
 from attacks.composition import Search
 from attacks.constraints import InsideThreat

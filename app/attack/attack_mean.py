@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.attack.attack_files import AttackFiles
 from app.attack.attack_settings import SIX
+from app.measure.measurement import Archive
 from app.runs import results
+from app.runs.ledger import attack_ledger
 from app.runs.run_directory import RunDirectory
-from attacks.journal import differences
+from text.subjects import Subject, differences
 
 _SAME = (
     *("checkpoint", "corpus", "samples", "split", "choice", "goal", "score", "compat"),
@@ -25,7 +26,7 @@ class Attacked:
         accuracy: share of the samples that are classified rightly under attack.
         samples: number of samples.
         clean: share of the same samples that are classified rightly; None if it is unknown.
-        about: settings of the attack; see `AttackFiles`.
+        about: subject of the attack.
     """
 
     accuracy: float
@@ -115,6 +116,41 @@ def former(run: RunDirectory, stage: str, metrics: Mapping[str, float]) -> dict[
                 accuracy=accuracy,
                 samples=int(every.get(f"attack/{name}/samples") or 0),
                 clean=every.get(f"attack/{name}/clean_accuracy"),
-                about=AttackFiles(run, name).about(),
+                about=attack_ledger(run, name).subject(),
             )
     return found
+
+
+class MeanArchive:
+    """Files the mean over the six attacks with the figures of each.
+
+    Args:
+        archive: of the run.
+
+    Attributes:
+        mean: over the attacks that are there.
+    """
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self.mean = Mean(names=())
+
+    @property
+    def files(self) -> RunDirectory:
+        """The folder."""
+        return self._archive.files
+
+    def begin(self, stage: str) -> None:
+        """Begin the figures of an attack."""
+        self._archive.begin(stage)
+
+    def admit(self, about: Subject) -> dict[str, Any]:
+        """Return what `results.json` says of figures that are filed later."""
+        return self._archive.admit(about)
+
+    def file(
+        self, stage: str, metrics: Mapping[str, float], seconds: float, about: Subject
+    ) -> None:
+        """Add the figures of an attack to `results.json`."""
+        self.mean = mean_accuracy(former(self.files, stage, metrics))
+        self._archive.file(stage, {**metrics, **self.mean.metrics()}, seconds, about)

@@ -7,17 +7,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from app.attack import validity_files
-from app.attack.attack_evaluator import figures, tell
-from app.attack.attack_files import AttackFiles
 from app.attack.attack_html import write_page
-from app.attack.attack_mean import Mean, former, mean_accuracy
+from app.attack.attack_mean import MeanArchive
 from app.attack.attack_report import report
 from app.attack.attack_settings import file_names
-from app.attack.attack_shard import ShardFiles
-from app.attack.victim_files import file_whole
 from app.cli.run_options import run_parser
 from app.cli.terminal import harmless
+from app.measure.archive import FolderArchive
+from app.measure.measurement import Archive
+from app.measure.runner import shard_path
+from app.measure.text_attack import ELSEWHERE, attack_figures, show_examples
 from app.runs import atomic, results, run_directory
+from app.runs.ledger import Ledger, attack_ledger
 from app.runs.recorder import RunLogger
 from app.runs.resume import evaluated
 from app.runs.run_directory import RunDirectory
@@ -25,9 +26,9 @@ from app.runs.sample_records import Record
 from app.runs.shard import Shard
 from app.runs.weights import shelf, weights_of
 from attacks.interface import Outcome
-from attacks.journal import differences, told
 from attacks.outcome import from_line
 from attacks.summary import summarise
+from text.subjects import differences, joined
 
 _FILE = re.compile(r"(?P<name>.+)\.shard-(?P<index>\d+)-of-(?P<count>\d+)\.jsonl?")
 _SAME = ("chosen", "score", "target", "classes", "identity")
@@ -38,30 +39,35 @@ class Whole(NamedTuple):
     """All shards of one attack.
 
     Attributes:
-        files: of the attack.
-        about: its settings.
-        found: what the first shard says; see `ShardEvaluator`.
+        ledger: of the attack.
+        subject: of the attack.
+        facts: that the first shard keeps; see `TextAttack.shard_facts`.
         records: of all samples, by their ids.
         seconds: of all shards.
         parts: records of each shard.
     """
 
-    files: AttackFiles
-    about: dict[str, Any]
-    found: dict[str, Any]
+    ledger: Ledger
+    subject: dict[str, Any]
+    facts: dict[str, Any]
     records: list[Record]
     seconds: float
     parts: list[Path]
 
+    @property
+    def name(self) -> str:
+        """Name of the attack."""
+        return self.ledger.name
+
     def outcome(self) -> Outcome:
-        """Returns records and figures."""
+        """Return records and figures."""
         records = [from_line(record) for record in self.records]
-        summary = summarise(records, score=self.found["score"])
-        return Outcome(name=self.files.name, records=records, summary=summary)
+        summary = summarise(records, score=self.facts["score"])
+        return Outcome(name=self.name, records=records, summary=summary)
 
     def validity(self, outcome: Outcome) -> list[str]:
-        """Files what the shards know of valid texts, if they do; returns lines to print."""
-        return validity_files.merge(self.files.outcome, outcome.records, self.parts)
+        """File what the shards know of valid texts, if they do; return lines to print."""
+        return validity_files.merge(self.ledger.records_path, outcome.records, self.parts)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -73,7 +79,7 @@ def main(argv: Sequence[str]) -> int:
     """
     args = _parser().parse_args(argv)
     if args.out is not None:
-        return _of_victim(args)
+        return _merge_victim(args)
     name = args.run
     if args.ckpt_path is None:
         name = run_directory.named("attack merge", name)
@@ -88,37 +94,25 @@ def main(argv: Sequence[str]) -> int:
     for whole in wholes:
         _check_place(files, whole, digest)
     logger = RunLogger(run)
-    outcomes: dict[str, Outcome] = {}
-    mean, valid = Mean(names=()), list[str]()
+    facts = {"run": run.name}
+    if weights is not None:
+        facts["checkpoint"] = f"{checkpoint}, SHA-256 {weights.checkpoint}"
+    archive = MeanArchive(FolderArchive(files, {**wholes[0].facts["identity"], "run": run.name}))
     for whole in wholes:
-        outcome, mean = _file(
-            files,
-            whole,
-            weights={} if weights is None else weights.about(),
-            checkpoint=checkpoint,
-            html=args.html == "true",
-            logger=logger,
-        )
-        outcomes[outcome.name] = outcome
-        valid += whole.validity(outcome)
+        logger.measure(files, f"attack/{whole.name}", 0 if weights is None else weights.step)
+        about = {} if weights is None else weights.about()
+        metrics = _file(whole, archive, facts, about, html=args.html == "true", logger=logger)
+        logger.log_metrics(metrics, 0)
     logger.finalize("success")
-    first = wholes[0].found
+    first = wholes[0].facts
     title = f"{run.name}: {first['identity']['method']} on {first['facts']['corpus']}"
-    print(
-        report(
-            outcomes,
-            first["classes"],
-            show=args.show,
-            title=f"{title} ({_spent(wholes)})",
-            notes=[*filter(None, [mean.line()]), *valid],
-        )
-    )
+    _print(wholes, title, args.show, [*filter(None, [archive.mean.line()])])
     print(harmless(f"\n{files.path}"))
     return 0
 
 
-def _of_victim(args: argparse.Namespace) -> int:
-    """Unites the shards of an attack on a victim from elsewhere.
+def _merge_victim(args: argparse.Namespace) -> int:
+    """Unite the shards of an attack on a victim from elsewhere.
 
     Raises:
         ValueError: a run is named, too, or shards are missing or differ; nothing is written then.
@@ -128,34 +122,70 @@ def _of_victim(args: argparse.Namespace) -> int:
         raise ValueError(msg)
     folder = RunDirectory(Path(args.out))
     wholes = _wholes(folder, args)
-    outcomes, valid = dict[str, Outcome](), list[str]()
+    first = wholes[0].facts
+    archive = FolderArchive(folder, {**first["identity"], "run": folder.name})
     for whole in wholes:
-        outcome = outcomes[whole.files.name] = whole.outcome()
-        file_whole(
-            folder,
-            outcome,
-            whole.found,
-            about=whole.about,
-            seconds=whole.seconds,
-            html=args.html == "true",
-        )
-        valid += whole.validity(outcome)
-    first = wholes[0].found
-    title = f"{first['identity']['method']} on {first['identity']['corpus']} ({_spent(wholes)})"
-    print(report(outcomes, first["classes"], show=args.show, title=title, notes=valid))
+        _file(whole, archive, {}, {}, html=args.html == "true")
+    _print(wholes, f"{first['identity']['method']} on {first['identity']['corpus']}", args.show, [])
     print(harmless(f"\n{folder.path}"))
     return 0
 
 
+def _print(wholes: Sequence[Whole], title: str, show: int, notes: Sequence[str]) -> None:
+    """Print the table of all attacks, and file the validity of each."""
+    outcomes = {whole.name: whole.outcome() for whole in wholes}
+    spent = ", ".join(f"{whole.name} {whole.seconds:.1f} s" for whole in wholes)
+    valid = [line for whole in wholes for line in whole.validity(outcomes[whole.name])]
+    print(
+        report(
+            outcomes,
+            wholes[0].facts["classes"],
+            show=show,
+            title=f"{title} ({spent})",
+            notes=[*notes, *valid],
+        )
+    )
+
+
+def _file(
+    whole: Whole,
+    archive: Archive,
+    facts: Mapping[str, str],
+    about: Mapping[str, Any],
+    *,
+    html: bool,
+    logger: RunLogger | None = None,
+) -> dict[str, float]:
+    """File a whole attack as `attack` does; return its metrics.
+
+    Args:
+        whole: the attack.
+        archive: where.
+        facts: for the page, in place of those of the shard.
+        about: what identifies the weights.
+        html: True to write the page.
+        logger: TensorBoard, where it shows the attack.
+    """
+    ledger, outcome, classes = whole.ledger, whole.outcome(), whole.facts["classes"]
+    atomic.write_lines(ledger.records_path, whole.records)
+    show_examples(outcome, classes, [] if logger is None else [logger])
+    if html:
+        samples = f"{len(outcome.records)}, {whole.subject.get('choice')}"
+        page = {**whole.facts["facts"], **facts, "samples": samples}
+        write_page(ledger.path.with_suffix(".html"), outcome, classes, page)
+    ledger.finish(whole.subject, whole.seconds, outcome.summary.line())
+    stage = f"attack/{whole.name}"
+    figures = attack_figures(outcome, whole.facts["target"])
+    metrics = {f"{stage}/{name}": value for name, value in figures.items()}
+    archive.file(stage, metrics, whole.seconds, {**whole.facts["evaluation"], **about})
+    return metrics
+
+
 def _wholes(folder: RunDirectory, args: argparse.Namespace) -> list[Whole]:
-    """Reads all attacks to merge, in the order of their command."""
-    wanted = file_names(",".join(args.recipe), args.tag) if args.recipe else None
-    wholes = [_whole(folder, one) for one in _names(folder, wanted)]
-    return sorted(wholes, key=lambda one: (one.found["place"], one.files.name))
-
-
-def _spent(wholes: Sequence[Whole]) -> str:
-    return ", ".join(f"{one.files.name} {one.seconds:.1f} s" for one in wholes)
+    """Read all attacks to merge, in the order of their command."""
+    names = file_names(",".join(args.recipe), args.tag) if args.recipe else None
+    wholes = [_whole(folder, name) for name in _names(folder, names)]
+    return sorted(wholes, key=lambda whole: (whole.facts["place"], whole.name))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -218,77 +248,84 @@ def _matches(folder: Path) -> list[re.Match[str]]:
 
 
 def _whole(run: RunDirectory, name: str) -> Whole:
-    """Reads and compares all shards of an attack.
+    """Read and compare all shards of an attack.
 
     Raises:
         ValueError: some are missing, have not ended, or are not of one attack.
     """
-    files = AttackFiles(run, name)
-    matches = [match for match in _matches(files.outcome.parent) if match["name"] == name]
+    ledger = attack_ledger(run, name)
+    matches = [match for match in _matches(ledger.path.parent) if match["name"] == name]
     counts = sorted({int(match["count"]) for match in matches})
     if len(counts) > 1:
         msg = (
             f"got shards of {name} in {' and in '.join(map(str, counts))} parts, expected one "
-            f"division: delete {files.side.with_suffix('')}.shard-*-of-N.* of the others"
+            f"division: delete {ledger.path.with_suffix('')}.shard-*-of-N.* of the others"
         )
         raise ValueError(msg)
-    shards = [ShardFiles(run, name, Shard(index, counts[0])) for index in range(1, counts[0] + 1)]
+    shards = {
+        shard: Ledger(shard_path(ledger.records_path, shard))
+        for shard in (Shard(index, counts[0]) for index in range(1, counts[0] + 1))
+    }
     _check_there(name, shards)
-    ends = {one.shard: _end(one) for one in shards}
-    about, first = shards[0].about(), ends[shards[0].shard]
+    facts = {shard: _facts(shard, part) for shard, part in shards.items()}
+    first = next(iter(shards))
+    subject = shards[first].subject()
     by_sample: dict[int, Record] = {}
-    for one in shards:
-        found = ends[one.shard]
-        other = differences(about, one.about()) + differences(
-            {**_comparable(first)}, _comparable(found)
-        )
-        if other:
+    for shard, part in shards.items():
+        changes = differences(subject, part.subject())
+        changes += differences(_comparable(facts[first]), _comparable(facts[shard]))
+        if changes:
             msg = (
-                f"got other settings in shard {one.shard} of {name} than in {shards[0].shard}: "
-                f"{told(other)}; expected the same: give the shard the settings of the others, "
-                f"after deleting {one.side.with_suffix('')}.*"
+                f"got other settings in shard {shard} of {name} than in {first}: "
+                f"{joined(changes)}; expected the same: give the shard the settings of the others, "
+                f"after deleting {part.path.with_suffix('')}.*"
             )
             raise ValueError(msg)
-        records = one.records()
+        records = part.records()
         ids = [int(record["sample_id"]) for record in records]
         twice = len(ids) - len(set(ids).difference(by_sample))
-        if twice or len(ids) < one.shard.size(found["chosen"]):
+        expected = shard.size(facts[shard]["chosen"])
+        if twice or len(ids) < expected:
             msg = (
-                f"got {len(ids)} records in {one.outcome} ({twice} of samples that other records "
-                f"are about), expected the {one.shard.size(found['chosen'])} of its own: copy the "
-                "file again, or delete it and give the command of the shard again"
+                f"got {len(ids)} records in {part.records_path} ({twice} of samples that other "
+                f"records are about), expected the {expected} of its own: copy the file again, or "
+                "delete it and give the command of the shard again"
             )
             raise ValueError(msg)
         by_sample.update(zip(ids, records, strict=True))
-    if (problem := files.problem(about)) is not None:
+    if (problem := ledger.problem(subject, ELSEWHERE)) is not None:
         raise ValueError(problem)
-    for record in files.records():
+    for record in ledger.records():
         by_sample.setdefault(int(record["sample_id"]), record)
-    seconds = sum(one.seconds() for one in shards)
-    records = [by_sample[one] for one in sorted(by_sample)]
-    return Whole(files, about, first, records, seconds, [one.outcome for one in shards])
+    return Whole(
+        ledger,
+        subject,
+        facts[first],
+        records=[by_sample[sample_id] for sample_id in sorted(by_sample)],
+        seconds=sum(part.seconds() for part in shards.values()),
+        parts=[part.records_path for part in shards.values()],
+    )
 
 
-def _check_there(name: str, shards: Sequence[ShardFiles]) -> None:
-    count = len(shards)
-    parts = {
-        "missing": [one for one in shards if not (one.side.is_file() or one.outcome.is_file())],
-        "without .json": [one for one in shards if one.outcome.is_file() > one.side.is_file()],
-        "not ended": [
-            one
-            for one in shards
-            if one.side.is_file() and not (one.outcome.is_file() and one.found() is not None)
-        ],
-    }
-    bad = [
-        f"{what}: {', '.join(str(one.shard.index) for one in which)}"
-        for what, which in parts.items()
-        if which
-    ]
-    if bad:
+def _check_there(name: str, shards: Mapping[Shard, Ledger]) -> None:
+    """Raise ValueError unless all shards are there and have ended."""
+    lacks: dict[str, list[str]] = {}
+    for shard, part in shards.items():
+        ledger, records = part.path.is_file(), part.records_path.is_file()
+        if not ledger:
+            problem = "without .json" if records else "missing"
+        elif not records or part.extra("shard") is None:
+            problem = "not ended"
+        else:
+            continue
+        lacks.setdefault(problem, []).append(str(shard.index))
+    if lacks:
+        count, folder = len(shards), next(iter(shards.values())).path.parent
+        order = ("missing", "without .json", "not ended")
+        listed = [f"{what}: {', '.join(lacks[what])}" for what in order if what in lacks]
         msg = (
-            f"got {name} in {count} shards, of which not all are in {shards[0].side.parent} "
-            f"({'; '.join(bad)}), expected all {count}: give `attack --attack.shard I/{count}` "
+            f"got {name} in {count} shards, of which not all are in {folder} "
+            f"({'; '.join(listed)}), expected all {count}: give `attack --attack.shard I/{count}` "
             "for these (again), or copy their .jsonl and .json there"
         )
         raise ValueError(msg)
@@ -298,89 +335,52 @@ _KEYS = {"place": int, "chosen": int, "score": str, "classes": list, "facts": di
 _KEYS |= {"identity": dict, "evaluation": dict}
 
 
-def _end(shard: ShardFiles) -> dict[str, Any]:
-    """Returns the end of a shard.
+def _facts(shard: Shard, ledger: Ledger) -> dict[str, Any]:
+    """Return what a shard keeps for the whole attack.
 
     Raises:
         ValueError: it is not what `attack` writes.
     """
-    found = shard.found() or {}
-    if found.get("shard") != str(shard.shard) or not all(
-        isinstance(found.get(key), kind) for key, kind in _KEYS.items()
+    facts = ledger.extra("shard") or {}
+    if facts.get("shard") != str(shard) or not all(
+        isinstance(facts.get(key), kind) for key, kind in _KEYS.items()
     ):
         msg = (
-            f"got {shard.side} with unreadable content, expected the end of shard {shard.shard}: "
-            "copy it again, or delete it and give the command of the shard again"
+            f"got {ledger.path} with unreadable content, expected the end of shard {shard}: copy "
+            "it again, or delete it and give the command of the shard again"
         )
         raise ValueError(msg)
-    return found
+    return facts
 
 
-def _comparable(found: Mapping[str, Any]) -> dict[str, Any]:
-    identity = {key: value for key, value in found["identity"].items() if key != "run"}
-    same = {key: found.get(key) for key in _SAME} | {"identity": identity}
-    return {**same, "rows": found["evaluation"].get("rows")}
+def _comparable(facts: Mapping[str, Any]) -> dict[str, Any]:
+    identity = {key: value for key, value in facts["identity"].items() if key != "run"}
+    same = {key: facts.get(key) for key in _SAME} | {"identity": identity}
+    return {**same, "rows": facts["evaluation"].get("rows")}
 
 
 def _check_place(run: RunDirectory, whole: Whole, digest: str | None) -> None:
-    """Checks that figures of these weights and rows may be filed in the run.
+    """Check that figures of these weights and rows may be filed in the run.
 
     Raises:
         ValueError: the checkpoint of the run is another, or its figures are about other rows.
     """
-    attacked = whole.about.get("checkpoint")
+    attacked = whole.subject.get("checkpoint")
     if digest is not None and attacked != digest:
         msg = (
-            f"got shards of {whole.files.name} of the checkpoint {str(attacked)[:12]}, and a run "
-            f"whose checkpoint is {digest[:12]}, expected the same: give --ckpt_path FILE, or "
-            "attack this one"
+            f"got shards of {whole.name} of the checkpoint {str(attacked)[:12]}, and a run whose "
+            f"checkpoint is {digest[:12]}, expected the same: give --ckpt_path FILE, or attack "
+            "this one"
         )
         raise ValueError(msg)
-    rows = whole.found["evaluation"].get("rows", {})
+    rows = whole.facts["evaluation"].get("rows", {})
     for about in results.about_stages(run.results()):
         theirs = about.get("rows", {})
         of_others = about.get("checkpoint") not in (None, "none", attacked)
         if of_others or any(theirs.get(split, digest) != digest for split, digest in rows.items()):
             msg = (
                 f"got {run.results_path} with figures about other weights or rows than the shards "
-                f"of {whole.files.name}, expected the same: attack the rows that are there now, or "
-                "move the file away"
+                f"of {whole.name}, expected the same: attack the rows that are there now, or move "
+                "the file away"
             )
             raise ValueError(msg)
-
-
-def _file(
-    run: RunDirectory,
-    whole: Whole,
-    *,
-    weights: Mapping[str, Any],
-    checkpoint: Path,
-    html: bool,
-    logger: RunLogger,
-) -> tuple[Outcome, Mean]:
-    """Files a whole attack as `attack` does."""
-    files, found = whole.files, whole.found
-    outcome = whole.outcome()
-    records, summary = outcome.records, outcome.summary
-    stage, metrics = f"attack/{files.name}", figures(files.name, summary, found["target"])
-    logger.measure(run, stage, weights.get("step", 0))
-    atomic.write_lines(files.outcome, whole.records)
-    files.finish(whole.about, whole.seconds, summary)
-    tell(outcome, found["classes"], [logger])
-    if html:
-        facts = {**found["facts"], "run": run.name}
-        facts["samples"] = f"{len(records)}, {whole.about.get('choice')}"
-        if weights:
-            facts["checkpoint"] = f"{checkpoint}, SHA-256 {weights['checkpoint']}"
-        write_page(files.html, outcome, found["classes"], facts)
-    mean = mean_accuracy(former(run, stage, metrics))
-    logger.log_metrics(metrics, 0)
-    results.merge(
-        run.results_path,
-        stage,
-        identity={**found["identity"], "run": run.name},
-        metrics=metrics | mean.metrics(),
-        seconds=whole.seconds,
-        about={**found["evaluation"], **weights},
-    )
-    return outcome, mean

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.attack.attack_files import AttackFiles
 from app.attack.table_samples import PAIRS, usual_texts
+from app.runs.ledger import attack_ledger
 from app.runs.run_directory import RunDirectory
 from app.runs.weights import checkpoint_text
 from datamodules.sources.readers import read_rows
@@ -215,7 +215,7 @@ def record_classes(path: Path) -> tuple[str, ...] | None:
     occur. Records of older versions name none.
     """
     run = RunDirectory(path.resolve().parent.parent)
-    about = AttackFiles(run, path.stem).about()
+    about = attack_ledger(run, path.stem).subject()
     classes = about.get("classes") or checkpoint_text(run).get("class_names") or ()
     names = dict(enumerate(map(str, classes)))
     for _, row in json_lines(path, "records"):

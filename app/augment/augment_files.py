@@ -7,9 +7,9 @@ from typing import IO, Any, Self
 
 from app.runs.atomic import replacing
 from attacks.digests import content_digest
-from attacks.journal import differences, told
 from attacks.json_lines import append, open_lines, read_lines
 from text import Text
+from text.subjects import differences, joined
 
 
 class Augmented:
@@ -43,7 +43,7 @@ class Augmented:
                 self.done, length = [], 0
             elif length and other:
                 msg = (
-                    f"got {self._journal}, which is about other settings ({told(other)}), expected "
+                    f"got {self._journal} with other settings ({joined(other)}), expected "
                     "the same: give another --output, or delete it"
                 )
                 raise ValueError(msg)

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 import lit_modules
-from app.attack.attack_files import AttackFiles
 from app.diagnose.statistics import (
     DistanceSummary,
     LayerMoments,
@@ -20,6 +19,7 @@ from app.diagnose.statistics import (
     boundary_distances,
     pooled,
 )
+from app.runs.ledger import attack_ledger
 from app.runs.run_directory import RunDirectory
 from app.runs.weights import Weights, weights_of
 from attacks.digests import file_digest
@@ -150,20 +150,21 @@ def read(run: RunDirectory, recipe: str, *, samples: int) -> Records:
             f"`python -m steadfast attack --run {run.name} --attack {make}` makes them"
         )
         raise ValueError(msg)
-    files = AttackFiles(run, recipe)
+    ledger = attack_ledger(run, recipe)
     try:
-        every = [from_line(line) for line in files.records()]
+        every = [from_line(line) for line in ledger.records()]
     except (AttributeError, TypeError) as error:
-        msg = f"got {files.outcome} with other fields than records of attacks have; delete it"
+        msg = f"got {ledger.records_path} with other fields than records of attacks have; delete it"
         raise ValueError(msg) from error
     if len(every) > samples:
         every = [every[i] for i in sorted(permutation(len(every), _CHOICE)[:samples].tolist())]
-    about = files.about()
+    about = ledger.subject()
     score: Score = "probability" if about.get("score") == "probability" else "margin"
     if not any(map(_has_changed, every)):
         msg = (
-            f"got {len(every)} record(s) in {files.outcome} of which none has a changed text, "
-            "expected some: attack more samples with --attack.num_samples, or with another recipe"
+            f"got {len(every)} record(s) in {ledger.records_path} of which none has a changed "
+            "text, expected some: attack more samples with --attack.num_samples, or with another "
+            "recipe"
         )
         raise ValueError(msg)
     return Records(
@@ -171,7 +172,7 @@ def read(run: RunDirectory, recipe: str, *, samples: int) -> Records:
         recipe=recipe,
         records=every,
         about=about,
-        digest=file_digest(files.outcome),
+        digest=file_digest(ledger.records_path),
         summary=summarise(every, score=score),
     )
 

@@ -2,7 +2,7 @@
 
 from typing import Any, get_args
 
-from app.attack.attack_evaluator import words_read
+from app.measure.corpus_split import words_read
 from certify.threats import (
     THREATS,
     TextCertificate,

@@ -3,6 +3,7 @@
 import itertools
 import os
 import time
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pytorch_lightning as pl
@@ -15,6 +16,20 @@ _RANKS = ("RANK", "LOCAL_RANK", "NODE_RANK", "SLURM_PROCID")
 _meetings = itertools.count()
 
 
+@dataclass(frozen=True)
+class Alone:
+    """A single process, where no trainer has started others."""
+
+    world_size: int = 1
+    global_rank: int = 0
+    is_global_zero: bool = True
+    strategy: None = None
+
+
+Team = pl.Trainer | Alone
+"""The processes that share a work."""
+
+
 def dry(trainer: pl.Trainer) -> bool:
     """True in Lightning's `fast_dev_run`, which writes no files."""
     return bool(getattr(trainer, "fast_dev_run", False))
@@ -25,7 +40,7 @@ def first_process() -> bool:
     return all(os.environ.get(rank, "0") == "0" for rank in _RANKS)
 
 
-def gather(trainer: pl.Trainer, records: list[T]) -> list[T]:
+def gather(trainer: Team, records: list[T]) -> list[T]:
     """The records of all processes in the order of their ranks, on every process.
 
     They travel between the processes, not through files: machines need not share a disk.
@@ -33,7 +48,7 @@ def gather(trainer: pl.Trainer, records: list[T]) -> list[T]:
     return [record for part in gather_parts(trainer, records) for record in part]
 
 
-def gather_parts(trainer: pl.Trainer, part: T) -> list[T]:
+def gather_parts(trainer: Team, part: T) -> list[T]:
     """Gather the values of all processes on every process, in the order of ranks."""
     if trainer.world_size == 1:
         return [part]
@@ -58,7 +73,7 @@ class Meeting:
             of the process group if not given.
     """
 
-    def __init__(self, trainer: pl.Trainer, *, patience: float | None = None) -> None:
+    def __init__(self, trainer: Team, *, patience: float | None = None) -> None:
         self._rank, self._world = trainer.global_rank, trainer.world_size
         if patience is None:
             timeout = getattr(trainer.strategy, "_timeout", None)

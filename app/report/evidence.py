@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from app.attack.attack_files import AttackFiles
 from app.runs.certified_bounds import BOUNDS
+from app.runs.ledger import Ledger, attack_ledgers
 from app.runs.results import Results
 from app.runs.run_directory import OTHERS, RunDirectory
 from app.runs.sample_records import Record
@@ -222,35 +222,33 @@ class _Reader:
 
     def attacks(self) -> tuple[Attacked, ...]:
         """The attacks that have ended, by name."""
-        folder = self.run.path / "attacks"
         found = []
-        for path in sorted(folder.glob("*.json"), key=lambda one: one.stem):
-            name, files = path.stem, AttackFiles(self.run, path.stem)
-            about = files.about()
+        for ledger in attack_ledgers(self.run):
+            name, about = ledger.name, ledger.subject()
             if self.other(about.get("checkpoint")):
                 stamp = str(about["checkpoint"])[:SHORT]
                 self.unused.append(f"attacks/{name}: of other weights ({stamp})")
             elif self.weights and about.get("checkpoint") in _NONE:
                 self.unused.append(f"attacks/{name}: nothing says of which weights it is")
-            elif not (records := files.records()):
+            elif not (records := ledger.records()):
                 self.unused.append(f"attacks/{name}: it has not ended; the same `attack` goes on")
             else:
                 rows = (self.stage(f"attack/{name}").get("rows") or {}).get("test")
-                found.append(_attacked(files, records, about, rows))
+                found.append(_attacked(ledger, records, about, rows))
         return tuple(found)
 
 
 def _attacked(
-    files: AttackFiles, records: Sequence[Record], about: Mapping[str, Any], rows: str | None
+    ledger: Ledger, records: Sequence[Record], about: Mapping[str, Any], rows: str | None
 ) -> Attacked:
     try:
         made = [from_line(record) for record in records]
         summary = summarise(made, score=about.get("score", "margin"))
     except (TypeError, ValueError) as error:
-        msg = f"got {files.outcome} with other lines than records of an attack: delete it"
+        msg = f"got {ledger.records_path} with other lines than records of an attack: delete it"
         raise ValueError(msg) from error
     of_test = about.get("split", "test") == "test"
-    return Attacked(files.name, made, summary, rows if of_test else None)
+    return Attacked(ledger.name, made, summary, rows if of_test else None)
 
 
 def _weights(run: RunDirectory, results: Results | None) -> str:

@@ -21,7 +21,6 @@ from app.runs.resume import with_additions
 from app.runs.run_directory import RunDirectory
 from app.runs.trackers import keep_names
 from app.runs.weights import Weights, keep_apart, shelf, unfinished, weights_of
-from app.training.stand_in import WholeSplit
 from attacks.digests import file_digest
 from datamodules import PTBCharacters, TextDataModule
 from datamodules.batching.examples import fingerprint
@@ -212,9 +211,18 @@ class Recorder(pl.Callback):
         """
         if stage == "fit" or dry(trainer):
             return
-        if not trainer.is_global_zero:
-            return
-        self._rows = _rows(trainer, stage)
+        split: Split = "validation" if stage == "validate" else "test"
+        if trainer.is_global_zero:
+            self.measure_rows(trainer.datamodule, split)  # type: ignore[attr-defined] # set by a connector
+
+    def measure_rows(self, corpus: object, split: Split) -> None:
+        """Move away figures of other weights or rows than those evaluated now.
+
+        Args:
+            corpus: with the rows.
+            split: that is evaluated.
+        """
+        self._rows = _rows(corpus, split)
         if not self.run.begun:
             return
         if self.weights is not None:
@@ -279,6 +287,7 @@ class Recorder(pl.Callback):
         metrics: Mapping[str, float],
         seconds: float,
         about: Mapping[str, Any] | None = None,
+        corpus: str | None = None,
     ) -> Results | None:
         """Record the end of a stage; returns all results on the first process.
 
@@ -289,6 +298,7 @@ class Recorder(pl.Callback):
             metrics: by name.
             seconds: that it took.
             about: settings that the metrics depend on, besides those of the run.
+            corpus: name of the corpus; that of the trainer if None.
         """
         if not trainer.is_global_zero:
             return None
@@ -299,7 +309,7 @@ class Recorder(pl.Callback):
         merged = results.merge(
             files.results_path,
             stage,
-            identity=self.identity(trainer, module),
+            identity=self.identity(trainer, module, corpus),
             metrics=dict(metrics),
             seconds=seconds,
             about=whole,
@@ -314,17 +324,20 @@ class Recorder(pl.Callback):
         keep_names(self.run, trainer.loggers)
         return merged
 
-    def identity(self, trainer: pl.Trainer, module: pl.LightningModule) -> dict[str, Any]:
+    def identity(
+        self, trainer: pl.Trainer, module: pl.LightningModule, corpus: str | None = None
+    ) -> dict[str, Any]:
         """Returns what `results.json` says of the run: `run`, `method`, `corpus`, `seed`, ...
 
         Args:
             trainer: with the corpus.
             module: whose figures they are.
+            corpus: name of the corpus; that of the trainer if None.
         """
         identity = {
             "run": self.run.name,
             "method": type(module).__name__,
-            "corpus": getattr(trainer.datamodule, "corpus", "unknown"),  # type: ignore[attr-defined] # set by a connector
+            "corpus": corpus or getattr(trainer.datamodule, "corpus", "unknown"),  # type: ignore[attr-defined] # set by a connector
             "seed": self.training_seed,
         }
         if isinstance(module, TaskModule) and module.no_certificate is not None:
@@ -351,15 +364,11 @@ class Recorder(pl.Callback):
             self.run.set_aside(self.weights.label)
 
 
-def _rows(trainer: pl.Trainer, stage: str) -> dict[str, str]:
+def _rows(corpus: object, split: Split) -> dict[str, str]:
     """Digest of the rows that are evaluated, by their split.
 
     Of rows with and without label only the former count: all are predicted, but not all tested.
     """
-    corpus: Any = trainer.datamodule  # type: ignore[attr-defined] # set by a connector
-    split: Split = "validation" if stage == "validate" else "test"
-    if isinstance(corpus, WholeSplit):
-        corpus, split = corpus.source, corpus.split
     if not isinstance(corpus, TextDataModule | PTBCharacters):
         return {}
     examples = corpus.examples(split)

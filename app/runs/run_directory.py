@@ -22,6 +22,7 @@ FIGURES = "evaluation-"
 """In the name of an event file, before the stage whose figures it shows."""
 MEASURED = (
     "certificates.jsonl",
+    "certificates_*.json",
     "certificates_*.jsonl",
     "certificates_*.png",
     "printed_*.jsonl",

@@ -1,20 +1,19 @@
 """One record per sample from all processes: written at once, merged at the end."""
 
 import fcntl
-import json
 import logging
 import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import IO, Any
 
-import pytorch_lightning as pl
-
-from app.processes.distributed import Meeting, gather, gather_parts
+from app.processes.distributed import Meeting, Team, gather, gather_parts
 from app.runs import atomic
 from attacks.json_lines import append, open_lines, read_lines
+from text.subjects import Subject, as_stored, differences, joined
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +30,8 @@ class Records:
     `certificates.parts/rank-0.jsonl`, ... . A killed program loses its current batch. At the end
     the first process writes the outcome, each sample once and in order, and the parts are deleted.
 
-    The next start goes on from the parts, with any number of processes: `begin` returns the samples
-    that are done. Parts begin with their settings, and are deleted where these are others.
+    The next start resumes from the parts, with any number of processes: `begin` returns the samples
+    that are done. Parts begin with their subject. Parts about another one are deleted, or refused.
 
     Machines need not share a disk: records travel through the process group, and each process reads
     the parts that it can see.
@@ -40,15 +39,20 @@ class Records:
     Args:
         path: the outcome; None keeps everything in memory.
         stamp: fields that each line of the outcome gets.
+
+    Attributes:
+        seconds: working time of former starts, those of the slowest process.
     """
 
     def __init__(self, path: Path | None, *, stamp: Mapping[str, Any] | None = None) -> None:
         self.path = path
+        self.seconds = 0.0
         self._stamp = dict(stamp or {})
         self._about: Any = None
+        self._began = 0.0
         self._mine: dict[int, Record] = {}
         self._done: frozenset[int] = frozenset()
-        self._trainer: pl.Trainer | None = None
+        self._trainer: Team | None = None
         self._meeting: Meeting | None = None
         self._part: IO[bytes] | None = None
         self._lock: IO[bytes] | None = None
@@ -59,26 +63,28 @@ class Records:
         return None if self.path is None else self.path.with_suffix(".parts")
 
     def begin(
-        self, trainer: pl.Trainer, *, about: Mapping[str, Any] | None = None
+        self, trainer: Team, *, about: Subject | None = None, elsewhere: str | None = None
     ) -> frozenset[int]:
         """Starts, on all processes together.
 
         Args:
-            trainer: the trainer.
+            trainer: the processes.
             about: all that the records depend on: checkpoint, samples, settings. Without it,
                 former records are not used.
+            elsewhere: how the user files records about another subject than the parts; None deletes
+                the parts.
 
         Returns:
             The samples with records of former starts, the same on all processes.
 
         Raises:
-            ValueError: another program writes the same records.
+            ValueError: another program writes the same records, or the parts are about another
+                subject and must not be deleted.
             OSError: this process cannot write its part.
         """
         self.close()
         self._trainer, self._meeting = trainer, Meeting(trainer)
-        # As it will be read.
-        self._about = None if about is None else json.loads(json.dumps(about))
+        self._about = None if about is None else as_stored(about)
         locked = self._take_lock() if trainer.is_global_zero else True
         # Parts of a running program are not read.
         if not all(gather(trainer, [locked])):
@@ -87,7 +93,18 @@ class Records:
                 "that one, or give another --run"
             )
             raise ValueError(msg)
-        found, stale = self._read_parts()
+        found, stale, seconds = self._read_parts()
+        others = next(filter(None, stale.values()), ())
+        for changes in gather_parts(trainer, others):
+            if changes and elsewhere is not None:
+                msg = (
+                    f"got {self.folder} of a command that has not ended, with other settings "
+                    f"({joined(changes)}), expected the same, to resume it: give these, "
+                    f"{elsewhere}, or delete the folder"
+                )
+                raise ValueError(msg)
+        self.seconds = max(gather(trainer, [seconds]))
+        self._began = time.monotonic()
         self._mine, self._done = self._share(trainer, found)
         for part in stale:
             part.unlink(missing_ok=True)
@@ -96,6 +113,10 @@ class Records:
         if self._done:
             log.info("%d samples were done before, and are left out", len(self._done))
         return self._done
+
+    def known(self) -> list[Record]:
+        """Return the records that this process merges."""
+        return list(self._mine.values())
 
     def add(self, records: Iterable[Record]) -> None:
         """Writes records of this process; known samples are left out.
@@ -107,8 +128,10 @@ class Records:
         new = [record for record in new if int(record["sample_id"]) not in self._mine]
         self._mine.update((int(record["sample_id"]), record) for record in new)
         if self._part is not None and new:
+            now = time.monotonic()
+            spent, self._began = now - self._began, now
             try:
-                append(self._part, new)
+                append(self._part, [*new, {"seconds": spent}])
             except OSError as error:
                 msg = (
                     f"could not write {self.folder}: {error.strerror or error}; make room or "
@@ -199,22 +222,24 @@ class Records:
             return [self.folder / name for name in names if fnmatch(name, "rank-*.jsonl")]
         return []
 
-    def _read_parts(self) -> tuple[dict[int, Record], list[Path]]:
-        """Returns the visible records, and the parts of other settings."""
+    def _read_parts(self) -> tuple[dict[int, Record], dict[Path, Sequence[str]], float]:
+        """Returns the visible records, the differences of parts about others, and seconds."""
         found: dict[int, Record] = {}
-        stale: list[Path] = []
+        stale: dict[Path, Sequence[str]] = {}
+        seconds = 0.0
         for path in self._parts():
             about, records, _ = read_part(path)
             if self._about is None or about != self._about:
-                stale.append(path)
-            else:
-                found.update((int(record["sample_id"]), record) for record in records)
-        return found, stale
+                known = about if isinstance(about, dict) else {}
+                stale[path] = differences(known, self._about or {}) if records else ()
+                continue
+            found.update((int(one["sample_id"]), one) for one in records if "sample_id" in one)
+            spent = (float(one["seconds"]) for one in records if one.keys() == {"seconds"})
+            seconds = max(seconds, sum(spent))
+        return found, stale, seconds
 
     @staticmethod
-    def _share(
-        trainer: pl.Trainer, found: dict[int, Record]
-    ) -> tuple[dict[int, Record], frozenset[int]]:
+    def _share(trainer: Team, found: dict[int, Record]) -> tuple[dict[int, Record], frozenset[int]]:
         """Returns the records that this process merges (the first to see them), and all ids."""
         seen = gather_parts(trainer, sorted(found))
         before = {sample for part in seen[: trainer.global_rank] for sample in part}
@@ -245,12 +270,13 @@ def _named(record: Record, names: Sequence[str]) -> Record:
 
 
 def read_part(path: Path) -> tuple[Any, list[Record], int]:
-    """Returns the description of one process's part, its whole records, and their bytes."""
+    """Returns the subject of one process's part, its whole records and seconds, and their bytes."""
     return read_lines(path, _record)
 
 
 def _record(content: Any) -> Record:
-    if not isinstance(content["sample_id"], int):
+    seconds = content.keys() == {"seconds"} and isinstance(content["seconds"], float)
+    if not seconds and not isinstance(content["sample_id"], int):
         raise TypeError
     record: Record = content
     return record

@@ -10,12 +10,14 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from app.runs.certified_bounds import STAGE_OF
+from app.runs.ledger import attack_ledger
 from app.runs.resume import HARMLESS_IN_FIT
 from app.runs.run_directory import RunDirectory
 from app.study.study import Settings, Stage
 from app.study.study_file import attacks_of
 from attacks.digests import file_digest
 from text.bounded_files import read_json
+from text.subjects import shortened
 
 Parsed = Mapping[str, Any]
 
@@ -68,8 +70,8 @@ def check_run(
         for of in (run.config(), settings)
     )
     different = [
-        f"{name.replace('.init_args', '')} {_short(before.get(name))} in the run, "
-        f"{_short(now.get(name))} in the study"
+        f"{name.replace('.init_args', '')} {shortened(before.get(name))} in the run, "
+        f"{shortened(now.get(name))} in the study"
         for name in sorted(now.keys() | before.keys())
         if name not in HARMLESS
         and before.get(name) != now.get(name)
@@ -209,12 +211,11 @@ def _missing_attack(run: RunDirectory, name: str, settings: Parsed) -> str | Non
     stage = f"attack/{name}"
     if results is None or stage not in results["seconds"]:
         return f"{name} has not ended"
-    from app.attack.attack_files import AttackFiles
     from app.attack.attack_settings import AttackSettings
     from attacks.engine import VERSION
 
     given = AttackSettings(**settings["attack"])
-    about = AttackFiles(run, name).about()
+    about = attack_ledger(run, name).subject()
     known = {key: value for key, value in given.about().items() if key in about}
     options = {
         "attacked_columns" if key == "columns" else key: value
@@ -269,7 +270,7 @@ def _differs(about: Mapping[str, Any], expected: Mapping[str, Any]) -> str | Non
     """The first setting that an outcome has another value of."""
     for key, value in expected.items():
         if about.get(key) != json.loads(json.dumps(value)) and not _is_unfilled(value):
-            return f"measured with {key} {_short(about.get(key))}, not {_short(value)}"
+            return f"measured with {key} {shortened(about.get(key))}, not {shortened(value)}"
     return None
 
 
@@ -351,8 +352,3 @@ def leaves(tree: Any, prefix: str = "") -> dict[str, Any]:
             found |= leaves(value, f"{prefix}.{key}" if prefix else str(key))
         return found
     return {prefix: tree}
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, default=str)
-    return text if len(text) <= 48 else f"{text[:45]}..."

@@ -12,15 +12,14 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from app.attack.attack_evaluator import words_read
 from app.cli.run_options import run_parser
 from app.cli.terminal import harmless
+from app.measure.corpus_split import words_read
 from app.runs.atomic import replace_folder
 from app.runs.resume import evaluated
 from app.runs.run_directory import RunDirectory
 from app.runs.weights import shelf, weights_of
 from app.threats.threat_records import stamp_of
-from attacks.journal import differences, told
 from certify.threats import Synonyms, Threat, parse_threat
 from certify.threats.parsing import parse_k
 from certify.words.score_certifiers import ScoreModel
@@ -30,6 +29,7 @@ from lit_modules import WordScores
 from lit_modules.checkpoints.reading import load
 from lit_modules.word_scores import score_model
 from text.bounded_files import json_lines
+from text.subjects import differences, joined
 from text.word_splitter import pattern_of
 
 STATEMENT = "statement.json"
@@ -124,7 +124,7 @@ def _certified(
     }
     if other := differences(before, now):
         msg = (
-            f"got an export of other things than were certified as {name} ({told(other)}), "
+            f"got an export of other things than were certified as {name} ({joined(other)}), "
             "expected the same lists and weights: give `certify` with these first"
         )
         raise ValueError(msg)

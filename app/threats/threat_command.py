@@ -4,32 +4,21 @@ import argparse
 import json
 import logging
 import sys
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.attack.attack_evaluator import words_read
 from app.cli.run_options import run_parser
 from app.cli.terminal import harmless
+from app.measure.archive import FolderArchive
+from app.measure.corpus_split import split_texts, words_read
+from app.measure.runner import run as measure
+from app.measure.word_certificates import WordCertificates
 from app.processes.devices import torch_device
-from app.runs import results
 from app.runs.resume import evaluated
 from app.runs.run_directory import RunDirectory
 from app.runs.weights import shelf, unfinished, weights_of
-from app.threats.corpus_split import split_texts
-from app.threats.threat_records import (
-    Record,
-    Sample,
-    attacks_inside,
-    figures,
-    record,
-    sandwich,
-    table,
-    write,
-    written,
-)
-from app.threats.unfinished import certified
+from app.threats.threat_records import record
 from app.training.join import require_classification, require_classifier
 from attacks.digests import file_digest
 from certify.edits import EDIT_BOUNDS
@@ -37,7 +26,6 @@ from certify.encoding import EncodedCertifier, Encoding
 from certify.smoothing import NOISES, SmoothedCertifier, Smoothing
 from certify.threats import THREATS, TextCertifier, Threat, parse_threat
 from certify.threats.parsing import parse_k
-from certify.threats.synonym_lists import lists_file
 from certify.ties import classes
 from datamodules.batching.examples import fingerprint
 from lit_modules import LipsLev, TaskModule
@@ -45,9 +33,6 @@ from lit_modules.checkpoints.reading import load
 from text import check_range
 
 log = logging.getLogger(__name__)
-
-AT_ONCE = 256
-"""Texts that are certified together; of random texts, those of a single one."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -74,10 +59,9 @@ def main(argv: Sequence[str]) -> int:
         raise ValueError(msg)
     if (said := unfinished(checkpoint)) is not None:
         log.warning("%s", said)
-    files = run if checkpoint == run.chosen else shelf(run, weights_of(checkpoint))
     run.lock()
     try:
-        _certify_split(args, (run, files), checkpoint, (model, certifier), (threat, ks))
+        _certify_split(args, run, checkpoint, model, certifier=certifier, threat=threat, ks=ks)
     finally:
         run.unlock()
     return 0
@@ -176,11 +160,6 @@ def numbers(given: Sequence[str] | None, *, endless: bool) -> list[int | None]:
     return sorted(found, key=lambda k: float("inf") if k is None else k)
 
 
-def name_of(args: argparse.Namespace) -> str:
-    """Returns the name of the files."""
-    return str(args.threat if args.tag is None else f"{args.threat}-{args.tag}")
-
-
 def around(options: Mapping[str, Any]) -> dict[str, Any] | None:
     """Returns what makes figures other ones than the model's own certificates; None for these.
 
@@ -220,63 +199,36 @@ def _answer(
 
 def _certify_split(
     args: argparse.Namespace,
-    places: tuple[RunDirectory, RunDirectory],
+    run: RunDirectory,
     checkpoint: Path,
-    asked: tuple[TaskModule, TextCertifier],
-    about_what: tuple[Threat, list[int | None]],
+    model: TaskModule,
+    *,
+    certifier: TextCertifier,
+    threat: Threat,
+    ks: Sequence[int | None],
 ) -> None:
     """Certifies the samples of a split and files the outcome."""
-    (run, files), (model, certifier), (threat, ks) = places, asked, about_what
     source, samples = split_texts(run, args.split, data_dir=args.data_dir, count=args.num_samples)
-    kept = [
-        Sample(sample_id, subject, label)
-        for sample_id, text, label in samples
-        if isinstance(text, str) and (subject := threat.subject(text)) is not None
-    ]
-    if not kept:
-        msg = f"got lists with none of the {len(samples)} texts, expected those of this corpus"
-        raise ValueError(msg)
-    _, names = model.require_text()
-    name = name_of(args)
-    about = {
-        **weights_of(checkpoint).about(),
-        "threat": {"name": threat.name, "digest": threat.digest, "statement": threat.statement},
-        "k": [written(k) for k in ks],
-        "lists": None if args.lists is None else file_digest(lists_file(args.lists)),
-        "num_samples": args.num_samples,
-        "split": args.split,
-        "around": around(vars(args)),
-        "rows": {args.split: fingerprint(source.examples(args.split))},
-    }
-
-    def lines(some: Sequence[Sample]) -> list[Record]:
-        answers = certifier([one.text for one in some], ks)
-        return [record(a, ks, names, one) for a, one in zip(answers, some, strict=True)]
-
-    journal = files.path / f"certificates_{name}.journal.jsonl"
-    at_once = 1 if certifier.kind == "probabilistic" else AT_ONCE
-    found = files.results()
-    former = {} if found is None else found.get("about", {}).get(f"certify_{name}", {})
-    records, seconds = certified(journal, about, kept, lines, at_once=at_once, filed=former)
-    values = figures(records, ks, len(samples) - len(kept))
-    paths = write(files, name, records, ks, about)
-    results.merge(
-        files.results_path,
-        f"certify_{name}",
-        identity=_identity(run, model, source.corpus),
-        metrics={f"certify_{name}/{key}": value for key, value in values.items()},
-        seconds=seconds,
-        about={**about, "threat_from": {"lists": args.lists, "words": threat.words.split}},
+    weights = weights_of(checkpoint)
+    measurement = WordCertificates(
+        certifier,
+        threat,
+        ks,
+        weights=weights,
+        split=args.split,
+        rows=fingerprint(source.examples(args.split)),
+        samples=samples,
+        class_names=model.require_text()[1],
+        lists=args.lists,
+        num_samples=args.num_samples,
+        around=around(vars(args)),
+        tag=args.tag,
     )
-    journal.unlink()
-    # Attacks are on the model itself, not on what is put around it.
-    attacks = [] if about["around"] else attacks_inside(files, threat, args.split)
-    layers = sandwich(attacks, records, ks)
-    print(harmless(table(values, layers, Counter(line["kind"] for line in records))))
-    print(harmless("\n" + ", ".join(map(str, paths))))
-    if any(one.broken for one in layers):
-        msg = "got an attack that changed a certified text, expected none: see the table above"
-        raise ValueError(msg)
+    files = run if checkpoint == run.chosen else shelf(run, weights)
+    outcome = measure(measurement, FolderArchive(files, _identity(run, model, source.corpus)))
+    print(harmless(measurement.table(files, outcome.records)))
+    curve = files.path / f"certificates_{measurement.name}.png"
+    print(harmless(f"\n{files.path / measurement.file}, {curve}"))
 
 
 def _identity(run: RunDirectory, model: TaskModule, corpus: str) -> dict[str, Any]:

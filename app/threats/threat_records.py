@@ -2,11 +2,9 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from app.figures.charts import Series, error_bars, pixels
-from app.runs import atomic
 from app.runs.event_files import evaluation_writer
 from app.runs.run_directory import RunDirectory
 from app.runs.weights import SHORT
@@ -148,8 +146,8 @@ def write(
     records: Sequence[Record],
     ks: Sequence[int | None],
     about: Mapping[str, Any],
-) -> list[Path]:
-    """Writes lines, curve and TensorBoard into a run.
+) -> None:
+    """Writes curve and TensorBoard into a run.
 
     Args:
         run: where.
@@ -158,20 +156,14 @@ def write(
         ks: the numbers of changes.
         about: weights, threat and rows.
 
-    Returns:
-        The files.
-
     Raises:
         OSError: a file cannot be written.
     """
-    lines, picture = (run.path / f"certificates_{name}.{end}" for end in ("jsonl", "png"))
-    stamp = stamp_of(about["threat"]["digest"], about["checkpoint"])
-    atomic.write_lines(lines, ({**one, **stamp} for one in records))
     found = curve(records, ks)
     line, names = found.drawn()
     figure = error_bars(
         [line],
-        picture,
+        run.path / f"certificates_{name}.png",
         x_label="changes",
         y_label="certified accuracy, %",
         title=f"{run.name}: {about['threat']['name']}",
@@ -187,7 +179,6 @@ def write(
             writer.add_scalar(f"certify_{name}/accuracy", value / 100, k)
     writer.add_image(f"certify_{name}/curve", pixels(figure), 0, dataformats="HWC")
     writer.close()
-    return [lines, picture]
 
 
 class Layer(NamedTuple):

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytorch_lightning as pl
 
-from app.training.stand_in import StandIn, WholeSplit
+from app.training.stand_in import StandIn
 from datamodules import Corpus, Example, PTBCharacters, RunningText, TextDataModule
 from lit_modules import (
     AdversarialTraining,
@@ -33,7 +33,6 @@ class JoinCorpus(pl.Callback):
         """Join corpus and module."""
         module = pl_module.classifier if isinstance(pl_module, StandIn) else pl_module
         corpus = trainer.datamodule  # type: ignore[attr-defined] # set by a connector
-        corpus = corpus.source if isinstance(corpus, WholeSplit) else corpus
         if isinstance(module, TextModule) and isinstance(corpus, Corpus):
             join(module, corpus)
         if stage == "fit" and isinstance(module, TextModule):

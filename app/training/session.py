@@ -83,15 +83,7 @@ class SameStart(pl.Callback):
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Compares the checkpoints."""
         del pl_module
-        found = gather_parts(trainer, file_digest(trainer.ckpt_path) if trainer.ckpt_path else "")
-        rank = next((rank for rank, one in enumerate(found) if one != found[0]), None)
-        if rank is not None:
-            msg = (
-                f"rank 0 begins with checkpoint {found[0][:12] or '(none)'}, rank {rank} with "
-                f"{found[rank][:12] or '(none)'}, expected the same: let all machines see one "
-                "--runs_dir, or copy the run to each (docs/runbook.md)"
-            )
-            raise ValueError(msg)
+        check_same_checkpoint(trainer, trainer.ckpt_path)
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Compares the checkpoints outside a fit."""
@@ -100,3 +92,16 @@ class SameStart(pl.Callback):
 
     on_test_start = on_fit_start
     on_predict_start = on_fit_start
+
+
+def check_same_checkpoint(trainer: pl.Trainer, checkpoint: str | Path | None) -> None:
+    """Raise ValueError where the processes of a trainer have read different checkpoints."""
+    digests = gather_parts(trainer, file_digest(checkpoint) if checkpoint else "")
+    rank = next((rank for rank, digest in enumerate(digests) if digest != digests[0]), None)
+    if rank is not None:
+        msg = (
+            f"rank 0 begins with checkpoint {digests[0][:12] or '(none)'}, rank {rank} with "
+            f"{digests[rank][:12] or '(none)'}, expected the same: let all machines see one "
+            "--runs_dir, or copy the run to each (docs/runbook.md)"
+        )
+        raise ValueError(msg)

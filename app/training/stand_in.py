@@ -1,4 +1,4 @@
-"""A stand-in module and corpus, to run attacks and certification in Lightning's test loop.
+"""A stand-in module, to run certification in Lightning's test loop.
 
 Lightning starts processes, places modules and loads checkpoints only inside `fit`, `validate`,
 `test` and `predict` (`Trainer._run` is private), and these call the steps of a LightningModule on
@@ -9,18 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytorch_lightning as pl
-from torch.utils.data import DataLoader
 
-from datamodules import TextDataModule
-from datamodules.labelled import Split
 from lit_modules import TaskModule
-
-_NEEDED: dict[Split, tuple[str, tuple[Split, ...]]] = {
-    "train": ("fit", ("train", "validation")),
-    "validation": ("validate", ("validation",)),
-    "test": ("test", ("test",)),
-}
-"""The stage in which a corpus reads a split, and all splits of that stage."""
 
 
 class StandIn(pl.LightningModule):
@@ -52,34 +42,3 @@ class StandIn(pl.LightningModule):
     ) -> Any:
         """Load the classifier's weights: checkpoints are its own."""
         return self.classifier.load_state_dict(state_dict, strict=strict, assign=assign)
-
-
-class WholeSplit(pl.LightningDataModule):
-    """Takes the place of a corpus: one step per process, which reads the whole split itself.
-
-    Args:
-        source: the corpus.
-        split: the split.
-    """
-
-    def __init__(self, source: TextDataModule, split: Split) -> None:
-        super().__init__()
-        self.source, self.split = source, split
-
-    @property
-    def corpus(self) -> str:
-        """Name of the corpus."""
-        return self.source.corpus
-
-    def prepare_data(self) -> None:
-        """Fetch the split."""
-        self.source.fetch(_NEEDED[self.split][1])
-
-    def setup(self, stage: str | None = None) -> None:
-        """Read the split."""
-        del stage
-        self.source.setup(_NEEDED[self.split][0])
-
-    def test_dataloader(self) -> DataLoader[int]:
-        """One step; its batch has no meaning."""
-        return DataLoader([0], batch_size=None)  # type: ignore[arg-type] # a list will do

@@ -12,8 +12,8 @@ import pytorch_lightning as pl
 from torch import Tensor
 from typing_extensions import override
 
+from app.attack.attack_run import attack
 from app.attack.attack_settings import AttackSettings
-from app.attack.attack_split import attack
 from app.runs.certified_bounds import FILE_OF, STAGE_OF
 from app.runs.recorder import Recorder, numbers
 from app.runs.results import Stage

@@ -6,9 +6,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from attacks.journal import differences, told
 from attacks.json_lines import append, open_lines, read_lines
 from text import Text
+from text.subjects import differences, joined
 
 
 class AnswerCache:
@@ -42,7 +42,7 @@ class AnswerCache:
             other = differences(found if isinstance(found, dict) else {}, settings)
             if other:
                 msg = (
-                    f"got {path} with answers of another victim ({told(other)}), expected the "
+                    f"got {path} with answers of another victim ({joined(other)}), expected the "
                     "same: give another --out, or move the file away"
                 )
                 raise ValueError(msg)

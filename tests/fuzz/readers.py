@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow
 import torch
 import yaml
+from app.threats.unfinished import Part
 from pyarrow import parquet
 
 from app.attack.attack_files import AttackFiles
@@ -31,7 +32,6 @@ from app.runs.trackers import _known
 from app.serve.request_fields import parsed
 from app.study import parts, study_json
 from app.study.study_file import examine
-from app.threats.unfinished import Part
 from attacks import journal
 from attacks.json_lines import read_lines
 from attacks.outcome import AttackRecord

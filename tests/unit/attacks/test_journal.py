@@ -2,8 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from attacks.journal import Journal, differences, read
+from attacks.journal import Journal, read
 from tests.unit.attacks.outcomes import flipped, record
+from text.subjects import differences
 
 ABOUT = {"attack": "pwws", "seed": 0}
 

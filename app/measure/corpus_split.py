@@ -2,13 +2,16 @@
 
 from typing import Any
 
-from app.attack.attack_evaluator import CHOICE
 from app.runs.run_directory import RunDirectory
 from app.training.join import labelled_texts
 from datamodules import CORPORA, TextDataModule
 from datamodules.batching.sampler import permutation
 from datamodules.labelled import Split
-from text import Text
+from lit_modules import TaskModule
+from text import Text, WordSettings, WordTokenizer
+
+CHOICE = 4
+"""Key of the permutation that draws samples, apart from those of the corpora."""
 
 
 def split_texts(
@@ -48,3 +51,11 @@ def split_texts(
         drawn = set(permutation(len(found), CHOICE).tolist()[:count])
         found = [one for place, one in enumerate(found) if place in drawn]
     return source, found
+
+
+def words_read(model: TaskModule) -> WordSettings:
+    """Return the words that a model splits a text into; the default ones for parts of words."""
+    tokenizer, _ = model.require_text()
+    if isinstance(tokenizer, WordTokenizer):
+        return tokenizer.splitter.settings
+    return WordSettings()

@@ -1,0 +1,1 @@
+"""What is measured of a trained model: one class for each measurement, and what runs them all."""
