@@ -9,11 +9,15 @@ from typing import Any, Literal, NotRequired, TypedDict
 from app.runs import atomic
 from app.runs.certified_bounds import CertifyStage
 from app.runs.version import versions
-from text.bounded_files import kind_of, read_json
+from text.bounded_files import DataError, kind_of, read_json
 from text.file_lock import locked
 from text.json_shapes import check_shape
 
 Stage = Literal["fit", "validate", "test", CertifyStage, "predict"]
+
+
+_MOST_SAMPLES = 2**53
+"""Above, JSON has no exact numbers."""
 
 
 class Results(TypedDict):
@@ -74,6 +78,15 @@ def read(path: Path) -> Results | None:
     results: Results = read_json(path, "results of a run; move it away")
     check_shape(results, Results, path)
     check_shape(results.get("about", {}), dict[str, StageWeights], path, "about")
+    for name, value in results["metrics"].items():
+        # Statistics square it: 1e300 samples would overflow.
+        count = value or 0
+        if name.endswith("/samples") and not (0 <= count < _MOST_SAMPLES and count == int(count)):
+            msg = (
+                f"got {path} with {value} as metrics.{name}, expected a number of samples; it is "
+                "damaged: move it away"
+            )
+            raise DataError(msg)
     return results
 
 

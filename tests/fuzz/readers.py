@@ -7,6 +7,7 @@ import zipfile
 from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import torch
 import yaml
 from app.threats.unfinished import Part
 from pyarrow import parquet
+from safetensors.torch import save
 
 from app.attack.attack_files import AttackFiles
 from app.attack.attack_settings import _spec
@@ -124,6 +126,8 @@ def _checkpoint() -> bytes:
     return stream.getvalue()
 
 
+ROOT = Path(__file__).parents[2]
+WEIGHTS = save({"a.weight": torch.zeros(2, 3)})
 RECORD = AttackRecord(
     sample_id=0,
     label=1,
@@ -338,10 +342,18 @@ READERS: list[Reader] = [
     Reader("settings", "config.yaml", CONFIG, lambda p: read_yaml(p, "settings"), change_yaml),
     Reader("study", "study.yaml", STUDY, examine, change_yaml),
     Reader(
-        "study.json", "study.json", _json({"format": 1, "rows": []}), study_json.read, change_json
+        "study.json",
+        "study.json",
+        (ROOT / "docs/results/lips_lev.json").read_bytes(),
+        study_json.read,
+        change_json,
     ),
     Reader(
-        "part of a study", "part.json", _json({"format": 1, "study": "a"}), parts._read, change_json
+        "part of a study",
+        "part.json",
+        _json({"format": parts.FORMAT, "study": "a", "digest": "b", "shard": "1/1"}),
+        parts._read,
+        change_json,
     ),
     Reader(
         "attack",
@@ -399,8 +411,9 @@ READERS: list[Reader] = [
     Reader(
         "exported model",
         "steadfast.json",
-        _json({"weights_sha256": "ab"}),
+        _json({"weights_sha256": sha256(WEIGHTS).hexdigest(), "epoch": 1}),
         lambda p: read_exported(p.parent),
         change_json,
+        (("steadfast.safetensors", WEIGHTS),),
     ),
 ]

@@ -192,3 +192,11 @@ def test_the_table_calls_an_unproven_formula_so(tmp_path: Path) -> None:
 def test_the_table_names_the_radius_of_texts_without_labels(tmp_path: Path) -> None:
     shown = table(merge(tmp_path / "results.json", "certify", {"certify/radius": 0.5}))
     assert "mean certified radius, right or wrong  0.5000" in shown
+
+
+@pytest.mark.parametrize("count", [1e300, -1.0, 0.5])
+def test_a_number_of_samples_that_is_none(tmp_path: Path, count: float) -> None:
+    path = tmp_path / "results.json"
+    results.merge(path, "test", identity=IDENTITY, metrics={"test/samples": count}, seconds=1.0)
+    with pytest.raises(ValueError, match=r"metrics\.test/samples, expected a number of samples"):
+        results.read(path)
