@@ -43,12 +43,12 @@ def main(argv: Sequence[str]) -> int:
     if settings.shard is not None:
         answers += f".{Shard.of(settings.shard).suffix()}"
     named = victim_of(args, out.path, settings.batch_size, answers=answers)
+    model = _attacked_model(named, table, settings, args, out)
     device = torch_device(args.device)
     checks = usual_checks(settings, device) if settings.validity else None
     planned = plan(settings, device=device)
     for one in planned:
         check_search(one.attack, named.victim)
-    model = _attacked_model(named, table, settings, args, out)
     series = run_series(
         planned,
         settings,

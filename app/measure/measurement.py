@@ -47,7 +47,8 @@ class Measurement(ABC, Generic[Sample]):
     Attributes:
         stage: name of the figures in `results.json`, and prefix of their names.
         file: file of the records in the run directory.
-        elsewhere: how a user files an outcome apart from one about another subject.
+        elsewhere: how a user files an outcome apart from one about another subject; None where it
+            takes the place of any other, finished or not.
         replaces: True if it takes the place of a finished outcome about another subject.
         alive: to be called now and then while no record is made; the runner sets it. It tells the
             other processes that this one works.
@@ -55,7 +56,7 @@ class Measurement(ABC, Generic[Sample]):
 
     stage: str
     file: str
-    elsewhere: str
+    elsewhere: str | None
     replaces: ClassVar[bool] = False
     alive: Callable[[], None] = staticmethod(lambda: None)
 
@@ -66,6 +67,10 @@ class Measurement(ABC, Generic[Sample]):
     @abstractmethod
     def samples(self) -> Sequence[Sample]:
         """Return all samples."""
+
+    def share(self, samples: Sequence[Sample], rank: int, world: int) -> Sequence[Sample]:
+        """Return the samples that one of several processes measures."""
+        return samples[rank::world]
 
     @abstractmethod
     def measure(self, samples: Sequence[Sample]) -> Iterator[Sequence[Record]]:

@@ -67,7 +67,9 @@ def run(
         _agree(team, measurement.objection(records.known()))
         began = time.monotonic()
         left = [sample for sample in samples if sample.sample_id not in done]
-        _work(measurement, records, left[team.global_rank :: team.world_size], team)
+        _work(
+            measurement, records, measurement.share(left, team.global_rank, team.world_size), team
+        )
         merged = records.merge()
         seconds += records.seconds + time.monotonic() - began
     outcome = Measured(records=merged, seconds=seconds, total=len(everything))
@@ -138,6 +140,8 @@ def _work(
         if records.path is not None and team.world_size == 1:
             interruption.saved = str(records.folder)
         raise
+    finally:
+        del measurement.alive
 
 
 def _records(measurement: Measurement[Any], ledger: Ledger | None) -> Records:
@@ -174,7 +178,7 @@ def _ledgers(records: Path, shard: Shard | None) -> list[Ledger]:
 def _problem(
     kind: Measurement[Any] | type[Measurement[Any]], ledgers: Sequence[Ledger], subject: Subject
 ) -> str | None:
-    for ledger in ledgers:
+    for ledger in ledgers if kind.elsewhere is not None else ():
         problem = ledger.problem(subject, kind.elsewhere, replaces=kind.replaces)
         if problem is not None:
             return problem

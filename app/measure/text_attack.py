@@ -167,6 +167,7 @@ class TextAttack(Measurement[Sample]):
                 bar.add(record)
                 yield [record.line()]
         finally:
+            engine.victim = self.model.victim  # a cycle would keep its files open
             bar.close()
 
     def outcome(self, records: Sequence[Record]) -> Outcome:

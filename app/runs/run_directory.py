@@ -21,11 +21,10 @@ log = logging.getLogger(__name__)
 FIGURES = "evaluation-"
 """In the name of an event file, before the stage whose figures it shows."""
 MEASURED = (
-    "certificates.jsonl",
-    "certificates_*.json",
-    "certificates_*.jsonl",
+    "certificates.json*",
+    "certificates_*.json*",
     "certificates_*.png",
-    "printed_*.jsonl",
+    "printed_*.json*",
     "pgd.jsonl",
     "predictions.jsonl",
     "attacks",

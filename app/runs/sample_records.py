@@ -228,7 +228,7 @@ class Records:
         stale: dict[Path, Sequence[str]] = {}
         seconds = 0.0
         for path in self._parts():
-            about, records, _ = read_part(path)
+            about, records, _ = read_lines(path, _line)
             if self._about is None or about != self._about:
                 known = about if isinstance(about, dict) else {}
                 stale[path] = differences(known, self._about or {}) if records else ()
@@ -270,11 +270,12 @@ def _named(record: Record, names: Sequence[str]) -> Record:
 
 
 def read_part(path: Path) -> tuple[Any, list[Record], int]:
-    """Returns the subject of one process's part, its whole records and seconds, and their bytes."""
-    return read_lines(path, _record)
+    """Returns the subject of one process's part, its whole records, and the bytes of its lines."""
+    about, lines, length = read_lines(path, _line)
+    return about, [line for line in lines if "sample_id" in line], length
 
 
-def _record(content: Any) -> Record:
+def _line(content: Any) -> Record:
     seconds = content.keys() == {"seconds"} and isinstance(content["seconds"], float)
     if not seconds and not isinstance(content["sample_id"], int):
         raise TypeError

@@ -6,7 +6,6 @@ from functools import partial
 
 import pytorch_lightning as pl
 
-from app.training.stand_in import StandIn
 from datamodules import Corpus, Example, PTBCharacters, RunningText, TextDataModule
 from lit_modules import (
     AdversarialTraining,
@@ -31,12 +30,11 @@ class JoinCorpus(pl.Callback):
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Join corpus and module."""
-        module = pl_module.classifier if isinstance(pl_module, StandIn) else pl_module
         corpus = trainer.datamodule  # type: ignore[attr-defined] # set by a connector
-        if isinstance(module, TextModule) and isinstance(corpus, Corpus):
-            join(module, corpus)
-        if stage == "fit" and isinstance(module, TextModule):
-            for sentence in unused_settings(module):
+        if isinstance(pl_module, TextModule) and isinstance(corpus, Corpus):
+            join(pl_module, corpus)
+        if stage == "fit" and isinstance(pl_module, TextModule):
+            for sentence in unused_settings(pl_module):
                 log.warning("%s", sentence)
 
 

@@ -14,7 +14,10 @@ from typing_extensions import override
 
 from app.attack.attack_run import attack
 from app.attack.attack_settings import AttackSettings
-from app.runs.certified_bounds import FILE_OF, STAGE_OF
+from app.measure.archive import RunArchive
+from app.measure.radii import Certified, Radii, check_radii
+from app.measure.runner import run
+from app.runs.certified_bounds import STAGE_OF
 from app.runs.recorder import Recorder, numbers
 from app.runs.results import Stage
 from app.runs.run_directory import RunDirectory
@@ -22,15 +25,10 @@ from app.runs.sample_records import Records
 from app.runs.version import version
 from app.runs.weights import weights_of
 from app.training.checkpoint_callbacks import LastCheckpoint
-from app.training.evaluation import (
-    AttackWriter,
-    Certified,
-    CertifyEvaluator,
-    PredictionWriter,
-    check_radii,
-)
+from app.training.evaluation import AttackWriter, PredictionWriter
 from app.training.generation import Numbers, TextWriter
 from app.training.join import require_classification, require_classifier
+from app.training.launch import launch
 from app.training.session import session
 from attacks import PGD, Outcome, PGDSettings
 from certify.bound_propagation import WordBalls
@@ -221,57 +219,63 @@ class RobustTrainer(pl.Trainer):
         """
         check_radii(radii)
         require_classifier(model, "certify")
+        if not isinstance(datamodule, TextDataModule):
+            msg = f"got {type(datamodule).__name__}, expected a corpus of texts to certify"
+            raise ValueError(msg)
         if bound != "propagation":
             usual = asdict(WordBalls())
             for name, value in asdict(propagation).items():
                 if value != usual[name]:
                     log.warning("propagation.%s=%s has no effect with bound=%s", name, value, bound)
         self._measure(ckpt_path)
-        files, about = self._files, None
-        if ckpt_path and Path(ckpt_path).exists():
+        started, stage = time.monotonic(), STAGE_OF[bound]
+        about = {"bound": bound, "radii": radii, **self._circumstances(stage)}
+        archive = None
+        if self.recorder is not None and self._files is not None:
+            archive = RunArchive(self.recorder, self, model, datamodule.corpus)
+            archive.begin(stage)
+        checkpoint = Path(ckpt_path) if ckpt_path and Path(ckpt_path).exists() else None
+        settings: dict[str, Any] = {
+            "checkpoint": "none" if checkpoint is None else weights_of(checkpoint).checkpoint,
+            "bound": bound,
+            "precision": self.precision,
+            # Not its revision, which a commit changes: the same command has to resume.
+            "program": version(),
             # A part of the split is another part for another batch size.
-            size = getattr(datamodule, "eval_batch_size", None)
-            settings: dict[str, Any] = {
-                "bound": bound,
-                "precision": self.precision,
-                # Not its revision, which a commit changes: the same command has to resume.
-                "program": version(),
-                "part": None if self.limit_test_batches == 1.0 else [self.limit_test_batches, size],
-            }
-            if bound == "propagation":
-                settings |= {"propagation": asdict(propagation)}
-            about = {"checkpoint": weights_of(Path(ckpt_path)).checkpoint, **settings}
-        path = files.path / FILE_OF[STAGE_OF[bound]] if files else None
-        with closing(Records(path, stamp=self._stamp)) as records:
-            evaluator = CertifyEvaluator(
+            "part": None
+            if self.limit_test_batches == 1.0
+            else [self.limit_test_batches, datamodule.eval_batch_size],
+        }
+        if bound == "propagation":
+            settings |= {"propagation": asdict(propagation)}
+
+        def work() -> list[dict[str, float]]:
+            require_classification(model.task.name, "certify")
+            # Known only now: AdversarialTraining may have its classifier from the checkpoint.
+            if model.no_certificate is not None and bound != "propagation":
+                log.info("nothing is certified: %s", model.no_certificate)
+                if archive is not None:
+                    archive.file(stage, {}, time.monotonic() - started, about)
+                return []
+            self._require_full_precision()
+            if archive is not None and self.is_global_zero:
+                archive.recorder.measure_rows(datamodule, "test")
+            measurement = Radii(
                 model,
+                datamodule,
                 bound=bound,
                 radii=radii,
-                records=records,
+                limit=self.limit_test_batches,
+                settings=settings,
                 about=about,
                 propagation=propagation,
+                stamp=self._stamp,
+                bar=self.is_global_zero and self.progress_bar_callback is not None,
             )
+            figures = measurement.figures(run(measurement, archive, team=self).records)
+            return [{f"{stage}/{name}": value for name, value in figures.items()}]
 
-            def evaluate(found: str | None) -> Any:
-                require_classification(model.task.name, "certify")
-                # Known only now: AdversarialTraining may have its classifier from the checkpoint.
-                if model.no_certificate is not None and bound != "propagation":
-                    log.info("nothing is certified: %s", model.no_certificate)
-                    self.datamodule = datamodule
-                    return []
-                self._require_full_precision()
-                return super(RobustTrainer, self).test(
-                    evaluator, None, found, False, datamodule, True if found else None
-                )
-
-            return self._evaluate(
-                evaluator.stage,
-                f"{evaluator.stage}/",
-                model,
-                ckpt_path,
-                evaluate,
-                about={"bound": bound, "radii": radii},
-            )
+        return launch(self, model, datamodule, ckpt_path, work, split="test")
 
     def attack(
         self,
@@ -471,20 +475,30 @@ class RobustTrainer(pl.Trainer):
         about: dict[str, Any] | None = None,
     ) -> T:
         started = time.monotonic()
-        limit = getattr(self, _LIMITS[stage])
-        if limit == 0:
-            msg = f"got --trainer.{_LIMITS[stage]} 0, expected it to be left out"
-            raise ValueError(msg)
+        circumstances = self._circumstances(stage)
         if self._files is not None and self.recorder is not None:
             self.recorder.show(self.loggers, stage)
         with session(self, model, ckpt_path) as path:
             outcome = evaluate(path)
         metrics = numbers(self.callback_metrics, prefix) | (settings or {})
-        # Of batches, Lightning takes 1 for one and 1.0 for all.
-        part = {} if isinstance(limit, float) and limit == 1 else {_LIMITS[stage]: limit}
-        whole = {**(about or {}), "precision": str(self.precision), **part}
+        whole = {**(about or {}), **circumstances}
         self._finish(stage, model, metrics, time.monotonic() - started, whole)
         return outcome
+
+    def _circumstances(self, stage: Stage) -> dict[str, Any]:
+        """Return precision and limits of an evaluation.
+
+        Raises:
+            ValueError: the limit is 0.
+        """
+        name = _LIMITS[stage]
+        limit = getattr(self, name)
+        if limit == 0:
+            msg = f"got --trainer.{name} 0, expected it to be left out"
+            raise ValueError(msg)
+        # Of batches, Lightning takes 1 for one and 1.0 for all.
+        part = {} if isinstance(limit, float) and limit == 1 else {name: limit}
+        return {"precision": str(self.precision), **part}
 
     def _finish(
         self,

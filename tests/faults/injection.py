@@ -309,6 +309,7 @@ class Phases:
         from pytorch_lightning import LightningModule, Trainer
 
         import app.runs.results
+        import certify
         import datamodules
 
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT)
@@ -337,10 +338,8 @@ class Phases:
         ):
             wrap(LightningModule, name, functools.partial(note, phase))
 
-        def evaluating(self: LightningModule, *_: object) -> None:
-            note("certify" if type(self).__name__ == "CertifyEvaluator" else "test")
-
-        setattr(LightningModule, "on_test_batch_start", evaluating)  # noqa: B010 (mypy forbids to assign to a method)
+        wrap(LightningModule, "on_test_batch_start", functools.partial(note, "test"))
+        wrap(certify.Certifier, "__call__", functools.partial(note, "certify"))
 
 
 def raising(calls: int) -> Callable[[], None]:

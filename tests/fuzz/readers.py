@@ -14,17 +14,16 @@ from typing import Any
 import pyarrow
 import torch
 import yaml
-from app.threats.unfinished import Part
 from pyarrow import parquet
 from safetensors.torch import save
 
-from app.attack.attack_files import AttackFiles
 from app.attack.attack_settings import _spec
 from app.attack.published_pairs import read_published
 from app.attack.rating_sheet import read_key, read_rated
 from app.attack.validity_pairs import running_text
 from app.predict.asked_texts import read_file
 from app.runs import results, summary_table
+from app.runs.ledger import Ledger
 from app.runs.metrics_file import _rows
 from app.runs.run_directory import RunDirectory
 from app.runs.runs_command import listed
@@ -35,7 +34,6 @@ from app.serve.request_fields import parsed
 from app.study import parts, study_json
 from app.study.study_file import examine
 from attacks import journal
-from attacks.json_lines import read_lines
 from attacks.outcome import AttackRecord
 from attacks.resources.counter_fitting import read_pairs
 from attacks.resources.neighbours import ListedNeighbours
@@ -228,10 +226,10 @@ def _request(path: Path) -> None:
 
 
 def _records(path: Path) -> None:
-    files = AttackFiles(RunDirectory(path.parent.parent), path.stem)
-    files.seconds()
-    files.records()
-    files.problem({"checkpoint": "ab"})
+    ledger = Ledger(path)
+    ledger.seconds()
+    ledger.records()
+    ledger.problem({"checkpoint": "ab"}, "file this elsewhere")
 
 
 def _sheet(path: Path) -> None:
@@ -297,13 +295,6 @@ READERS: list[Reader] = [
     Reader("WordNet", "wordnet.zip", WORDNET, _synonyms, change_zip),
     Reader("journal", "j.jsonl", JOURNAL, journal.read, change_json),
     Reader("records of ranks", "rank-0.jsonl", JOURNAL, read_part, change_json),
-    Reader(
-        "unfinished",
-        "u.jsonl",
-        _lines({"about": {}}, {"records": [], "seconds": 1}),
-        lambda p: read_lines(p, Part.of),
-        change_json,
-    ),
     Reader(
         "attack records",
         "attacks/pwws.jsonl",

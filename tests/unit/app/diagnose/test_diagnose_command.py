@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from app.attack.attack_files import AttackFiles
 from app.diagnose.diagnose_command import main
 from app.diagnose.measurement import read
+from app.runs.ledger import attack_ledger
 from app.runs.run_directory import RunDirectory
 from attacks.outcome import AttackRecord
 
@@ -53,10 +53,10 @@ def run(tmp_path: Path) -> RunDirectory:
 def attack(
     run: RunDirectory, *records: AttackRecord, about: Mapping[str, Any] | None = None
 ) -> None:
-    files = AttackFiles(run, "textfooler")
-    files.begin(about or {})
+    ledger = attack_ledger(run, "textfooler")
+    ledger.begin(about or {})
     lines = [json.dumps({**one.line(), "sample_id": i}) for i, one in enumerate(records)]
-    files.outcome.write_text("".join(f"{line}\n" for line in lines))
+    ledger.records_path.write_text("".join(f"{line}\n" for line in lines))
 
 
 def test_what_is_measured(run: RunDirectory) -> None:
@@ -119,7 +119,7 @@ def test_nothing_was_changed(run: RunDirectory, records: list[AttackRecord]) -> 
 @pytest.mark.parametrize("content", ["{", '{"sample_id": 1}', "[1, 2]", "3"])
 def test_records_that_are_none(run: RunDirectory, content: str) -> None:
     attack(run, RECORD)
-    AttackFiles(run, "textfooler").outcome.write_text(content + "\n")
+    attack_ledger(run, "textfooler").records_path.write_text(content + "\n")
     with pytest.raises(
         ValueError, match=r"textfooler\.jsonl( with |, line 1, which cannot be read)"
     ):
@@ -129,7 +129,7 @@ def test_records_that_are_none(run: RunDirectory, content: str) -> None:
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"about": 3}'])
 def test_settings_that_cannot_be_read_are_left_out(run: RunDirectory, content: str) -> None:
     attack(run, RECORD)
-    AttackFiles(run, "textfooler").side.write_text(content)
+    attack_ledger(run, "textfooler").path.write_text(content)
     assert read(run, "textfooler", samples=10).about == {}
 
 

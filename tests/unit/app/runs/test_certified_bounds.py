@@ -2,9 +2,9 @@
 
 from typing import get_args
 
+from app.measure.radii import Certified
 from app.report.evidence import PROVEN
 from app.runs.certified_bounds import BOUNDS, FILE_OF, STAGE_OF, CertifyStage
-from app.training.evaluation import Certified
 from certify.certificate import CertifiedBound
 
 NAMES = {

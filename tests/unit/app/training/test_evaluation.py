@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from app.training.evaluation import certificate_records, check_radii, summary
+from app.measure.radii import certificate_records, check_radii, summary
 from certify import Certificates
 from text import Batch
 

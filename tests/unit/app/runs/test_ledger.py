@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.attack.attack_files import AttackFiles
 from app.attack.attack_mean import Mean, former, mean_accuracy
-from app.attack.attack_split import parts_of
+from app.measure.text_attack import ELSEWHERE, parts_of
 from app.runs import results
+from app.runs.ledger import Ledger, attack_ledger
 from app.runs.run_directory import RunDirectory
 from attacks.composition import Attack
 from attacks.goals import Targeted
@@ -29,86 +29,95 @@ def run(tmp_path: Path) -> RunDirectory:
 
 
 @pytest.fixture
-def files(run: RunDirectory) -> AttackFiles:
-    return AttackFiles(run, "pwws")
+def ledger(run: RunDirectory) -> Ledger:
+    return attack_ledger(run, "pwws")
 
 
-def test_a_new_attack(files: AttackFiles) -> None:
-    assert files.problem(ABOUT) is None
-    assert files.seconds() == 0
-    assert files.records() == []
-    files.begin(ABOUT)
-    assert files.problem(ABOUT) is None
-
-
-def test_an_attack_goes_on(files: AttackFiles) -> None:
-    files.begin(ABOUT)
-    files.pause(ABOUT, 12.5)
-    assert files.seconds() == 12.5
-    summary = summarise([record()], score="margin")
-    files.finish(ABOUT, 20.0, summary)
-    files.begin(ABOUT)  # more samples: what there is stays
-    content = json.loads(files.side.read_text())
-    assert content == {"about": ABOUT, "seconds": 20.0, "summary": summary.line()}
-    files.pause(ABOUT, 25.0)
-    assert json.loads(files.side.read_text())["summary"] == summary.line()
-
-
-def test_other_settings_are_named(files: AttackFiles) -> None:
-    files.begin(ABOUT)
-    problem = files.problem({**ABOUT, "seed": 1, "columns": ("text",)})
+def problem_of(ledger: Ledger, subject: dict[str, Any], **options: Any) -> str:
+    problem = ledger.problem(subject, ELSEWHERE, **options)
     assert problem is not None
+    assert "\n" not in problem
+    return problem
+
+
+def test_a_new_attack(ledger: Ledger) -> None:
+    assert ledger.problem(ABOUT, ELSEWHERE) is None
+    assert ledger.seconds() == 0
+    assert ledger.records() == []
+    ledger.begin(ABOUT)
+    assert ledger.problem(ABOUT, ELSEWHERE) is None
+
+
+def test_an_attack_is_resumed(ledger: Ledger) -> None:
+    summary = summarise([record()], score="margin").line()
+    ledger.begin(ABOUT)
+    ledger.finish(ABOUT, 20.0, summary)
+    ledger.begin(ABOUT)  # more samples: what there is stays
+    content = json.loads(ledger.path.read_text())
+    assert content == {"about": ABOUT, "seconds": 20.0, "summary": summary}
+
+
+def test_other_settings_are_named(ledger: Ledger) -> None:
+    ledger.begin(ABOUT)
+    problem = problem_of(ledger, {**ABOUT, "seed": 1, "columns": ("text",)})
     assert "seed 0 -> 1;" in problem
     assert "columns" not in problem
     assert "--attack.tag" in problem
-    assert "\n" not in problem
 
 
-def test_the_content_of_a_resource_is_a_setting(files: AttackFiles) -> None:
+def test_only_a_finished_outcome_is_replaced(ledger: Ledger) -> None:
+    other = {**ABOUT, "seed": 1}
+    ledger.begin(ABOUT)
+    assert "seed 0 -> 1" in problem_of(ledger, other, replaces=True)
+    ledger.finish(ABOUT, 1.0, {"accuracy": 1.0})
+    assert ledger.problem(other, ELSEWHERE, replaces=True) is None
+    assert "seed 0 -> 1" in problem_of(ledger, other)
+    ledger.begin(other)
+    assert ledger.subject() == other
+    assert ledger.seconds() == 0
+
+
+def test_the_content_of_a_resource_is_a_setting(ledger: Ledger) -> None:
     def about(digest: str, target: int) -> dict[str, Any]:
         vectors = WordVectors(["a", "b"], np.eye(2, dtype=np.float32), digest=digest)
         swap = EmbeddingSwap(VectorNeighbours(vectors), 1)
         goal = Targeted(target=target)
         return parts_of(Attack(name="swap", transformation=swap, search=Greedy(), goal=goal))
 
-    files.begin(about("first", 0))
-    assert files.problem(about("first", 1)) is None  # the goal is a setting of the command
-    problem = files.problem(about("second", 0))
-    assert problem is not None
+    ledger.begin(about("first", 0))
+    # The goal is a setting of the command.
+    assert ledger.problem(about("first", 1), ELSEWHERE) is None
+    problem = problem_of(ledger, about("second", 0))
     assert 'attack.transformation.neighbours.vectors.digest "first" -> "second"' in problem
 
 
-def test_what_is_known_is_compared(files: AttackFiles) -> None:
-    files.begin(ABOUT)
-    assert files.problem({"recipe": "pwws"}) is None
-    assert files.problem({"recipe": "bae"}) is not None
+def test_what_is_known_is_compared(ledger: Ledger) -> None:
+    ledger.begin(ABOUT)
+    assert ledger.problem({"recipe": "pwws"}, ELSEWHERE) is None
+    assert ledger.problem({"recipe": "bae"}, ELSEWHERE) is not None
 
 
-def test_records_of_unknown_origin_are_not_overwritten(files: AttackFiles) -> None:
-    files.outcome.parent.mkdir(parents=True)
-    files.outcome.write_text(json.dumps(record().line()) + "\n")
-    problem = files.problem(ABOUT)
-    assert problem is not None
-    assert "without pwws.json" in problem
+def test_records_of_unknown_origin_are_not_overwritten(ledger: Ledger) -> None:
+    ledger.records_path.parent.mkdir(parents=True)
+    ledger.records_path.write_text(json.dumps(record().line()) + "\n")
+    assert "without pwws.json" in problem_of(ledger, ABOUT)
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"about": 1}', ""])
-def test_an_unreadable_side_file(files: AttackFiles, content: str) -> None:
-    files.side.parent.mkdir(parents=True)
-    files.side.write_text(content)
-    problem = files.problem(ABOUT)
-    assert problem is not None
-    assert "unreadable content" in problem
+def test_an_unreadable_entry(ledger: Ledger, content: str) -> None:
+    ledger.path.parent.mkdir(parents=True)
+    ledger.path.write_text(content)
+    assert "unreadable content" in problem_of(ledger, ABOUT)
 
 
-def test_unreadable_records(files: AttackFiles) -> None:
-    files.outcome.parent.mkdir(parents=True)
-    files.outcome.write_text("{\n")
+def test_unreadable_records(ledger: Ledger) -> None:
+    ledger.records_path.parent.mkdir(parents=True)
+    ledger.records_path.write_text("{\n")
     with pytest.raises(
         ValueError,
-        match=r"line 1, which cannot be read .* expected records of an attack",
+        match=r"line 1, which cannot be read .* expected records of a measurement",
     ):
-        files.records()
+        ledger.records()
 
 
 PROTOCOL = {
@@ -129,7 +138,7 @@ def file(run: RunDirectory, name: str, *, broken: int = 1, count: int = 4, **abo
     records += [record(i, saturated=unreliable) for i in range(broken, count)]
     found = summarise(records, score="probability")
     about = {"recipe": name, **PROTOCOL, **about}
-    AttackFiles(run, name).finish(about, 1.0, found)
+    attack_ledger(run, name).finish(about, 1.0, found.line())
     stage = f"attack/{name}"
     metrics = {f"{stage}/{key}": value for key, value in found.metrics().items()}
     mean = mean_accuracy(former(run, stage, metrics))
@@ -188,7 +197,7 @@ def test_attacks_of_other_protocols_have_no_mean(
 
 def test_an_attack_whose_settings_are_lost_is_in_no_mean(run: RunDirectory) -> None:
     file(run, "bae")
-    AttackFiles(run, "bae").side.unlink()
+    attack_ledger(run, "bae").path.unlink()
     assert "differ in checkpoint null" in file(run, "pwws").line()
 
 
