@@ -12,8 +12,8 @@ from argparse import Namespace
 from pathlib import Path
 
 from app.figures.charts import drawing, points
+from app.measure.trainer import MeasuringTrainer
 from app.training.join import JoinCorpus
-from app.training.trainer import RobustTrainer
 from attacks import PGDSettings
 from benchmarks.command import command, save, table
 from benchmarks.program_runs import of_run
@@ -26,7 +26,7 @@ Curves = dict[str, list[float]]
 def attacked(run: Path) -> list[float]:
     """Returns the accuracy of a run under attack at each radius."""
     model, corpus = of_run(run)
-    trainer = RobustTrainer(
+    trainer = MeasuringTrainer(
         accelerator="cpu",
         callbacks=[JoinCorpus()],
         enable_checkpointing=False,

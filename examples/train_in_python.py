@@ -8,8 +8,8 @@ from typing import Any
 
 from torch.optim import AdamW
 
+from app.measure.trainer import MeasuringTrainer
 from app.training.join import JoinCorpus
-from app.training.trainer import RobustTrainer
 from attacks import PGDSettings
 from datamodules import Reviews
 from lit_modules import OLSA, Optimisation
@@ -27,7 +27,7 @@ def main(epochs: int = 10, texts: int | None = None, **settings: Any) -> dict[st
     model = OLSA(width=64, optimisation=Optimisation(optimizer=partial(AdamW, lr=3e-3)))
     # JoinCorpus gives the model vocabulary and classes; PGD differentiates during the test.
     settings |= {"callbacks": [JoinCorpus()], "inference_mode": False, "logger": False}
-    trainer = RobustTrainer(max_epochs=epochs, enable_checkpointing=False, **settings)
+    trainer = MeasuringTrainer(max_epochs=epochs, enable_checkpointing=False, **settings)
     trainer.fit(model, datamodule=corpus)
     (tested,) = trainer.test(model, datamodule=corpus, pgd=PGDSettings(epsilon=0.5))
     (certified,) = trainer.certify(model, corpus)

@@ -29,6 +29,7 @@ from app.cli.arguments import (
 )
 from app.cli.parser import Parser, TrainerHelp, check_numbers
 from app.cli.terminal import harmless
+from app.measure.trainer import MeasuringTrainer
 from app.processes.distributed import dry, first_process
 from app.runs import resume, run_directory
 from app.runs.metrics_file import MetricsFile
@@ -53,7 +54,6 @@ from app.training.join import JoinCorpus
 from app.training.learning_rates import LearningRates
 from app.training.nonfinite import FiniteLoss, OnNonFinite
 from app.training.random_state import RandomState
-from app.training.trainer import RobustTrainer
 from attacks import PGDSettings
 from lit_modules import FineTuning, MaskedLM, TextModule
 from text import check_range
@@ -90,7 +90,7 @@ class RobustCLI(LightningCLI):
             datamodules.Corpus,
             subclass_mode_model=True,
             subclass_mode_data=True,
-            trainer_class=RobustTrainer,
+            trainer_class=MeasuringTrainer,
             trainer_defaults={
                 # Attacks differentiate during evaluation; nothing can be, under inference mode.
                 "inference_mode": False,
@@ -328,7 +328,7 @@ class RobustCLI(LightningCLI):
             if not any(isinstance(plugin, CheckpointIO) for plugin in plugins):
                 config["plugins"] = [*plugins, AtomicCheckpointIO()]
         trainer = self._instantiate_trainer(config, callbacks)
-        assert isinstance(trainer, RobustTrainer)  # trainer_class above
+        assert isinstance(trainer, MeasuringTrainer)  # trainer_class above
         trainer.recorder, trainer.stages = self.recorder, self.plan.stages
         return trainer
 

@@ -49,7 +49,8 @@ class Measurement(ABC, Generic[Sample]):
         file: file of the records in the run directory.
         elsewhere: how a user files an outcome apart from one about another subject; None where it
             takes the place of any other, finished or not.
-        replaces: True if it takes the place of a finished outcome about another subject.
+        replaces: True if it is measured anew once it is finished, whatever its subject.
+        class_names: names that the records get next to the indices of classes.
         alive: to be called now and then while no record is made; the runner sets it. It tells the
             other processes that this one works.
     """
@@ -58,6 +59,7 @@ class Measurement(ABC, Generic[Sample]):
     file: str
     elsewhere: str | None
     replaces: ClassVar[bool] = False
+    class_names: Sequence[str] = ()
     alive: Callable[[], None] = staticmethod(lambda: None)
 
     @abstractmethod

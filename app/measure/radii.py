@@ -84,6 +84,7 @@ class Radii(Measurement[Example]):
                     "expected one, or a class with a sentence in no_certificate"
                 )
                 raise ValueError(msg)
+        self.class_names = classifier.require_text()[1]
         self.stage: CertifyStage = STAGE_OF[bound]
         self.file = FILE_OF[self.stage]
 

@@ -53,16 +53,14 @@ def run(
     with closing(_records(measurement, own)) as records:
         done = records.begin(team, about=subject, elsewhere=measurement.elsewhere)
         former: list[Record] = []
-        if lead:
+        seconds = 0.0
+        if own is not None and lead and not measurement.replaces:
             former = [line for line in _former(ledgers, subject) if line["sample_id"] not in done]
             if shard is not None:
                 former = [line for line in former if line["sample_id"] in ids]
             records.add(former)
-        if own is not None and lead:
-            seconds = own.seconds() if own.is_about(subject) else 0.0
+            seconds = own.seconds()
             own.begin(subject)
-        else:
-            seconds = 0.0
         done = done.union(gather(team, [int(line["sample_id"]) for line in former]))
         _agree(team, measurement.objection(records.known()))
         began = time.monotonic()
@@ -70,18 +68,16 @@ def run(
         _work(
             measurement, records, measurement.share(left, team.global_rank, team.world_size), team
         )
-        merged = records.merge()
+        merged = records.merge(discard=False)
         seconds += records.seconds + time.monotonic() - began
-    outcome = Measured(records=merged, seconds=seconds, total=len(everything))
-    if archive is None or own is None or not lead:
-        return outcome
-    if shard is not None:
-        chosen = max(len(everything), int((own.extra("shard") or {}).get("chosen", 0)))
-        facts = {"shard": str(shard), "chosen": chosen, **measurement.shard_facts()}
-        evaluation = archive.admit(measurement.about())
-        own.finish(subject, seconds, None, shard={**facts, "evaluation": evaluation})
-        return outcome
-    file(measurement, archive, outcome)
+        outcome = Measured(records=merged, seconds=seconds, total=len(everything))
+        if archive is not None and own is not None and lead:
+            if shard is None:
+                file(measurement, archive, outcome)
+            else:
+                file_shard(measurement, archive, outcome, shard)
+        # Not before: a kill in between loses nothing.
+        records.discard()
     return outcome
 
 
@@ -104,6 +100,29 @@ def file(measurement: Measurement[Any], archive: Archive, outcome: Measured) -> 
         outcome.seconds,
         measurement.about(),
     )
+
+
+def file_shard(
+    measurement: Measurement[Any], archive: Archive, outcome: Measured, shard: Shard
+) -> None:
+    """File one shard: its ledger also keeps what has to be known to file all of them.
+
+    Args:
+        measurement: what was measured.
+        archive: where.
+        outcome: records of the shard.
+        shard: which one.
+    """
+    ledger = Ledger(shard_path(archive.files.path / measurement.file, shard))
+    before = ledger.extra("shard") or {}
+    facts = {
+        **measurement.shard_facts(),
+        "shard": str(shard),
+        # Fewer samples than before throw nothing away.
+        "chosen": max(outcome.total, int(before.get("chosen", 0))),
+        "evaluation": archive.admit(measurement.about()),
+    }
+    ledger.finish(measurement.subject(), outcome.seconds, None, shard=facts)
 
 
 def _agree(team: Team, problem: str | None) -> None:
@@ -146,7 +165,7 @@ def _work(
 
 def _records(measurement: Measurement[Any], ledger: Ledger | None) -> Records:
     path = None if ledger is None else ledger.records_path
-    return Records(path, stamp=measurement.stamp())
+    return Records(path, stamp=measurement.stamp(), class_names=measurement.class_names)
 
 
 def check_ledgers(
@@ -178,11 +197,10 @@ def _ledgers(records: Path, shard: Shard | None) -> list[Ledger]:
 def _problem(
     kind: Measurement[Any] | type[Measurement[Any]], ledgers: Sequence[Ledger], subject: Subject
 ) -> str | None:
-    for ledger in ledgers if kind.elsewhere is not None else ():
-        problem = ledger.problem(subject, kind.elsewhere, replaces=kind.replaces)
-        if problem is not None:
-            return problem
-    return None
+    if kind.elsewhere is None or kind.replaces:
+        return None
+    problems = (ledger.problem(subject, kind.elsewhere) for ledger in ledgers)
+    return next(filter(None, problems), None)
 
 
 def _former(ledgers: Sequence[Ledger], subject: Subject) -> list[Record]:

@@ -30,17 +30,16 @@ class Ledger:
         """Name of both files."""
         return self.path.stem
 
-    def problem(self, subject: Subject, elsewhere: str, *, replaces: bool = False) -> str | None:
+    def problem(self, subject: Subject, elsewhere: str) -> str | None:
         """Return why an outcome about a subject cannot be filed here; None if it can.
 
         Args:
             subject: as far as it is known; only its own names are compared.
             elsewhere: how the user files it elsewhere.
-            replaces: True if it may take the place of a finished outcome about another subject.
         """
         advice = f"{elsewhere}, or delete {self.path.with_suffix('')}.*"
         if not self.path.is_file():
-            if replaces or not self.records_path.is_file():
+            if not self.records_path.is_file():
                 return None
             return f"got {self.records_path} without {self.path.name}, expected both: {advice}"
         content = self._content()
@@ -49,7 +48,7 @@ class Ledger:
             return f"got {self.path} with unreadable content, expected settings: {advice}"
         now = as_stored(subject)
         changes = differences({key: before.get(key) for key in now}, now)
-        if not changes or (replaces and content.get("summary") is not None):
+        if not changes:
             return None
         return (
             f"got other settings than those of {self.records_path}: {joined(changes)}; expected "

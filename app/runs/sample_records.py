@@ -39,13 +39,22 @@ class Records:
     Args:
         path: the outcome; None keeps everything in memory.
         stamp: fields that each line of the outcome gets.
+        class_names: names of the classes that are added to their indices; those of the module of
+            the trainer if None.
 
     Attributes:
         seconds: working time of former starts, those of the slowest process.
     """
 
-    def __init__(self, path: Path | None, *, stamp: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        stamp: Mapping[str, Any] | None = None,
+        class_names: Sequence[str] | None = None,
+    ) -> None:
         self.path = path
+        self._class_names = class_names
         self.seconds = 0.0
         self._stamp = dict(stamp or {})
         self._about: Any = None
@@ -141,8 +150,11 @@ class Records:
         if self._meeting is not None:
             self._meeting.progress()
 
-    def merge(self) -> list[Record]:
-        """Ends, on all processes together.
+    def merge(self, *, discard: bool = True) -> list[Record]:
+        """Writes the outcome, on all processes together.
+
+        Args:
+            discard: delete the parts; False where the outcome is not yet filed, see `discard`.
 
         Returns:
             All records, sorted by sample, on every process.
@@ -162,19 +174,28 @@ class Records:
             by_sample.setdefault(int(record["sample_id"]), record)
         merged = [by_sample[sample] for sample in sorted(by_sample)]
         if self.path is not None and self._trainer.is_global_zero:
-            names = _class_names(getattr(self._trainer, "lightning_module", None))
+            names = self._class_names
+            if names is None:
+                module = getattr(self._trainer, "lightning_module", None)
+                names = getattr(module, "class_names", None) or ()
             lines = ({**record, **_named(record, names), **self._stamp} for record in merged)
             atomic.write_lines(self.path, lines)
+        if discard:
+            self.discard()
+        return merged
+
+    def discard(self) -> None:
+        """Deletes the parts, on all processes together, once the outcome is filed."""
         if self._part is not None:
             self._part.close()
-        gather(self._trainer, [None])  # the outcome stands; now the parts may go
+        if self._trainer is not None:
+            gather(self._trainer, [None])  # the outcome is there; now the parts may go
         if self.folder is not None:
             for part in self._parts():
                 part.unlink(missing_ok=True)
             with suppress(OSError):  # where the lock lies, the folder stays until that goes
                 self.folder.rmdir()
         self.close()
-        return merged
 
     def close(self) -> None:
         """Closes all files; the records stay for the next start."""
@@ -253,11 +274,6 @@ class Records:
         # What is left is about the same; a torn line at its end is cut off.
         length = read_part(path)[2] if path.is_file() else 0
         self._part = open_lines(path, self._about, length)
-
-
-def _class_names(module: Any) -> Sequence[str]:
-    """Returns the names of the classes of a module, or of the one that it stands in for."""
-    return getattr(getattr(module, "classifier", module), "class_names", None) or ()
 
 
 def _named(record: Record, names: Sequence[str]) -> Record:

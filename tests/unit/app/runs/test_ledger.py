@@ -33,8 +33,8 @@ def ledger(run: RunDirectory) -> Ledger:
     return attack_ledger(run, "pwws")
 
 
-def problem_of(ledger: Ledger, subject: dict[str, Any], **options: Any) -> str:
-    problem = ledger.problem(subject, ELSEWHERE, **options)
+def problem_of(ledger: Ledger, subject: dict[str, Any]) -> str:
+    problem = ledger.problem(subject, ELSEWHERE)
     assert problem is not None
     assert "\n" not in problem
     return problem
@@ -63,18 +63,6 @@ def test_other_settings_are_named(ledger: Ledger) -> None:
     assert "seed 0 -> 1;" in problem
     assert "columns" not in problem
     assert "--attack.tag" in problem
-
-
-def test_only_a_finished_outcome_is_replaced(ledger: Ledger) -> None:
-    other = {**ABOUT, "seed": 1}
-    ledger.begin(ABOUT)
-    assert "seed 0 -> 1" in problem_of(ledger, other, replaces=True)
-    ledger.finish(ABOUT, 1.0, {"accuracy": 1.0})
-    assert ledger.problem(other, ELSEWHERE, replaces=True) is None
-    assert "seed 0 -> 1" in problem_of(ledger, other)
-    ledger.begin(other)
-    assert ledger.subject() == other
-    assert ledger.seconds() == 0
 
 
 def test_the_content_of_a_resource_is_a_setting(ledger: Ledger) -> None:
