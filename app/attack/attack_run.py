@@ -9,7 +9,7 @@ import pytorch_lightning as pl
 from app.attack.attack_mean import MeanArchive
 from app.attack.attack_series import AttackSeries, run_series
 from app.attack.attack_settings import AttackSettings, Planned, plan
-from app.attack.validity_command import usual_checks
+from app.attack.validity_files import usual_checks
 from app.measure.archive import RunArchive
 from app.measure.corpus_split import words_read
 from app.measure.runner import check_ledgers

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from app.attack.attack_report import report
 from app.attack.attack_settings import AttackSettings, Planned, applied
-from app.attack.validity_command import filed
+from app.attack.validity_files import file_validity
 from app.cli.terminal import harmless
 from app.measure.measurement import Archive, Measured
 from app.measure.runner import run, shard_path
@@ -42,7 +42,7 @@ class AttackSeries(NamedTuple):
         paths = [folder / attack.file for attack in self.attacks]
         if self.shard is not None:
             paths = [shard_path(path, self.shard) for path in paths]
-        return [line for path in paths for line in filed(path, checks, ValidityLimits())]
+        return [line for path in paths for line in file_validity(path, checks, ValidityLimits())]
 
     def report(self, title: str, class_names: Sequence[str], notes: Sequence[str]) -> str:
         """Return the table for people.

@@ -10,7 +10,8 @@ from typing import Any
 
 from app.attack.published_pairs import record_classes
 from app.attack.rating_sheet import UNSURE, as_csv, as_html, draw, key_of, read_key, read_rated
-from app.attack.validity_command import record_files, records_of
+from app.attack.validity_command import record_files
+from app.attack.validity_files import records_of
 from app.cli.run_options import command_parser
 from app.cli.terminal import harmless
 from app.runs import atomic

@@ -3,12 +3,11 @@
 import argparse
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from app.attack import validity_files
-from app.attack.attack_settings import AttackSettings
+from app.attack.validity_files import file_validity, sentence_encoder
 from app.attack.validity_pairs import (
     MeaningPairs,
     damaged,
@@ -20,12 +19,10 @@ from app.cli.run_options import command_parser
 from app.cli.terminal import harmless
 from app.processes.devices import torch_device
 from app.runs import run_directory
-from attacks.outcome import AttackRecord, from_line
-from attacks.resources.catalogue import ResourceError, Resources, resources_named
+from attacks.resources.catalogue import Resources, resources_named
 from attacks.validity.checks import LEAST, Checks, Measured, ValidityLimits
 from attacks.validity.fluency import Entailment, ModelFluency
 from text import check_range
-from text.bounded_files import json_lines
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
         }
     )
     for path in record_files(args, "attack validity"):
-        print(harmless("\n".join(filed(path, checks, limits))))
+        print(harmless("\n".join(file_validity(path, checks, limits))))
     return 0
 
 
@@ -105,7 +102,7 @@ def make_checks(args: argparse.Namespace) -> Checks:
     """Returns the checks that the resources allow; a line says what is left out."""
     device = torch_device(args.device)
     resources = Resources(args.resources, sentence_encoder=args.sentence_encoder, device=device)
-    encoder, tagger = _encoder(resources), None
+    encoder, tagger = sentence_encoder(resources), None
     if args.text:
         tagger = resources.tagger()
     else:
@@ -127,37 +124,6 @@ def make_checks(args: argparse.Namespace) -> Checks:
     )
 
 
-def usual_checks(settings: AttackSettings, device: Any) -> Checks:
-    """Returns the checks of `--attack.validity`: those that need neither text nor other models.
-
-    Raises:
-        ResourceError: WordNet is not there.
-    """
-    resources = Resources.of(settings, device=device)
-    return Checks(resources.wordnet(), encoder=_encoder(resources))
-
-
-def _encoder(resources: Resources) -> Any:
-    try:
-        return resources.sentence_encoder()
-    except ResourceError as error:
-        log.warning("similarity is not measured: %s", error)
-        return None
-
-
-def filed(path: Path, checks: Checks, limits: ValidityLimits) -> list[str]:
-    """Writes the figures of an attack beside its records; returns the lines to print.
-
-    Args:
-        path: its records.
-        checks: measure the texts.
-        limits: of a valid text.
-    """
-    report, lines = judged(path, checks, limits)
-    validity_files.write(path, report, lines)
-    return validity_files.told(path, report)
-
-
 def record_files(args: argparse.Namespace, command: str) -> list[Path]:
     """Returns the files of records that the options of a command name.
 
@@ -174,48 +140,6 @@ def record_files(args: argparse.Namespace, command: str) -> list[Path]:
         msg = f"got {folder} without attacks, expected RECIPE.jsonl: attack the run first"
         raise ValueError(msg)
     return found
-
-
-def records_of(path: Path) -> list[AttackRecord]:
-    """Returns the records of an attack.
-
-    Raises:
-        ValueError: the file holds something else.
-        OSError: it cannot be read.
-    """
-    try:
-        return [from_line(record) for _, record in json_lines(path, "records")]
-    except (ValueError, TypeError) as error:
-        msg = f"got {path} with a line that is no record ({error}), expected RECIPE.jsonl"
-        raise ValueError(msg) from error
-
-
-def judged(
-    path: Path, checks: Checks, limits: ValidityLimits
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Returns the figures of an attack, and a line for each adversarial text.
-
-    Args:
-        path: its records.
-        checks: measure the texts.
-        limits: of a valid text.
-    """
-    records = records_of(path)
-    succeeded = [one for one in records if one.outcome == "succeeded"]
-    pairs = [(one.text, one.adversarial) for one in succeeded if one.adversarial is not None]
-    measured = checks.measure(pairs) if pairs else []
-    failed = [one.failures(limits) for one in measured]
-    report = validity_files.report_of(records, failed, checks=checks.made(), limits=asdict(limits))
-    lines = [
-        {
-            "sample_id": record.sample_id,
-            "valid": not some,
-            "failed": some,
-            **{key: value for key, value in one._asdict().items() if value is not None},
-        }
-        for record, one, some in zip(succeeded, measured, failed, strict=True)
-    ]
-    return report, lines
 
 
 def calibrated(checks: Checks, folder: Path, count: int) -> str:

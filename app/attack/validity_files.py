@@ -1,15 +1,21 @@
 """The figures of validity beside the records of an attack: `validity/NAME.jsonl` and `.json`."""
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from app.attack.attack_settings import AttackSettings
 from app.runs import atomic
-from attacks.outcome import AttackRecord
+from attacks.outcome import AttackRecord, from_line
+from attacks.resources.catalogue import ResourceError, Resources
 from attacks.summary import Estimate, wilson
+from attacks.validity.checks import Checks, ValidityLimits
 from text.bounded_files import json_lines, read_json
+
+log = logging.getLogger(__name__)
 
 
 def place(records: Path) -> Path:
@@ -122,3 +128,77 @@ def merge(path: Path, records: Sequence[AttackRecord], shards: Sequence[Path]) -
     report = report_of(records, failed, checks=first["checks"], limits=first["limits"])
     write(path, report, kept)
     return told(path, report)
+
+
+def usual_checks(settings: AttackSettings, device: Any) -> Checks:
+    """Returns the checks of `--attack.validity`: those that need neither text nor other models.
+
+    Raises:
+        ResourceError: WordNet is not there.
+    """
+    resources = Resources.of(settings, device=device)
+    return Checks(resources.wordnet(), encoder=sentence_encoder(resources))
+
+
+def sentence_encoder(resources: Resources) -> Any:
+    """Return the sentence encoder; None, with a warning, where there is none."""
+    try:
+        return resources.sentencesentence_encoder()
+    except ResourceError as error:
+        log.warning("similarity is not measured: %s", error)
+        return None
+
+
+def file_validity(path: Path, checks: Checks, limits: ValidityLimits) -> list[str]:
+    """Writes the figures of an attack beside its records; returns the lines to print.
+
+    Args:
+        path: its records.
+        checks: measure the texts.
+        limits: of a valid text.
+    """
+    report, lines = judged(path, checks, limits)
+    write(path, report, lines)
+    return told(path, report)
+
+
+def records_of(path: Path) -> list[AttackRecord]:
+    """Returns the records of an attack.
+
+    Raises:
+        ValueError: the file holds something else.
+        OSError: it cannot be read.
+    """
+    try:
+        return [from_line(record) for _, record in json_lines(path, "records")]
+    except (ValueError, TypeError) as error:
+        msg = f"got {path} with a line that is no record ({error}), expected RECIPE.jsonl"
+        raise ValueError(msg) from error
+
+
+def judged(
+    path: Path, checks: Checks, limits: ValidityLimits
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Returns the figures of an attack, and a line for each adversarial text.
+
+    Args:
+        path: its records.
+        checks: measure the texts.
+        limits: of a valid text.
+    """
+    records = records_of(path)
+    succeeded = [one for one in records if one.outcome == "succeeded"]
+    pairs = [(one.text, one.adversarial) for one in succeeded if one.adversarial is not None]
+    measured = checks.measure(pairs) if pairs else []
+    failed = [one.failures(limits) for one in measured]
+    report = report_of(records, failed, checks=checks.made(), limits=asdict(limits))
+    lines = [
+        {
+            "sample_id": record.sample_id,
+            "valid": not some,
+            "failed": some,
+            **{key: value for key, value in one._asdict().items() if value is not None},
+        }
+        for record, one, some in zip(succeeded, measured, failed, strict=True)
+    ]
+    return report, lines

@@ -9,7 +9,7 @@ from app.attack.attack_series import run_series
 from app.attack.attack_settings import AttackSettings, plan
 from app.attack.named_victims import NamedVictim
 from app.attack.table_samples import LabelledTable, as_classes, read_table
-from app.attack.validity_command import usual_checks
+from app.attack.validity_files import usual_checks
 from app.attack.victim_options import OneLineParser, add_victim, folder_of, listed, victim_of
 from app.cli.arguments import with_recipe
 from app.cli.terminal import harmless

@@ -344,7 +344,7 @@ def test_a_kill_costs_what_was_in_flight(
     python_path = f"{Path.cwd()}:{Path(__file__).parents[2]}"
     program = Piped(*command, "--attack=slow.yaml", PYTHONPATH=python_path)
     part = Path("runs/done/attacks/slow.parts/rank-0.jsonl")
-    while not part.is_file() or part.read_bytes().count(b"\n") < 6:
+    while not part.is_file() or part.read_bytes().count(b'"sample_id"') < 6:
         assert program.poll() is None, program.communicate()
         time.sleep(0.02)
     program.send_signal(signum)
