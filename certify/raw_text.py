@@ -3,7 +3,8 @@
 Such a certificate is about raw texts: tokenizer, splitter, vocabulary, layers and each method of
 the model belong to its statement. `check_code` refuses code that is not this program's own, and
 `check_copy` refuses a model that holds other values than a copy built anew from its settings, its
-words and its weights. What neither can see: docs/certificates/words.md, "What is checked".
+words and its weights. What neither can see: docs/certificates/words_proof.md, "Checks before a
+certificate".
 """
 
 import re

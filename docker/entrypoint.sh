@@ -1,13 +1,13 @@
 #!/bin/sh
-# What a container runs: a command of the program with the container's defaults, or another program as it is.
+# Runs a command of the program with the container's defaults, or another program without changes.
 #
 #   train --model.depth 1     python -m app train [--run $RUN] --data.data_dir data --model.depth 1
 #   predict --text Fine.      python -m app predict [--run $RUN] --text Fine.
 #   bash                      bash
 #
-# RUN=NAME names the run. DOCTOR=1 looks the machine over first, and stops where that fails. Defaults come before
-# the arguments that were given, and what comes later wins. In the end the program takes this script's place
-# (exec): signals reach it, and its exit status is the container's.
+# RUN=NAME names the run. DOCTOR=1 checks the machine first, and stops if a check fails. Defaults come before the
+# arguments, and later options have priority. In the end the program replaces this script (exec): signals reach
+# it, and its exit status is that of the container.
 set -eu
 
 fail() {
@@ -30,7 +30,7 @@ given() {
     return 1
 }
 
-writable() { # FOLDER: stops with what to do, if it is not
+writable() { # FOLDER: if it is not writable, stops with the remedy
     [ ! -w "$1" ] || return 0
     owner=$(stat -c %u:%g "$1")
     if [ "${owner%%:*}" = "${me%%:*}" ]; then
@@ -42,13 +42,13 @@ writable() { # FOLDER: stops with what to do, if it is not
 
 command=${1:-}
 case $command in '' | -*) exec python -m app "$@" ;; esac
-# The program knows which of its commands takes what.
+# The program knows the options of its commands.
 fills=$(python -m app.cli.commands "$@")
 if [ -z "$fills" ] && command -v "$command" >/dev/null; then
     exec "$@" # another program
 fi
 if [ -z "$fills" ] || [ "$fills" = none ] || given '--help -h --print_config' "$@"; then
-    exec python -m app "$@" # which says what commands there are, if this is none
+    exec python -m app "$@" # lists the commands, if this is not one
 fi
 shift
 has() { case " $fills " in *" $1 "*) return 0 ;; *) return 1 ;; esac }
@@ -59,9 +59,9 @@ if has --run; then
         fail "got RUN=$run, expected a name of letters, digits and . _ @ + = - that begins with a letter or digit"
         ;;
     esac
-    ! given '--run --ckpt_path' "$@" || run= # the arguments say which
+    ! given '--run --ckpt_path' "$@" || run= # the arguments name it
     if given --runs_dir "$@"; then
-        elsewhere=yes # for the program to look at
+        elsewhere=yes # for the program to check
     else
         elsewhere=
         grep -q ' /app/runs ' /proc/self/mountinfo ||
@@ -92,7 +92,7 @@ fi
 for option in $fills; do
     case $option in
     --run) [ -z "$run" ] || set -- --run "$run" "$@" ;;
-    # All addresses of the container; which of the host's lead here is the engine's business.
+    # All addresses of the container; the engine maps addresses of the host to it.
     --host) set -- --host 0.0.0.0 "$@" ;;
     *) set -- "$option" data "$@" ;;
     esac

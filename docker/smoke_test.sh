@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Tries the container for real: builds the CPU image, trains with Compose on the built-in corpus to the end, attacks
-# and predicts, asks the live page and TensorBoard over HTTP, stops a training with SIGTERM and resumes it. Part of
+# Tests the real container: builds the CPU image, trains with Compose on the built-in corpus to the end, attacks and
+# predicts, queries the live page and TensorBoard over HTTP, stops a training with SIGTERM and resumes it. Part of
 # .ci/run.
 #
-#   docker/smoke_test.sh [ARGUMENTS OF docker build]        --build-arg PIP_INDEX_URL=... behind a mirror
+#   docker/smoke_test.sh [ARGUMENTS OF docker build]        --build-arg PIP_INDEX_URL=... with a mirror
 #
-# Uses whatever engine answers. Where none does, one is started if the script for it lies beside the checkout
-# (../shared/tools/docker_engine.sh), and stopped again at the end; otherwise the test is skipped, which it says loudly,
-# with status 0. Every step has a limit: an engine that hangs is one that cannot be had, and is never waited for.
-# Works in a temporary folder, under a project name of its own, and cleans up; runs/ and .env are not touched.
+# Uses any running engine. If there is none, it starts one by the script next to the checkout, if that exists
+# (../shared/tools/docker_engine.sh), and stops it at the end; otherwise it skips the test, with a clear message and
+# status 0. Every step has a time limit: an engine that hangs counts as unavailable.
+# Works in a temporary folder, under a separate project name, and cleans up; runs/ and .env are not touched.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -31,11 +31,11 @@ fail() {
     exit 1
 }
 
-# A command that may hang: it gets so many seconds.
+# A command that may hang, with a limit in seconds.
 limited() { timeout --kill-after=10 "$@"; }
 answers() { limited 30 docker info >>"$log" 2>&1; }
 
-# What the starter has left in the background carries this in its environment; nothing else does.
+# Marks the background processes of the starter in their environment.
 mark=STEADFAST_SMOKE_ENGINE=$$
 started() { grep -slFz -- "$mark" /proc/[0-9]*/environ | cut -d/ -f3 | grep -vx "$$" || true; }
 stop_engine() {
@@ -54,7 +54,7 @@ cleanup() {
     trap - EXIT
     if [ "$status" != 0 ]; then
         tail -n 60 "$log" >&2
-        # A failure is the image's only where the engine still works.
+        # It is a failure of the image only if the engine still works.
         if [ "$status" = 1 ] && [ -n "$folder" ] && ! answers; then
             printf 'smoke test: SKIPPED in the middle of "%s" (%s): the container engine no longer answers\n' "$step" "$why" >&2
             status=0
@@ -75,7 +75,7 @@ trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# Waits for a condition; not longer than a machine under load takes.
+# Waits for a condition, with a limit that suits a busy machine.
 wait_for() { # SECONDS WHAT COMMAND...
     local until=$((SECONDS + $1)) what=$2
     shift 2
@@ -93,8 +93,8 @@ compose() { # SECONDS ARGUMENTS...
 
 begin 'engine'
 if ! answers && [ -r "$starter" ]; then
-    # In a shell of its own: it ends the shell it runs in when something fails. Into a file: what it leaves in the
-    # background would keep a pipe open.
+    # In a separate shell, because an error ends its shell. Into a file, because its background processes would
+    # keep a pipe open.
     settings=$(mktemp)
     # shellcheck disable=SC2016 # expanded by that shell
     limited 420 env "$mark" bash -c '. "$1" >&2 && declare -p DOCKER_HOST DOCKER_BUILDKIT STANDIN_BASE STANDIN_BUILD_ARGS PATH >"$2"' \
@@ -116,7 +116,7 @@ elif limited 30 docker-compose version >/dev/null 2>&1; then
 else
     skip "neither docker compose nor docker-compose is installed"
 fi
-# An engine can answer and yet be unable to run anything, as on machines that forbid it namespaces.
+# An engine can respond and still be unable to run containers, for example on machines without namespaces.
 if [ -n "${STANDIN_BASE:-}" ]; then
     limited 120 docker run --rm --network host "$STANDIN_BASE" python3 -c '' >>"$log" 2>&1 || {
         tail -n 5 "$log" >&2
@@ -130,14 +130,14 @@ if [ -n "${STANDIN_BASE:-}" ]; then
 fi
 end
 
-# What .env of this checkout or the caller's environment say is not for this.
+# Ignores .env of this checkout and the caller's environment.
 export IMAGE=steadfast-smoke RUN='' ARGS='' CONFIG='' DATA_DIR='' DOCTOR=0 SHM_SIZE='' STOP_GRACE_PERIOD=''
 export TENSORBOARD_PORT=0 SERVE_PORT=0 MEMORY_LIMIT='' OMP_NUM_THREADS=1 DOCKER_BUILDKIT=1
 unset COMPOSE_FILE COMPOSE_PROFILES COMPOSE_PROJECT_NAME CUDA_VISIBLE_DEVICES OMP_WAIT_POLICY
 export HF_TOKEN=not-a-token
 folder=$(mktemp -d)
 : >"$folder/env"
-# Root's files belong to root wherever they lie: prepare.sh is tried then. Anyone else trains as themselves.
+# As root, this tests prepare.sh; other users train under their own id.
 [ "$(id -u)" = 0 ] || printf 'UID=%s\nGID=%s\n' "$(id -u)" "$(id -g)" >"$folder/env"
 export RUNS_DIR=$folder/runs
 
@@ -173,7 +173,7 @@ end
 begin 'compose up serve: an answer over HTTP, again after a crash'
 RUN=whole compose 120 up -d serve >>"$log" 2>&1 || fail 'compose up'
 answered() {
-    # The port is another one after each start.
+    # Each start has another port.
     address=$(compose 60 port serve 8000) && [ "${address%:*}" = 127.0.0.1 ] &&
         python3 -c 'import sys; from urllib.request import urlopen; urlopen(sys.argv[1], timeout=10)' "http://$address/health"
 }
@@ -220,7 +220,7 @@ limited 60 docker logs "$id" >>"$log" 2>&1
 [ "$status" = 143 ] || fail "status $status, expected 143"
 [ ! -e "$RUNS_DIR/stopped/results.json" ] || ! grep -q certify "$RUNS_DIR/stopped/results.json" || fail 'ended before it was stopped'
 stoppable --exit-code-from train || fail 'status not 0 after the second start'
-# Without -q: grep would go at the first match, and the logs would end with an error.
+# Without -q: grep would exit at the first match, and the logs would end with an error.
 limited 60 docker logs "$(compose 60 ps -aq train)" 2>&1 | grep 'Restoring states .*stopped/checkpoints/last.ckpt' >/dev/null || fail 'began anew'
 grep -q certify/radius "$RUNS_DIR/stopped/results.json" || fail 'results.json'
 end

@@ -1,4 +1,4 @@
-"""The graph of an OLSA classifier over replaced words, see docs/certificates/words.md."""
+"""The graph of an OLSA classifier over replaced words, see docs/certificates/words_proof.md."""
 
 import torch
 from torch import Tensor, nn

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# One run on several machines without a queue: the same command on each, but for NODE_RANK.
+# One run on several machines without a queue: the same command on each; only NODE_RANK differs.
 #
 #   MASTER_ADDR=10.0.0.1 NODE_RANK=0 configs/cluster/torchrun.sh train \
 #       --config configs/olsa/sst2.yaml --run NAME
 #
 #   MASTER_ADDR   address of the machine with NODE_RANK 0, as the others reach it
-#   NODE_RANK     0, 1, ... : which machine this is
+#   NODE_RANK     0, 1, ... : number of this machine
 #   NODES         number of machines (2)
-#   PROCESSES     processes on each: one per GPU if not given
+#   PROCESSES     processes on each (one per GPU)
 #   MASTER_PORT   a port that is free there, open to the others (29500)
 #   PYTHON        the Python of the environment (python)
 #
-# To go on with a run, all machines must see the same runs directory. docs/runbook.md says more.
+# To resume a run, all machines must see the same runs directory. Details: docs/runbook.md.
 set -euo pipefail
 : "${MASTER_ADDR:?expected the address of the first machine}"
 : "${NODE_RANK:?expected 0 on the first machine, 1 on the second, ...}"

@@ -1,4 +1,4 @@
-"""What the pages point to is there: files, sections and tests."""
+"""Pages name only files, sections and tests that exist."""
 
 import re
 import subprocess
@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-MADE = {"config.yaml", "counter-fitted-vectors.txt"}
-"""Files that pages speak of and that are no part of the project."""
+EXAMPLES = {"config.yaml", "counter-fitted-vectors.txt"}
+"""Files that pages mention and that do not belong to the project."""
 
 
-def ours() -> list[str]:
-    """The files of the project; those of a checkout without git as well."""
+def list_files() -> list[str]:
+    """Return the files of the project, also in a checkout without git."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -28,7 +28,7 @@ def ours() -> list[str]:
     return [name for name in names if (ROOT / name).is_file()]
 
 
-FILES = ours()
+FILES = list_files()
 STEMS = {Path(file).stem for file in FILES}
 TESTS = {
     name
@@ -39,12 +39,14 @@ TESTS = {
 
 
 def sections(page: Path) -> set[str]:
-    """The anchors that GitHub makes of headings."""
+    """Return the anchors that GitHub makes of headings."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", one.lower()).strip().replace(" ", "-") for one in headings}
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()).strip() for heading in headings)
+    return {heading.replace(" ", "-") for heading in plain}
 
 
 def missing(page: Path) -> Iterator[str]:
+    """Yield the links, tests and files of a page that do not exist."""
     text = page.read_text()
     for link in re.findall(r"\]\(([^)\s]+)\)", text):
         path, _, section = link.partition("#")
@@ -57,8 +59,8 @@ def missing(page: Path) -> Iterator[str]:
         if re.fullmatch(r"test_\w+", code) and code not in TESTS | STEMS:
             yield code
         for name in re.findall(r"(?<![\w*])[\w./-]+\.(?:py|yaml|yml|sh|sbatch|toml)\b", code):
-            found = any(f"/{file}".endswith(f"/{name.lstrip('./')}") for file in FILES)
-            if not found and Path(name).name not in MADE:
+            exists = any(f"/{file}".endswith(f"/{name.lstrip('./')}") for file in FILES)
+            if not exists and Path(name).name not in EXAMPLES:
                 yield name
 
 

@@ -1,4 +1,4 @@
-"""What docs/attacks.md shows is what works."""
+"""The examples of docs/attacks.md work."""
 
 import re
 from pathlib import Path
@@ -21,7 +21,7 @@ PAGE = (Path(__file__).parents[4] / "docs/attacks.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
-def test_ones_own_model_takes_less_than_ten_lines() -> None:
+def test_your_own_model_takes_less_than_ten_lines() -> None:
     assert len(PYTHON) == 4
     for block in PYTHON[:3]:
         compile(block, "docs/attacks.md", "exec")
@@ -34,7 +34,7 @@ def test_a_function(capsys: pytest.CaptureFixture[str]) -> None:
     assert "deepwordbug" in capsys.readouterr().out
 
 
-def test_an_attack_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
+def test_your_own_attack(capsys: pytest.CaptureFixture[str]) -> None:
     def classify(texts: list[str]) -> list[list[float]]:
         return [[0.0, 1.0] if "good" in text else [1.0, 0.0] for text in texts]
 
