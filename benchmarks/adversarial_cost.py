@@ -39,7 +39,7 @@ from benchmarks.adversarial_steps import (
     lengths_table,
     memory_table,
 )
-from benchmarks.adversarial_texts import attacked, recorded, texts_table
+from benchmarks.adversarial_texts import attacked, recorded_time, texts_table
 from benchmarks.command import command, heading, save, settings
 
 CORPORA = ("sst2", "reviews")
@@ -103,7 +103,7 @@ def epochs_part(given: Namespace, one: Task) -> dict[str, Any]:
 def texts_part(given: Namespace, one: Task) -> dict[str, Any]:
     """Measures and prints ways to attack."""
     about = {"corpus": one.corpus.corpus, "batches": len(one.batches), **settings(given, "threads")}
-    ways, known = attacked(given, one), recorded(given.data_dir)
+    ways, known = attacked(given, one), recorded_time(given.data_dir)
     print(f"{heading(about)}\n\n{texts_table(ways)}\n\n{known}\n", flush=True)
     rows = {name: as_dicts(by) for name, by in ways.items()}
     return {"settings": about, "attacks": rows, "recorded": known}

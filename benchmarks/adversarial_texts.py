@@ -1,6 +1,5 @@
 """Cost of attacks on a batch in lock step, one text after the other, and by TextAttack."""
 
-import time
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -14,24 +13,22 @@ from scipy.special import softmax
 from app.training.join import training_samples
 from attacks.composition import Attack
 from attacks.engine import Engine, Limits
-from attacks.goals import Floats
 from attacks.outcome import AttackRecord, Sample
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
 from attacks.resources.catalogue import SENTENCE_ENCODER, Resources
 from attacks.resources.stop_words import TEXTFOOLER
-from attacks.victims.kinds import ModuleVictim
-from benchmarks import parity
 from benchmarks.adversarial_epochs import Task
 from benchmarks.command import table
-from benchmarks.textattack_process import TextAttackProcess
+from benchmarks.parity import recorded
+from benchmarks.parity.sides import TimedVictim, result
+from benchmarks.parity.textattack_process import TextAttackProcess
 from benchmarks.timing import timed
 from lit_modules.shared.task_module import TaskModule
 from text import Text
 
 REFERENCE_BATCH = 32
 """Texts of a forward pass in TextAttack."""
-CHILD = Path(__file__).with_name("textattack_child.py")
 
 
 @dataclass
@@ -51,7 +48,7 @@ class Way:
 
     name: str
     attack: Callable[[Sequence[Sample]], list[dict[str, Any]]]
-    victim: "Timed"
+    victim: TimedVictim
     elsewhere: Callable[[], float] = float
     wall: float = 0.0
     processor: float = 0.0
@@ -68,19 +65,6 @@ class Way:
             self.processor += times.processor + self.elsewhere() - elsewhere
             self.asked += self.victim.spent - asked
             self.answers += found
-
-
-class Timed(ModuleVictim):
-    """Our model, which counts the seconds of the processor that its answers take."""
-
-    spent = 0.0
-
-    def logits(self, texts: Sequence[Text]) -> Floats:
-        """See `Victim`."""
-        started = time.process_time()
-        answers = super().logits(texts)
-        self.spent += time.process_time() - started
-        return answers
 
 
 class Compared(NamedTuple):
@@ -116,17 +100,18 @@ def both_ways(make: Callable[[], Attack], module: TaskModule, *, budget: int | N
         budget: queries for each text.
     """
 
-    def way(name: str, attack: Attack, victim: Timed, in_flight: int | None) -> Way:
+    def way(name: str, attack: Attack, victim: TimedVictim, in_flight: int | None) -> Way:
         def run(samples: Sequence[Sample]) -> list[dict[str, Any]]:
             limits = Limits(query_budget=budget, in_flight=in_flight or len(samples))
             records: list[AttackRecord] = list(Engine(attack, victim, limits=limits).run(samples))
-            return [parity.answer(one) for one in sorted(records, key=lambda one: one.sample_id)]
+            return [result(one) for one in sorted(records, key=lambda one: one.sample_id)]
 
         return Way(name, run, victim)
 
-    whole, single = Timed(module, batch_size=256), Timed(module, batch_size=REFERENCE_BATCH)
+    full = TimedVictim(module, batch_size=256)
+    single = TimedVictim(module, batch_size=REFERENCE_BATCH)
     return [
-        way("all texts of a batch in lock step", make(), whole, None),
+        way("all texts of a batch in lock step", make(), full, None),
         way("one text after the other", make(), single, 1),
     ]
 
@@ -145,14 +130,15 @@ class TextAttack:
     def __init__(
         self, python: Path, module: TaskModule, *, vectors: Path, data_dir: Path, budget: int | None
     ) -> None:
-        self.victim = Timed(module, batch_size=REFERENCE_BATCH)
+        self.victim = TimedVictim(module, batch_size=REFERENCE_BATCH)
         self.processor = 0.0
-        first = {
+        settings = {
+            "recipe": "textfooler",
             "vectors": str(vectors.resolve()),
             "stop_words": sorted(TEXTFOOLER),
             "query_budget": budget,
         }
-        self._process = TextAttackProcess(python, CHILD, first, data_dir=data_dir)
+        self._process = TextAttackProcess(python, settings, data_dir=data_dir)
 
     def __enter__(self) -> Self:
         return self
@@ -205,7 +191,7 @@ def attacked(given: Namespace, one: Task) -> dict[str, dict[str, Compared]]:
     ]
     module, budget = one.module.eval(), given.budget
     encoder = given.sentence_encoder or SENTENCE_ENCODER
-    vectors = given.vectors or given.data_dir / parity.GLOVE
+    vectors = given.vectors or given.data_dir / recorded.GLOVE
 
     def whole() -> Attack:
         return build(
@@ -214,7 +200,7 @@ def attacked(given: Namespace, one: Task) -> dict[str, dict[str, Compared]]:
         )
 
     def words() -> Attack:
-        return parity.composed("textfooler", Resources(given.resources, vectors=vectors))
+        return recorded.compose("textfooler", Resources(given.resources, vectors=vectors))
 
     found = {"TextFooler": compared(both_ways(whole, module, budget=budget), batches)}
     ways = both_ways(words, module, budget=budget)
@@ -229,12 +215,12 @@ def attacked(given: Namespace, one: Task) -> dict[str, dict[str, Compared]]:
     return found
 
 
-def recorded(data_dir: Path) -> str:
+def recorded_time(data_dir: Path) -> str:
     """Returns the recorded time of TextAttack, in words."""
     peer = data_dir.parent / "peer"
     if not peer.is_dir():
         return f"No recorded answers of TextAttack: {peer} is absent."
-    found = parity.compare("textfooler", data_dir, peer, repeats=3)
+    found = recorded.compare("textfooler", data_dir, peer, repeats=3)
     return (
         f"Recorded on the victim of `peer/README.md`, {found.samples} texts, word level, "
         f"no budget: TextAttack {found.reference_seconds:.1f} s on an idle machine; here "

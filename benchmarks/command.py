@@ -55,11 +55,12 @@ def _said(kind: type[BaseException], error: BaseException, trace: TracebackType 
         sys.__excepthook__(kind, error, trace)
 
 
-def check_there(parser: ArgumentParser, *paths: str | Path | None) -> None:
-    """Ends the program with an error for a file or folder that is not there; None is no path."""
+def check_paths(*paths: str | Path | None) -> None:
+    """Raise a ValueError for a file or folder that does not exist; None is skipped."""
     for path in paths:
         if path is not None and not Path(path).exists():
-            parser.error(f"got {path}, which is not there, expected a file or folder that is")
+            msg = f"got {path}, expected a file or folder that exists"
+            raise ValueError(msg)
 
 
 def settings(given: Namespace, *names: str) -> dict[str, Any]:

@@ -33,7 +33,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from benchmarks.command import check_there, command, heading, save, settings, table
+from benchmarks.command import check_paths, command, heading, save, settings, table
 from benchmarks.timing import Times, rounds, timed
 from certify.bound_propagation import WordBalls, WordBallsCertifier
 from certify.smoothing import SmoothedCertifier, Smoothing
@@ -233,7 +233,7 @@ def main() -> None:
     parser.add_argument("--hidden", type=int, default=32, help="hidden units of the net")
     parser.add_argument("--moved", type=int, default=8, help="words of the Transformer's text")
     given = parser.parse_args()
-    check_there(parser, given.lists, given.file)
+    check_paths(given.lists, given.file)
     torch.set_num_threads(1)
     measured = ways(given)
 

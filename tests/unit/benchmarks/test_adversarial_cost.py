@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from attacks.outcome import Sample
-from benchmarks import adversarial_cost, adversarial_texts, textattack_child
+from benchmarks import adversarial_cost
 from benchmarks.adversarial_epochs import by_adversary, task
 from benchmarks.adversarial_steps import (
     METHODS,
@@ -24,7 +24,9 @@ from benchmarks.adversarial_steps import (
     random_batch,
     random_model,
 )
-from benchmarks.adversarial_texts import TextAttack, Timed, Way, compared
+from benchmarks.adversarial_texts import TextAttack, Way, compared
+from benchmarks.parity import textattack_child, textattack_process
+from benchmarks.parity.sides import TimedVictim
 from benchmarks.timing import Times
 from lit_modules.adversaries import FreeLB
 
@@ -169,7 +171,7 @@ def test_an_epoch_from_some_batches(tmp_path: Path) -> None:
 
 def test_ways_to_attack_are_compared() -> None:
     asked: list[tuple[str, list[int]]] = []
-    victim = Timed(random_model("tiny", "cpu", length=8)[0], batch_size=2)
+    victim = TimedVictim(random_model("tiny", "cpu", length=8)[0], batch_size=2)
 
     def way(name: str, outcome: str) -> Way:
         def attack(samples: Sequence[Sample]) -> list[dict[str, Any]]:
@@ -201,7 +203,7 @@ def test_work_of_other_processes_counts() -> None:
         spent[0] += 5.0
         return [{"outcome": "failed", "queries": 1, "text": None} for _ in samples]
 
-    victim = Timed(random_model("tiny", "cpu", length=8)[0], batch_size=2)
+    victim = TimedVictim(random_model("tiny", "cpu", length=8)[0], batch_size=2)
     one = Way("elsewhere", attack, victim, elsewhere=lambda: spent[0])
     one.run([sample(0)], counted=False)
     assert one.processor == 0
@@ -229,7 +231,7 @@ for line in sys.stdin:
 def test_another_process_asks_our_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     child = tmp_path / "child.py"
     child.write_text(CHILD)
-    monkeypatch.setattr(adversarial_texts, "CHILD", child)
+    monkeypatch.setattr(textattack_process, "PROGRAM", child)
     module, _ = random_model("tiny", "cpu", length=8)
     settings: dict[str, Any] = {"vectors": tmp_path / "v.txt", "data_dir": tmp_path, "budget": 7}
     with TextAttack(Path(sys.executable), module.eval(), **settings) as theirs:

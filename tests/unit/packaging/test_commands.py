@@ -234,7 +234,7 @@ def test_every_setting_of_the_pages_has_an_effect(
         "    python -m app train --config configs/default.yaml --model.no_such_setting 1",
         "    python -m app attack --run first --attacks pwws",
         "    docker compose run --rm train --modle.gamma 1",
-        "    python -m benchmarks.parity --data_dir DIR --nowhere 1",
+        "    python -m benchmarks.parity recorded --data_dir DIR --nowhere 1",
         "    python -m app diagnose --run first --same_text",
     ],
 )
