@@ -1,9 +1,9 @@
-"""Checks all that lies between a raw text and the logits of a model, for certificates in words.
+"""Checks of everything between a raw text and the logits of a model, for certificates in words.
 
 Such a certificate is about raw texts: tokenizer, splitter, vocabulary, layers and each method of
 the model belong to its statement. `check_code` refuses code that is not this program's own, and
 `check_copy` refuses a model that holds other values than a copy built anew from its settings, its
-words and its weights. What neither can see: docs/certificates/words.md, "What is checked".
+words and its weights. Their limits: docs/certificates/words.md, "What is checked".
 """
 
 import re
@@ -36,34 +36,27 @@ _COMPARISONS = ("__eq__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__")
 _CHANGES = ("__init__", "__new__", "__setattr__", "__delattr__", "__replace__", "_make", "_replace")
 _GENERATED = frozenset((*_COMPARISONS, *_CHANGES, "__repr__", "_asdict"))
 """Methods that the standard library writes for dataclasses and named tuples."""
+_HOOK_TABLES = (
+    "forward_hooks forward_hooks_with_kwargs forward_pre_hooks forward_pre_hooks_with_kwargs "
+    "backward_hooks backward_pre_hooks state_dict_hooks state_dict_pre_hooks "
+    "load_state_dict_pre_hooks load_state_dict_post_hooks"
+)
 _NO_EFFECT = frozenset(
-    (
-        "training",
-        "_forward_hooks",
-        "_forward_hooks_with_kwargs",
-        "_forward_pre_hooks",
-        "_forward_pre_hooks_with_kwargs",
-        "_backward_hooks",
-        "_backward_pre_hooks",
-        "_is_full_backward_hook",
-        "_state_dict_hooks",
-        "_state_dict_pre_hooks",
-        "_load_state_dict_pre_hooks",
-        "_load_state_dict_post_hooks",
-    )
+    ("training", "_is_full_backward_hook", *(f"_{name}" for name in _HOOK_TABLES.split()))
 )
 """Attributes of a module that change no output in evaluation mode, or are compared as hooks."""
+_METHODS = (FunctionType, staticmethod, classmethod, type)
 _PLAIN = (bool, int, float, str, bytes, type(None))
 NEAR = 1e-5
 """Orthogonal matrices may differ so much by the threads that computed them."""
 
 
 class Cached(NamedTuple):
-    """What an object keeps of what can be computed.
+    """Values that an object keeps although they can be computed.
 
     Attributes:
         names: attributes that hold it; two equal objects may differ in them.
-        values: what is read in their place, as tensors or text.
+        values: the values that replace them in a comparison, as tensors or text.
     """
 
     names: tuple[str, ...]
@@ -102,11 +95,11 @@ def check_code(holder: object, names: Sequence[str]) -> None:
     objects = [holder]
     for name in names:
         objects += _objects(_named(holder, name), name)
-    objects += [hook.__self__ for one in objects for hook in _hooks(one) if _is_own_hook(hook)]
-    for kind in dict.fromkeys(base for one in objects for base in type(one).__mro__):
+    objects += [hook.__self__ for part in objects for hook in _hooks(part) if _is_own_hook(hook)]
+    for kind in dict.fromkeys(base for part in objects for base in type(part).__mro__):
         refuse(_replaced_methods(kind))
-    for one in objects[1:]:
-        refuse(complaints_about_holder(one, allowed=_is_own_hook))
+    for part in objects[1:]:
+        refuse(complaints_about_holder(part, allowed=_is_own_hook))
 
 
 @torch.no_grad()
@@ -130,12 +123,12 @@ def _named(holder: object, name: str) -> Any:
 
 
 def _hooks(part: object) -> list[Any]:
-    """The hooks on the forward pass of a module."""
+    """Return the hooks on the forward pass of a module."""
     return [hook for kind in FORWARD_HOOKS for hook in getattr(part, kind, {}).values()]
 
 
 def _is_own_hook(hook: Any) -> bool:
-    """True for a method of a class of ours: attention of another library is masked by some."""
+    """Return True for a method of our own classes: some mask attention of other libraries."""
     return isinstance(hook, MethodType) and _is_ours(type(hook.__self__))
 
 
@@ -147,37 +140,38 @@ def _is_ours(kind: type) -> bool:
 
 
 def _objects(value: Any, path: str) -> list[Any]:
-    """Returns all objects with attributes that a value leads to.
+    """Return all objects with attributes that a value leads to.
 
     Raises:
-        ValueError: a function, or an object of another program, in the place of a value of ours.
+        ValueError: a function or an object of another program where our own value is expected.
     """
     objects: list[Any] = []
-    seen: set[int] = set()
+    visited: set[int] = set()
     waiting = [(value, path)]
     while waiting:
-        one, where = waiting.pop()
-        if type(one) in _PLAIN or id(one) in seen:
+        current, where = waiting.pop()
+        if type(current) in _PLAIN or id(current) in visited:
             continue
-        seen.add(id(one))
-        if isinstance(one, dict):
-            waiting += [(inner, where) for pair in one.items() for inner in pair]
-        elif isinstance(one, list | tuple | set | frozenset):
-            waiting += [(inner, where) for inner in one]
-        elif isinstance(one, nn.Module):
-            refuse(_derived(one, where))
-            objects.append(one)
-            waiting += [(part, f"{where}.{name}") for name, part in one._modules.items()]
-        elif _is_ours(type(one)):
-            objects.append(one)
-            waiting += [(inner, f"{where}.{name}") for name, inner in vars(one).items()]
-        elif callable(one) or not _is_trusted(type(one)):
-            refuse(iter([(f"a {type(one).__name__} as {where}", "an object of this program")]))
+        # By identity: objects may be unhashable, and refer to each other.
+        visited.add(id(current))
+        if isinstance(current, dict):
+            waiting += [(inner, where) for pair in current.items() for inner in pair]
+        elif isinstance(current, list | tuple | set | frozenset):
+            waiting += [(inner, where) for inner in current]
+        elif isinstance(current, nn.Module):
+            refuse(_derived(current, where))
+            objects.append(current)
+            waiting += [(part, f"{where}.{name}") for name, part in current._modules.items()]
+        elif _is_ours(type(current)):
+            objects.append(current)
+            waiting += [(inner, f"{where}.{name}") for name, inner in vars(current).items()]
+        elif callable(current) or not _is_trusted(type(current)):
+            refuse(iter([(f"a {type(current).__name__} as {where}", "an object of this program")]))
     return objects
 
 
 def _derived(part: nn.Module, path: str) -> Iterator[Complaint]:
-    """A parametrised module, or one of another program's class that is derived from one of ours."""
+    """Yield a complaint about a parametrised module, or a foreign class derived from ours."""
     kind = type(part)
     ours = None if _is_ours(kind) else next(filter(_is_ours, kind.__mro__), None)
     base = kind.__mro__[1] if "parametrizations" in part._modules else ours
@@ -186,7 +180,7 @@ def _derived(part: nn.Module, path: str) -> Iterator[Complaint]:
 
 
 def _is_trusted(kind: type) -> bool:
-    """True for a class of this program, of the standard library or of another installed package."""
+    """Return True for a class of this program, the standard library or an installed package."""
     if kind.__module__ in ("builtins", *sys.builtin_module_names):
         return True
     source = getattr(sys.modules.get(kind.__module__), "__file__", None)
@@ -198,7 +192,7 @@ def _is_trusted(kind: type) -> bool:
 
 @cache
 def _folders() -> tuple[str, ...]:
-    """The folders of this program's packages, of the standard library and of other packages."""
+    """Return the directories of this program's packages, the standard library and others."""
     root = Path(__file__).parent.parent
     own = (root / name for name in (*OURS, "attacks", "certify", "datamodules"))
     shared = (sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
@@ -206,7 +200,7 @@ def _folders() -> tuple[str, ...]:
 
 
 def _unwrapped(function: Any) -> Any:
-    """The function inside decorators that keep it, as `torch.no_grad` does."""
+    """Return the function inside decorators such as `torch.no_grad`."""
     while isinstance(function, FunctionType) and "__wrapped__" in vars(function):
         inner = vars(function)["__wrapped__"]
         if not _has_package(_file_of(function)):
@@ -220,12 +214,12 @@ def _file_of(function: FunctionType) -> str:
 
 
 def _has_package(file: str) -> bool:
-    """True for a file of this program or of an installed package."""
+    """Return True for a file of this program or of an installed package."""
     return file.startswith((*_folders(), "<frozen "))
 
 
 def _replaced_functions() -> Iterator[Complaint]:
-    """Functions and classes in modules of ours that no package has."""
+    """Yield functions and classes in our modules that belong to no package."""
     modules = [
         (name, module)
         for name, module in list(sys.modules.items())
@@ -257,6 +251,7 @@ def _replaced_methods(kind: type) -> Iterator[Complaint]:
     for key, value in vars(kind).items():
         for function in _functions(value):
             file = _file_of(function)
+            # dataclasses and named tuples compile their methods from strings.
             if file == "<string>" and key in _GENERATED:
                 continue
             ours = _is_ours(kind)
@@ -264,12 +259,12 @@ def _replaced_methods(kind: type) -> Iterator[Complaint]:
             named = not ours or function.__qualname__ == f"{kind.__qualname__}.{key}"
             if not (proper and named):
                 yield f"{name}.{key}() that was replaced", "the class's own"
-        if _is_ours(kind) and callable(value) and not _usual(value):
+        if _is_ours(kind) and callable(value) and not isinstance(value, _METHODS):
             yield f"a {type(value).__name__} as {name}.{key}", "a method of the class"
 
 
 def _functions(value: Any) -> list[FunctionType]:
-    """The functions of an attribute of a class."""
+    """Return the functions of an attribute of a class."""
     if isinstance(value, property):
         parts: list[Any] = [value.fget, value.fset, value.fdel]
     elif isinstance(value, cached_property):
@@ -278,12 +273,8 @@ def _functions(value: Any) -> list[FunctionType]:
         parts = [value.__func__]
     else:
         parts = [value]
-    found = (_unwrapped(part) for part in parts)
-    return [part for part in found if isinstance(part, FunctionType)]
-
-
-def _usual(value: Any) -> bool:
-    return isinstance(value, FunctionType | staticmethod | classmethod | type)
+    functions = (_unwrapped(part) for part in parts)
+    return [part for part in functions if isinstance(part, FunctionType)]
 
 
 # Values
@@ -302,8 +293,8 @@ def _differences(own: Any, copy: Any, path: str) -> Iterator[Complaint]:
     elif isinstance(own, list | tuple):
         if len(own) != len(copy):
             yield f"{len(own)} entries of {path}", f"{len(copy)}"
-        for number, (one, other) in enumerate(zip(own, copy, strict=False)):
-            yield from _differences(one, other, f"{path}[{number}]")
+        for number, (entry, other) in enumerate(zip(own, copy, strict=False)):
+            yield from _differences(entry, other, f"{path}[{number}]")
     elif isinstance(own, nn.Module) or _is_ours(type(own)):
         yield from _attributes(own, copy, path)
     elif isinstance(own, FunctionType | MethodType):
@@ -314,10 +305,10 @@ def _differences(own: Any, copy: Any, path: str) -> Iterator[Complaint]:
 
 
 def _is_plain(value: Any) -> bool:
-    """True for a container of nothing but plain values."""
+    """Return True for a container that holds only plain values."""
     if isinstance(value, dict):
-        return all(type(key) in _PLAIN and type(one) in _PLAIN for key, one in value.items())
-    return all(type(one) in _PLAIN for one in value)
+        return all(type(key) in _PLAIN and type(entry) in _PLAIN for key, entry in value.items())
+    return all(type(entry) in _PLAIN for entry in value)
 
 
 def _attributes(own: Any, copy: Any, path: str) -> Iterator[Complaint]:
@@ -327,17 +318,17 @@ def _attributes(own: Any, copy: Any, path: str) -> Iterator[Complaint]:
     yield from _differences(_hooks(own), _hooks(copy), f"{path}, hooks")
     if cached is not None:
         left_out |= frozenset(cached.names)
-        for one, other in zip(cached.values(own), cached.values(copy), strict=True):
-            same = one == other if isinstance(one, str) else _near(own, one, other)
+        for side, other in zip(cached.values(own), cached.values(copy), strict=True):
+            same = side == other if isinstance(side, str) else _near(own, side, other)
             if not same:
                 yield f"kept values in {path} that are not those of its weights", "those of them"
-        # What is read is what is certified, to the last bit.
+        # The certificate is about the cached values, to the last bit.
         vars(copy).update({name: vars(own)[name] for name in cached.names})
     # Attributes of other libraries may hold anything.
     foreign = isinstance(own, nn.Module) and not _is_ours(type(own))
     first, second = (
-        {name: value for name, value in vars(one).items() if name not in left_out}
-        for one in (own, copy)
+        {name: value for name, value in vars(side).items() if name not in left_out}
+        for side in (own, copy)
     )
     yield from _entries(first, second, path, plain=foreign)
 
@@ -351,6 +342,7 @@ def _near(holder: Any, own: Tensor, copy: Tensor) -> bool:
 def _entries(
     own: Mapping[Any, Any], copy: Mapping[Any, Any], path: str, *, plain: bool = False
 ) -> Iterator[Complaint]:
+    # Attributes that only one of them has.
     for name in own.keys() ^ copy.keys():
         yield f"{'' if name in own else 'no '}{name} in {path}", "the attributes of its class"
     for name in own.keys() & copy.keys():
@@ -367,10 +359,10 @@ def _numbers(own: Tensor, copy: Tensor, path: str) -> Iterator[Complaint]:
 
 
 def _same(own: Tensor, copy: Tensor) -> bool:
-    """Bit by bit, so that a NaN equals itself."""
+    """Compare bit by bit, so that a NaN equals itself."""
     if own.shape != copy.shape or own.dtype != copy.dtype:
         return False
-    flat, other = (one.detach().contiguous().reshape(-1) for one in (own, copy.to(own.device)))
+    flat, other = (t.detach().contiguous().reshape(-1) for t in (own, copy.to(own.device)))
     return torch.equal(flat.view(torch.uint8), other.view(torch.uint8))
 
 

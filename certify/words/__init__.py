@@ -1,4 +1,4 @@
 """Certificates in words, for classifiers that add up scores of words and n-grams.
 
-docs/certificates/words.md proves what is computed here.
+docs/certificates/words.md has the proofs.
 """
