@@ -102,7 +102,7 @@ class LastFeedForward:
         lead = lead * (1 - FARTHEST * (self.defect / 2 + _ROUNDED))
         roots = lengths.sqrt().unsqueeze(1)
         own, sent = direction @ self.inner.mT / roots, direction @ self.outer / roots
-        # Of a pair: its sum, its difference before the map, and its difference behind it.
+        # Of a pair: its sum, its difference before the map, and its difference after it.
         sums = (own + sent).view(len(own), -1, 2).sum(dim=2) / math.sqrt(8)
         before = (own[:, 0::2] - own[:, 1::2]) / math.sqrt(8)
         after = (sent[:, 0::2] - sent[:, 1::2]) / math.sqrt(8)

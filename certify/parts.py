@@ -238,7 +238,7 @@ def complaints_about_holder(
         method = getattr(type(holder), attribute, None)
         # Lightning's strategy for several processes leaves the class's own method on the instance.
         own = getattr(value, "__func__", None) is method
-        # A compiled module keeps a function in the place of None.
+        # A compiled module has a function instead of None.
         special = attribute.startswith("__") or attribute == "_compiled_call_impl"
         if callable(method) or (special and callable(value)):
             if own and getattr(value, "__self__", None) is holder:

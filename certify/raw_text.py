@@ -3,7 +3,7 @@
 Such a certificate is about raw texts: tokenizer, splitter, vocabulary, layers and each method of
 the model belong to its statement. `check_code` refuses code that is not this program's own, and
 `check_copy` refuses a model that holds other values than a copy built anew from its settings, its
-words and its weights. Their limits: docs/certificates/words.md, "What is checked".
+words and its weights. Their limits are in docs/certificates/words.md.
 """
 
 import re

@@ -30,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     options.device = torch_device(options.device)
     experiment = with_options(EXPERIMENTS[options.experiment](), options)
     run = RunDirectory(Path(options.runs_dir) / (options.run or f"lipschitz_{experiment.name}"))
+    # Two processes would mix their points.
     run.lock()
     try:
         lines = experiment.write(run.path)

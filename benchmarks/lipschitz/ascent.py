@@ -79,6 +79,7 @@ def climb(layer: BoundedLayer, x: Tensor, norm: Norm, settings: Ascent) -> Large
         settings: of the ascent.
     """
     x = x.clone().requires_grad_()
+    # Inputs are the parameters; Adam maximises.
     optimizer = torch.optim.Adam([x], lr=settings.rate, maximize=True)
     best, inputs, path = x.new_zeros(len(x)), x.detach().clone(), []
     side, last = None, (0.0, 0)
@@ -92,6 +93,7 @@ def climb(layer: BoundedLayer, x: Tensor, norm: Norm, settings: Ascent) -> Large
             best = torch.where(better, norms, best)
             inputs = torch.where(better[:, None, None], x, inputs)
         path.append(float(norms.detach().max()))
+        # All starts of a group end together, when their sum stops growing.
         total = float(best.sum())
         if total > last[0] * (1 + _SMALL):
             last = (total, step)
@@ -128,6 +130,7 @@ def row_sums(layer: BoundedLayer, x: Tensor, *, graph: bool = True) -> Tensor:
         x: `[B, N, D]` that needs gradients.
         graph: whether the result has gradients.
     """
+    # Tokens are alike: the rows of one token have the largest sum.
     out = layer.first_token(x)
     sums = []
     for feature in range(out.shape[1]):

@@ -57,6 +57,7 @@ class Divergence(Comparison):
     def figures(
         self, points: Sequence[Point], rows: Sequence[Mapping[str, Any]]
     ) -> "Iterator[tuple[str, Figure]]":
+        # A picture cannot show more points than this.
         stride = max(1, self.ascent.steps // _DRAWN)
         series = []
         for point in points:

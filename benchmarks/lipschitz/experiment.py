@@ -84,12 +84,13 @@ class Experiment(ABC):
         """Return the lines to print."""
 
     def summary(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return what the JSON file holds in addition to settings and points."""
+        """Return the further entries of the JSON file."""
         return {}
 
     def subject(self) -> dict[str, Any]:
         """Return all settings that points depend on, with digests of the weights of runs."""
         settings = {"experiment": self.name, **asdict(self)}
+        # The weights of a run count, and not where it is.
         del settings["runs_dir"], settings["device"]
         weights = trained.digests(self.all_kinds, self.runs_dir)
         return settings | ({"weights": weights} if weights else {})
@@ -233,16 +234,17 @@ def add_options(parser: ArgumentParser, settings: Any) -> None:
         if is_dataclass(default):
             add_options(parser, default)
         elif "text" in setting.metadata:
+            # A tuple takes several values, of the type of its first one.
             several = isinstance(default, tuple)
             example = (*default, "")[0] if several else default
-            shown = " ".join(map(str, default)) if several else default
+            text = " ".join(map(str, default)) if several else default
             parser.add_argument(
                 f"--{setting.name}",
                 type=type(example),
                 nargs="+" if several else None,
                 default=default,
                 metavar=setting.metadata["metavar"],
-                help=setting.metadata["text"] + (f" (default: {shown})" if shown != "" else ""),
+                help=setting.metadata["text"] + (f" (default: {text})" if text != "" else ""),
             )
 
 
@@ -251,6 +253,7 @@ def with_options(settings: S, options: Namespace) -> S:
     changed: dict[str, Any] = {}
     for setting in fields(settings):  # type: ignore[arg-type] # S is a dataclass
         value = getattr(settings, setting.name)
+        # Options of inner settings are on the same level.
         if is_dataclass(value):
             changed[setting.name] = with_options(value, options)
         elif hasattr(options, setting.name):

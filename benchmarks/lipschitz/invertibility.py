@@ -50,6 +50,7 @@ class Invertibility(OnUniformInputs):
         y = residual(x)
         errors = []
         for most in self.iterations:
+            # Never converged by tolerance: exactly `most` evaluations.
             settings = Inversion(tolerance=1e-300, most=most)
             inverse = residual.inverse(y, settings=settings, strict=False)
             errors.append(float((inverse.x - x).abs().amax()))

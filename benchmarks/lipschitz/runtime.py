@@ -12,7 +12,7 @@ from torch import nn
 from app.figures.charts import Bars, grouped_bars
 from benchmarks.lipschitz.experiment import Comparison, Point
 from benchmarks.lipschitz.subjects import kinds_option, option
-from benchmarks.timing import timed
+from benchmarks.timing import time_work
 from layers.attention.mechanisms import KINDS, Attention, Layer, build_attention
 from text import check_choice, check_range
 
@@ -59,7 +59,7 @@ class Runtime(Comparison):
 
     def prepare(self) -> None:
         if self.device.index is not None:
-            torch.cuda.set_device(self.device)  # `timed` waits for the current device
+            torch.cuda.set_device(self.device)  # `time_work` waits for the current device
         self.measure(0)  # the first call of all is slower
 
     def keys(self) -> Sequence[int]:
@@ -74,11 +74,12 @@ class Runtime(Comparison):
 
         def seconds(layer: nn.Module) -> float:
             # Of the processor on a CPU, which other programs do not change.
-            return timed(
+            return time_work(
                 lambda: torch.autograd.backward(layer(x, mask).sum()), self.device.type
             ).compared
 
         names = list(self.layers)
+        # Each attention comes first in some round.
         first = key % len(names)
         times = {name: seconds(self.layers[name]) for name in names[first:] + names[:first]}
         return {"round": key, "seconds": {name: times[name] for name in names}}
@@ -86,6 +87,7 @@ class Runtime(Comparison):
     def rows(self, points: Sequence[Point]) -> list[dict[str, Any]]:
         rows = []
         for kind in self.layers:
+            # Of the same round, so that the load of the machine cancels.
             ratios = sorted(point["seconds"][kind] / point["seconds"][BASE] for point in points)
             rows.append(
                 {

@@ -67,6 +67,7 @@ class Stability(OnUniformInputs):
         y = self.build(key).all_tokens(x).cpu()
         x = x.cpu()
         largest = float(y.abs().amax())
+        # A symmetric range, as outputs have both signs.
         counts = torch.histc(y, self.bins, -largest, largest)
         return {
             "kind": key,
@@ -105,6 +106,7 @@ class Stability(OnUniformInputs):
         numbers = self.texts * self.tokens * self.width
         with drawing(None) as figure:
             axes = figure.subplots()
+            # The density of U[-R, R].
             level = 1 / (2 * self.input_range)
             ends = [-self.input_range, self.input_range]
             axes.plot(ends, [level, level], color="#222222", linewidth=1.0, label="inputs")
@@ -112,6 +114,7 @@ class Stability(OnUniformInputs):
             for i, (point, label) in enumerate(zip(points, labels, strict=True)):
                 width = 2 * point["output_largest"] / self.bins
                 axes.stairs(
+                    # Densities: the area is 1 whatever the range.
                     [count / (numbers * width) for count in point["counts"]],
                     [-point["output_largest"] + width * k for k in range(self.bins + 1)],
                     color=COLOURS[i % len(COLOURS)],

@@ -114,6 +114,7 @@ def build(subject: Subject, tokens: int, norm: Norm, device: torch.device) -> Bo
 
     def all_tokens(x: Tensor) -> Tensor:
         bounds = x.new_full((len(x),), subject.radius)
+        # The proof is for tokens in the ball.
         out: Tensor = layer(project_to_ball(x, subject.radius), _no_padding(x), bounds)[0]
         return out
 
@@ -137,6 +138,7 @@ def _layer(subject: Subject, tokens: int, norm: Norm) -> nn.Module:
 
 def _set_identity(layer: HeadedAttention) -> None:
     """Set the matrices of queries, keys, values and output to the identity, biases to 0."""
+    # `qkv` stacks two or three matrices: the identity in each block.
     for linear in (layer.qkv, layer.output):
         blocks = torch.unflatten(linear.weight, 0, (-1, linear.in_features))
         blocks.copy_(torch.eye(linear.in_features, dtype=blocks.dtype).expand_as(blocks))
@@ -160,6 +162,7 @@ def _headed(layer: HeadedAttention, bounds: dict[str, float]) -> BoundedLayer:
         if type(layer) not in (SelfAttention, L2Attention, TiedL2Attention, ContractiveL2Attention):
             return all_tokens(x)[:, 0]
         query, key, value = layer.project(x)
+        # The output of the first token needs its own query only.
         mixed = layer.mix(query[:, :, :1], key, value, _no_padding(x))
         out: Tensor = layer.output(layer.joined(mixed))
         return out[:, 0]

@@ -74,6 +74,7 @@ class Tightness(Experiment):
         layer, width = build(self.layer, key, self.norm, self.device), self.layer.width
         rows = 1 if self.norm == "inf" else key
         group = max(1, _ENTRIES // (rows * key * self.layer.heads * width))
+        # A seed for each start, whatever the group size.
         first = (self.layer.seed * 10**6 + key) * 10**6
         seeds = [first + start for start in range(self.ascent.starts)]
         norms: list[Tensor] = []
@@ -94,6 +95,7 @@ class Tightness(Experiment):
         size = self.layer.width // self.layer.heads
         x = torch.zeros(1, tokens, self.layer.width, dtype=torch.float64, device=self.device)
         x[0, 1:, 0] = math.sqrt(1 + c) * size**0.25
+        # Every second token is on the other side of the first, which is 0.
         x[0, 2::2, 0] *= -1
         return float(value(layer, x, self.norm)[0])
 

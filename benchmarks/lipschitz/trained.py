@@ -48,6 +48,7 @@ def attention(kind: str, runs_dir: str, *, width: int, heads: int) -> HeadedAtte
     return layer
 
 
+# Loaded once: digests and all points need the same layer.
 @cache
 def first(kind: str, runs_dir: str) -> HeadedAttention:
     """Load the first self-attention of a run's model, without its causal mask."""

@@ -1,1 +1,1 @@
-"""Attacks of ours next to those of TextAttack 0.3.11."""
+"""Our attacks next to those of TextAttack 0.3.11."""

@@ -1,4 +1,4 @@
-"""Recipes of ours and of TextAttack 0.3.11, on one fine-tuned encoder and the same texts.
+"""Our recipes and those of TextAttack 0.3.11, on one fine-tuned encoder and the same texts.
 
 Each recipe has a row of ours (with the settings of `attack`) and one of TextAttack: success, words
 changed, queries, seconds, seconds of the processor outside the victim, and the share of valid
@@ -76,12 +76,13 @@ class TableFile:
         ValueError: it has rows of other settings.
     """
 
-    def __init__(self, path: Path, about: dict[str, Any]) -> None:
-        self.path, self.about = path, about
+    def __init__(self, path: Path, settings: dict[str, Any]) -> None:
+        self.path, self.about = path, settings
         self.rows: dict[str, dict[str, Any]] = {}
         if path.is_file():
             content = json.loads(path.read_text("utf-8"))
-            if other := differences(content["about"], about):
+            # Rows of other weights or texts must not share a table.
+            if other := differences(content["about"], settings):
                 msg = (
                     f"got {path} with rows of other settings ({told(other)}), expected the same, "
                     "to go on: give another --out"
@@ -133,10 +134,12 @@ def interval(estimate: dict[str, float] | None, digits: int) -> str:
 def draw_samples(corpus_name: str, data_dir: Path, number: int) -> list[Sample]:
     """Return the texts that `attack --attack.num_samples N` would draw."""
     kind: Any = CORPORA[corpus_name]
+    # The built-in corpus needs no directory.
     corpus = kind() if corpus_name == "reviews" else kind(data_dir=str(data_dir))
     corpus.prepare_data()
     corpus.setup("test")
     examples = corpus.examples("test")
+    # The order of `attack`, so that rows can be compared with its records.
     order = permutation(len(examples), CHOICE).tolist()[:number]
     texts = labelled_texts([examples[i] for i in order])
     return [Sample(sample_id=i, text=text, label=label) for i, text, label in texts]
@@ -172,6 +175,7 @@ class Bench:
         fluency = 0.0 if "fluency" in HAS.get(name, ()) else None
         attack = build(RecipeSettings(recipe=name, fluency=fluency), self.resources)
         options, ours = self.options, side == SIDES[0]
+        # TextAttack has a fixed batch size; ours is what `attack` would choose.
         batch_size = fastest_batch(self.module, 256) if ours else _BATCH
         victim = TimedVictim(self.module, batch_size=batch_size)
         if ours:
@@ -190,6 +194,7 @@ class Bench:
                 query_budget=options.query_budget,
             )
         row = row_of(answers.results, self.samples, self.checks)
+        # TextAttack's process has no victim; ours has.
         outside = answers.processor - (victim.spent if ours else 0.0)
         row |= {"seconds": answers.seconds, "outside": outside}
         if needs_model(name):
@@ -250,6 +255,7 @@ def finite(estimate: Estimate) -> dict[str, float]:
 
 def _changed(before: Text, after: Text) -> float:
     first, last = Document.of(before), Document.of(after)
+    # Insertions may exceed the number of words.
     return min(1.0, words_changed(first, last, compat="none") / max(len(first), 1))
 
 
@@ -285,14 +291,14 @@ def run(options: Namespace) -> int:
     """
     recipes = checked_recipes(options.recipes, ORDER)
     check_paths(options.ckpt_path, options.vectors, options.masked_lm, options.python)
-    about = {
+    settings = {
         "corpus": options.corpus,
         "samples": options.samples,
         "checkpoint": file_digest(options.ckpt_path),
         "vectors": file_digest(options.vectors),
         "query_budget": options.query_budget,
     }
-    rows = TableFile(options.out, about)
+    rows = TableFile(options.out, settings)
     module = lit_modules.load(options.ckpt_path)
     bench = Bench(options, module, draw_samples(options.corpus, options.data_dir, options.samples))
     for name in recipes:

@@ -1,9 +1,10 @@
-"""Recipes of ours and of TextAttack 0.3.11, verdict by verdict, on the victim of `peer/README.md`.
+"""Our recipes and those of TextAttack 0.3.11, verdict by verdict, on a fixed victim.
 
-Both attack the same rows of SST-2 with `compat="textattack"` and GloVe vectors of 50 numbers; each
-recipe is that of TextAttack, but for the changes in `CHANGED`, which the output repeats. BAE,
-BERT-Attack and CLARE take words from a small masked language model of random weights, which is made
-of the same rows, or from that of `--masked_lm`. All recipes here are deterministic.
+The victim is that of `peer/README.md`. Both attack the same rows of SST-2 with
+`compat="textattack"` and GloVe vectors of 50 numbers; each recipe is that of TextAttack, but for
+the changes in `CHANGED`, which the output repeats. BAE, BERT-Attack and CLARE take words from a
+small masked language model of random weights, which is made of the same rows, or from that of
+`--masked_lm`. All recipes here are deterministic.
 """
 
 import gzip
@@ -29,7 +30,7 @@ from attacks.transformations import Composite
 from attacks.victims.kinds import CallableVictim
 from benchmarks.command import COMMON, save, table
 from benchmarks.parity.recorded import GLOVE, FixedVictim, read_samples
-from benchmarks.parity.sides import Answers, attack_by_engine, attack_by_textattack
+from benchmarks.parity.sides import SideResults, attack_by_engine, attack_by_textattack
 from layers.architectures import build_masked_lm
 from layers.pretrained_encoders import save_model
 from text import save_tokenizer, train_word_piece
@@ -62,6 +63,7 @@ def compose(name: str, resources: Resources) -> Attack:
         name: of the recipe.
         resources: vectors, WordNet, and the masked language model.
     """
+    # Language models and sentence encoders differ on the two sides.
     has = HAS.get(name, ())
     settings: dict[str, Any] = {part: 0.0 for part in ("fluency", "similarity") if part in has}
     if name == "clare":
@@ -128,16 +130,19 @@ def small_model(folder: Path, texts: Sequence[str]) -> Path:
         }
     )
     with torch.no_grad():
+        # Special tokens must never be the likeliest word.
         model.get_output_embeddings().bias[sorted(tokenizer.special_ids)] = -1e4
     save_model(model, folder)
     save_tokenizer(tokenizer, folder)
     return folder
 
 
-def row(name: str, ours: Answers, theirs: Answers) -> list[str]:
+def row(name: str, ours: SideResults, theirs: SideResults) -> list[str]:
     """Return the cells of a recipe: figures of both sides, and the rows with equal results."""
+    # Outcome, queries and text: all three have to agree.
     same = sum(mine == other for mine, other in zip(ours.results, theirs.results, strict=True))
     cells = [name]
+    # Skipped texts were wrong before any change.
     attacked = [
         [result for result in side.results if result["outcome"] != "skipped"]
         for side in (ours, theirs)

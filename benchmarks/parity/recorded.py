@@ -30,7 +30,7 @@ from attacks.resources.catalogue import Resources
 from attacks.victims.kinds import CallableVictim
 from benchmarks.command import COMMON, save
 from benchmarks.parity.sides import result
-from benchmarks.timing import Times, timed
+from benchmarks.timing import Times, time_work
 from text import Text
 from text.bounded_files import json_lines
 
@@ -67,6 +67,7 @@ class FixedVictim:
         weight = self.weights.get
         probabilities = []
         for text in texts:
+            # A pair of texts is read as one text.
             joined = text if isinstance(text, str) else " ".join(text)
             # Exact, as in the recorded answers: equal words in another order are equal scores.
             weights = [weight(word, 0.0) for word in _WORD.findall(joined.lower())]
@@ -89,7 +90,7 @@ class RecordedComparison:
         seconds: of the wall clock, the least of all repeats.
         processor: seconds of the processor, likewise.
         outside: seconds of the processor outside the victim, likewise.
-        reference_seconds: what the reference took.
+        reference_seconds: those of the reference.
     """
 
     attack: str
@@ -123,6 +124,7 @@ class RecordedComparison:
 
 def compose(name: str, resources: Resources) -> Attack:
     """Return the attack of the recorded answers; TextFooler without its sentence encoder."""
+    # 0 leaves the sentence encoder out, as in the recorded attack.
     similarity = 0.0 if name == "textfooler" else None
     settings = RecipeSettings(recipe=name, compat="textattack", similarity=similarity)
     return build(settings, resources, goal=make_goal(compat="textattack"))
@@ -131,6 +133,7 @@ def compose(name: str, resources: Resources) -> Attack:
 def read_samples(path: Path, rows: Sequence[int]) -> list[Sample]:
     """Return some rows of a table of sentences and labels."""
     lines = path.read_text(encoding="utf-8").split("\n")[1:]
+    # The label is in the last column.
     pairs = [line.rsplit("\t", 1) for line in lines if line]
     return [Sample(sample_id=row, text=pairs[row][0], label=int(pairs[row][1])) for row in rows]
 
@@ -161,13 +164,15 @@ def compare(
     times, records, outside = list[Times](), list[AttackRecord](), list[float]()
     for _ in range(repeats):
         resources = Resources(data_dir, vectors=data_dir / GLOVE)
+        # Loads vectors and neighbours before the clock starts.
         resources.neighbours().of("the", 50)
         attack = compose(name, resources)
+        # New for each repeat, so that `spent` counts one run.
         fixed = FixedVictim(peer / "victim.json")
         victim = CallableVictim(fixed, outputs="probabilities")
         engine = Engine(attack, victim, limits=Limits(in_flight=in_flight))
         records = []
-        times.append(timed(partial(records.extend, engine.run(samples))))
+        times.append(time_work(partial(records.extend, engine.run(samples))))
         outside.append(times[-1].processor - fixed.spent)
     agreement = dict.fromkeys(REQUIRED, 0)
     differences = []

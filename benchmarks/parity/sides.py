@@ -17,7 +17,7 @@ from benchmarks.parity.textattack_process import Probabilities, TextAttackProces
 from text import Text
 
 
-class Answers(NamedTuple):
+class SideResults(NamedTuple):
     """The results of one side.
 
     Attributes:
@@ -33,14 +33,15 @@ class Answers(NamedTuple):
 
 def attack_by_engine(
     attack: Attack, victim: Victim, samples: Sequence[Sample], limits: Limits
-) -> Answers:
+) -> SideResults:
     """Return the answers of our engine."""
     started, processor = time.monotonic(), time.process_time()
     engine = Engine(attack, victim, limits=limits)
+    # Long texts first, so that none runs alone at the end.
     records = list(engine.run(longest_first(samples, limits.in_flight)))
     seconds, processor = time.monotonic() - started, time.process_time() - processor
     by_id = {record.sample_id: record for record in records}
-    return Answers([result(by_id[sample.sample_id]) for sample in samples], seconds, processor)
+    return SideResults([result(by_id[sample.sample_id]) for sample in samples], seconds, processor)
 
 
 def attack_by_textattack(
@@ -53,7 +54,7 @@ def attack_by_textattack(
     vectors: Path,
     masked_lm: Path | None,
     **settings: Any,
-) -> Answers:
+) -> SideResults:
     """Return the answers of TextAttack.
 
     Args:
@@ -79,7 +80,7 @@ def attack_by_textattack(
         process.wait()
         started = time.monotonic()
         reply = process.attack(samples, victim)
-        return Answers(reply["results"], time.monotonic() - started, reply["processor"])
+        return SideResults(reply["results"], time.monotonic() - started, reply["processor"])
 
 
 def result(record: AttackRecord) -> dict[str, Any]:

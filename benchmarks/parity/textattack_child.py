@@ -39,6 +39,7 @@ def embedding(path: Path, count: int = 50) -> Any:
     words = [row[0] for row in rows]
     matrix = np.array([row[1:] for row in rows], dtype=np.float32)
     unit = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
+    # [V, count + 1] ids: TextAttack reads neighbours from such a table.
     nearest = np.empty((len(words), count + 1), dtype=np.int64)
     for start in range(0, len(words), 1000):
         cosines = unit[start : start + 1000] @ unit.T
@@ -103,6 +104,7 @@ def compose(settings: dict[str, Any], victim: Any) -> Any:
         goal=ta.goal_functions.UntargetedClassification(victim),
         victim=victim,
     )
+    # In nearly all recipes: a word changes once, and stop words stay.
     parts.once = [before.RepeatModification(), parts.stop]
     goal, constraints, transformation, search = RECIPES[settings["recipe"]](parts)
     goal.query_budget = settings["query_budget"] or float("inf")
@@ -159,10 +161,6 @@ def _ranked(parts: Any, method: str) -> Any:
     return parts.search.GreedyWordSwapWIR(wir_method=method)
 
 
-def _cosine(parts: Any, least: float) -> Any:
-    return parts.semantics.WordEmbeddingDistance(embedding=parts.vectors, min_cos_sim=least)
-
-
 def _distance(parts: Any, *, original: bool) -> Any:
     return parts.semantics.WordEmbeddingDistance(
         embedding=parts.vectors, max_mse_dist=parts.distance, compare_against_original=original
@@ -195,7 +193,8 @@ def textfooler(parts: Any) -> Any:
     """Return TextFooler."""
     columns = parts.before.InputColumnModification(["premise", "hypothesis"], {"premise"})
     tags = parts.grammar.PartOfSpeech(allow_verb_noun_swap=True)
-    constraints = [*parts.once, columns, _cosine(parts, 0.5), tags, *parts.near_sentence]
+    cosine = parts.semantics.WordEmbeddingDistance(embedding=parts.vectors, min_cos_sim=0.5)
+    constraints = [*parts.once, columns, cosine, tags, *parts.near_sentence]
     return parts.goal, constraints, _swap(parts, 50), _ranked(parts, "delete")
 
 
@@ -217,6 +216,7 @@ def deepwordbug(parts: Any) -> Any:
     """Return DeepWordBug; at each position where answers are compared."""
     kinds = _typos(parts, "swap substitute delete insert", random_one=not parts.exact)
     swaps = parts.changes.CompositeTransformation(kinds)
+    # The bound of the paper.
     limit = parts.overlap.LevenshteinEditDistance(30)
     return parts.goal, [*parts.once, limit], swaps, _ranked(parts, "unk")
 
@@ -363,6 +363,7 @@ def tag_by_nltk() -> None:
         name: str = self._pos_tags[index]
         return name
 
+    # Replaces the method of the class, for all texts of this process.
     text.pos_of_word_index = tag
 
 

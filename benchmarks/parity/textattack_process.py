@@ -40,6 +40,7 @@ class TextAttackProcess:
                 **os.environ,
                 "NLTK_DATA": str(data_dir.resolve() / "nltk"),
                 "TA_CACHE_DIR": str(Path(tempfile.gettempdir()) / "textattack-cache"),
+                # No download may happen: both sides get their models as folders.
                 "HF_HUB_OFFLINE": "1",
             },
         )

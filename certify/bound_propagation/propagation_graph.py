@@ -245,7 +245,7 @@ class Linear(Node):
     def _shaped(self, x: Tensor, weight: Tensor) -> Tensor:
         if self.joins:
             x = x.transpose(1, 2).flatten(2, 3)
-        # The features are the third dimension, or the second behind the pooling.
+        # The features are the third dimension, or the second after the pooling.
         # [B, N, d], with slopes [B, N, d, W, d]; pooled [B, d] and [B, d, W, d].
         at = 2 if x.dim() in (3, 5) else 1
         out = torch.movedim(torch.movedim(x, at, -1) @ weight.mT, -1, at)

@@ -70,7 +70,7 @@ def band(kind: Kind, lower: Tensor, upper: Tensor) -> Band:
     slope = torch.where(wide, (ends[1] - ends[0]) / torch.where(wide, width, 1.0), 0.0)
     if kind == "relu":
         # On one side of 0 the function is its chord; else it is below the chord and above slope*x.
-        # On a short interval slope is 0, and the function lies between its ends.
+        # On a short interval slope is 0, and the function is between its ends.
         chord = torch.where(wide, ends[0] - slope * lower, ends[1])
         low = torch.where((lower >= 0) & wide, chord, torch.where(wide, 0.0, ends[0]))
         return Band(slope, low, chord)
@@ -83,7 +83,7 @@ def band(kind: Kind, lower: Tensor, upper: Tensor) -> Band:
         return Band(slope, low, chord)
     if kind == "exp":
         # Convex: the chord is above it, and the tangent of its slope, at log(slope), below it. On
-        # a short interval slope is 0, and the function lies between its ends.
+        # a short interval slope is 0, and the function is between its ends.
         tiny = torch.finfo(slope.dtype).tiny
         tangent = slope - slope * slope.clamp_min(tiny).log()
         low = torch.where(wide, tangent, ends[0])

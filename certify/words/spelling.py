@@ -24,7 +24,7 @@ START, LOST = 0, 1
 """The nodes of a word that has not begun, and of one that is no part of a known word."""
 _KEPT, _INSERTED, _REPLACED, _DELETED = -1, -2, 100, 200
 """The steps of a path: as it was; insertion of a character c, from -2 downwards; another character
-in the place of one, from 100 upwards; none. Else the character that is there."""
+instead of one, from 100 upwards; none. Else the character that is there."""
 _CODE = {letter: code for code, letter in enumerate(LETTERS)}
 _CODE |= {letter.upper(): code for letter, code in _CODE.items()}
 

@@ -24,7 +24,7 @@ from benchmarks.adversarial_steps import (
     random_batch,
     random_model,
 )
-from benchmarks.adversarial_texts import TextAttack, Way, compared
+from benchmarks.adversarial_texts import TextAttackWay, Way, compare_ways
 from benchmarks.parity import textattack_child, textattack_process
 from benchmarks.parity.sides import TimedVictim
 from benchmarks.timing import Times
@@ -184,7 +184,7 @@ def test_ways_to_attack_are_compared() -> None:
         return Way(name, attack, victim)
 
     batches = [[sample(i) for i in row] for row in ((0, 1), (2, 3), (4, 5))]
-    found = compared([way("a", "failed"), way("b", "succeeded")], batches)
+    found = compare_ways([way("a", "failed"), way("b", "succeeded")], batches)
     # One after the other, batch for batch.
     assert asked == [(name, [i, i + 1]) for i in (0, 2, 4) for name in "ab"]
     # The first batch only warms up.
@@ -234,7 +234,7 @@ def test_another_process_asks_our_model(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(textattack_process, "PROGRAM", child)
     module, _ = random_model("tiny", "cpu", length=8)
     settings: dict[str, Any] = {"vectors": tmp_path / "v.txt", "data_dir": tmp_path, "budget": 7}
-    with TextAttack(Path(sys.executable), module.eval(), **settings) as theirs:
+    with TextAttackWay(Path(sys.executable), module.eval(), **settings) as theirs:
         for _ in range(2):
             answers = theirs([sample(1), sample(0)])
             assert [one["text"] for one in answers] == ["text 0", "text 1"]
@@ -243,7 +243,7 @@ def test_another_process_asks_our_model(tmp_path: Path, monkeypatch: pytest.Monk
     child.write_text("raise SystemExit('no textattack here')")
     with (
         pytest.raises(RuntimeError, match=r"an interpreter that can import textattack 0\.3\.11"),
-        TextAttack(Path(sys.executable), module, **settings) as theirs,
+        TextAttackWay(Path(sys.executable), module, **settings) as theirs,
     ):
         theirs([sample(0)])
 

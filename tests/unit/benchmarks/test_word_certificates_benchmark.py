@@ -19,7 +19,7 @@ def test_a_prediction_is_that_of_the_certificate() -> None:
     texts = ["aa bb cc", "dd zz", "jj ii hh gg"]
     threat = Synonyms.of({"aa": ["bb"]}, words=benchmark.ASCII)
     certificates = SynonymCertifier(one, threat)(texts, (1,))
-    assert benchmark.predicted(one, texts).tolist() == [one.prediction for one in certificates]
+    assert benchmark.predict(one, texts).tolist() == [one.prediction for one in certificates]
 
 
 def test_a_robust_step_has_other_gradients() -> None:
