@@ -1,6 +1,6 @@
-"""Builds the wheel: one package, `steadfast`, with the rooms and the settings files inside.
+"""Builds the wheel: one package, `steadfast`, with the packages and the settings files inside.
 
-pyproject.toml has all that is declared; here stands what setuptools cannot read there
+pyproject.toml has all declarations; this file has the rest, which setuptools cannot read there
 (docs/decisions/0009-one-package.md).
 """
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from setuptools import find_namespace_packages, setup
 from setuptools.command.build_py import build_py
 
-ROOMS = ("app", "lit_modules", "datamodules", "text", "layers", "attacks", "certify")
-INSIDE = (*ROOMS, "configs")
+MODULES = ("app", "lit_modules", "datamodules", "text", "layers", "attacks", "certify")
+INSIDE = (*MODULES, "configs")
 # Also folders without code: the live page, the settings files.
 PACKAGES = find_namespace_packages(
     include=[*INSIDE, *(f"{name}.*" for name in INSIDE)], exclude=["*.__pycache__"]
@@ -22,14 +22,14 @@ class WithRevision(build_py):
     """Also writes the git revision that the wheel is built from, which `--version` prints."""
 
     def run(self) -> None:
-        """Copies the files."""
+        """Copy the files."""
         super().run()
         if self.editable_mode or not Path(".git").exists():
             return
         command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
-        said = subprocess.run(command, capture_output=True, text=True, check=False)
-        if said.returncode == 0:
-            Path(self.build_lib, "steadfast", "REVISION").write_text(said.stdout)
+        completed = subprocess.run(command, capture_output=True, text=True, check=False)
+        if completed.returncode == 0:
+            Path(self.build_lib, "steadfast", "REVISION").write_text(completed.stdout)
 
 
 setup(

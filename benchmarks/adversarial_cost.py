@@ -1,4 +1,4 @@
-"""Cost of adversarial training beside plain training.
+"""Cost of adversarial training, relative to plain training.
 
     python -m benchmarks.adversarial_cost --lengths 128 256 512 [--model minilm] [--batch 16]
         [--repeats 3] [--methods FreeLB-2 FreeLB-3 ...] [--out FILE.json] [--figure FILE.png]
@@ -9,14 +9,14 @@
     python -m benchmarks.adversarial_cost --out FILE.json --figure FILE.png
 
 `--lengths`: a training step (forward, backward, fused AdamW) of an encoder of `transformers` with
-random weights on texts of so many random tokens, in single precision, beside figure 4a of the ASA
+random weights on texts of so many random tokens, in single precision, as in figure 4a of the ASA
 paper. `--corpus`: an epoch of `configs/text_classifier/<corpus>.yaml` against each adversary, from
-some of its batches. `--textattack`: attacking the texts of these batches in lock step beside one by
-one, and beside TextAttack 0.3.11 where an interpreter that has it is named.
+some of its batches. `--textattack`: attacks on the texts of these batches in lock step, one by one,
+and by TextAttack 0.3.11 with an interpreter that has it.
 
 All that is compared is measured in one run, one after the other in each round, and ratios are
 taken within a round: of seconds of the processor on a CPU, which others may be using too, of the
-wall clock on a GPU. `--out` keeps what the file has of the other parts; `--figure` draws from it.
+wall clock on a GPU. `--out` keeps the other parts of the file; `--figure` draws from it.
 """
 
 import json
@@ -29,7 +29,7 @@ from typing import Any
 import torch
 
 from app.figures.charts import Bars, grouped_bars
-from benchmarks.adversarial_epochs import Task, adversaries, by_adversary, corpus_table, task
+from benchmarks.adversarial_epochs import CorpusTask, adversaries, by_adversary, corpus_table, task
 from benchmarks.adversarial_steps import (
     METHODS,
     NAIVE,
@@ -39,14 +39,14 @@ from benchmarks.adversarial_steps import (
     lengths_table,
     memory_table,
 )
-from benchmarks.adversarial_texts import attacked, recorded, texts_table
+from benchmarks.adversarial_texts import compare_attacks, recorded_time, texts_table
 from benchmarks.command import command, heading, save, settings
 
 CORPORA = ("sst2", "reviews")
 
 
-def drawn(content: Mapping[str, Any], path: Path) -> None:
-    """Draws the ratios by length, as figure 4a does.
+def draw_ratios(content: Mapping[str, Any], path: Path) -> None:
+    """Draw the ratios by length, as figure 4a does.
 
     Args:
         content: of the file that `--out` names.
@@ -55,21 +55,21 @@ def drawn(content: Mapping[str, Any], path: Path) -> None:
     Raises:
         ValueError: there is nothing about lengths in it.
     """
-    found: dict[str, dict[str, dict[str, float]]] = content.get("lengths", {}).get("costs", {})
-    if not found:
+    costs: dict[str, dict[str, dict[str, float]]] = content.get("lengths", {}).get("costs", {})
+    if not costs:
         msg = "got a file without lengths, expected one that --lengths 128 256 512 has filled"
         raise ValueError(msg)
-    lengths = sorted(found, key=int)
-    names = [name for name in found[lengths[0]] if name != NAIVE]
+    lengths = sorted(costs, key=int)
+    names = [name for name in costs[lengths[0]] if name != NAIVE]
     settings = content["lengths"]["settings"]
     grouped_bars(
         lengths,
         [
             Bars(
                 name=name,
-                height=[found[length][name]["ratio"] for length in lengths],
-                low=[found[length][name]["least"] for length in lengths],
-                high=[found[length][name]["most"] for length in lengths],
+                height=[costs[length][name]["ratio"] for length in lengths],
+                low=[costs[length][name]["least"] for length in lengths],
+                high=[costs[length][name]["most"] for length in lengths],
             )
             for name in names
         ],
@@ -81,41 +81,49 @@ def drawn(content: Mapping[str, Any], path: Path) -> None:
     )
 
 
-def steps_part(given: Namespace) -> dict[str, Any]:
-    """Measures and prints steps by length."""
-    about = settings(given, "model", "batch", "repeats", "threads")
+def steps_part(options: Namespace) -> dict[str, Any]:
+    """Measure and print steps by length."""
+    setup = settings(options, "model", "batch", "repeats", "threads")
     costs: dict[int, dict[str, Cost]] = {}
-    for length, one in by_length(given):
-        costs[length] = one
-        print(f"{length} tokens: {one[NAIVE].seconds:.3f} s naive", flush=True)
-    print(f"\n{heading(about)}\n\n{lengths_table(costs)}\n\n{memory_table(costs)}\n", flush=True)
-    return {"settings": about, "costs": {str(k): as_dicts(row) for k, row in costs.items()}}
+    for length, row in by_length(options):
+        costs[length] = row
+        print(f"{length} tokens: {row[NAIVE].seconds:.3f} s naive", flush=True)
+    print(f"\n{heading(setup)}\n\n{lengths_table(costs)}\n\n{memory_table(costs)}\n", flush=True)
+    return {"settings": setup, "costs": {str(k): as_dicts(row) for k, row in costs.items()}}
 
 
-def epochs_part(given: Namespace, one: Task) -> dict[str, Any]:
-    """Measures and prints epochs."""
-    about = {**settings(given, "corpus", "threads"), "batches": len(one.batches), "of": one.total}
-    found = by_adversary(one, adversaries(given))
-    print(f"{heading(about)}: extrapolated to the epoch\n\n{corpus_table(found)}\n", flush=True)
-    return {"settings": about, "epochs": as_dicts(found)}
+def epochs_part(options: Namespace, task: CorpusTask) -> dict[str, Any]:
+    """Measure and print epochs."""
+    setup = {
+        **settings(options, "corpus", "threads"),
+        "batches": len(task.batches),
+        "of": task.total,
+    }
+    epochs = by_adversary(task, adversaries(options))
+    print(f"{heading(setup)}: extrapolated to the epoch\n\n{corpus_table(epochs)}\n", flush=True)
+    return {"settings": setup, "epochs": as_dicts(epochs)}
 
 
-def texts_part(given: Namespace, one: Task) -> dict[str, Any]:
-    """Measures and prints ways to attack."""
-    about = {"corpus": one.corpus.corpus, "batches": len(one.batches), **settings(given, "threads")}
-    ways, known = attacked(given, one), recorded(given.data_dir)
-    print(f"{heading(about)}\n\n{texts_table(ways)}\n\n{known}\n", flush=True)
+def texts_part(options: Namespace, task: CorpusTask) -> dict[str, Any]:
+    """Measure and print ways to attack."""
+    setup = {
+        "corpus": task.corpus.corpus,
+        "batches": len(task.batches),
+        **settings(options, "threads"),
+    }
+    ways, recorded = compare_attacks(options, task), recorded_time(options.data_dir)
+    print(f"{heading(setup)}\n\n{texts_table(ways)}\n\n{recorded}\n", flush=True)
     rows = {name: as_dicts(by) for name, by in ways.items()}
-    return {"settings": about, "attacks": rows, "recorded": known}
+    return {"settings": setup, "attacks": rows, "recorded": recorded}
 
 
 def as_dicts(rows: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns named tuples as dictionaries."""
+    """Return named tuples as dictionaries."""
     return {name: row._asdict() for name, row in rows.items()}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measures, prints, writes and draws."""
+    """Measure, print, write and draw."""
     parser = command(__doc__, "data_dir", "batch", "threads", "device", "out", "figure", repeats=3)
     add = parser.add_argument
     add("--lengths", type=int, nargs="+", help="tokens of the texts of a step")
@@ -130,38 +138,40 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--budget", type=int, default=100, help="queries for each text")
     add("--textattack", action="store_true", help="compare with one-by-one")
     add("--textattack_python", type=Path, help="interpreter with TextAttack 0.3.11")
-    given = parser.parse_args(argv)
-    on_corpus = given.corpus is not None or given.textattack
-    if not given.lengths and not on_corpus and given.figure is None:
+    options = parser.parse_args(argv)
+    on_corpus = options.corpus is not None or options.textattack
+    if not options.lengths and not on_corpus and options.figure is None:
         parser.error("give --lengths N ..., --corpus NAME, --textattack or --figure FILE")
-    if on_corpus and given.data_dir is None:
+    if on_corpus and options.data_dir is None:
         parser.error("give --data_dir DIR with --corpus and --textattack")
-    if given.figure is not None and given.out is None:
+    if options.figure is not None and options.out is None:
         parser.error("give --out FILE with --figure, which is drawn from it")
-    numbers = (given.batch, given.repeats, given.threads, *(given.lengths or ()))
-    if min(numbers) < 1 or given.batches < 2:
+    numbers = (options.batch, options.repeats, options.threads, *(options.lengths or ()))
+    if min(numbers) < 1 or options.batches < 2:
         parser.error("give positive numbers, and at least two batches")
-    given.resources = given.resources or given.data_dir
-    torch.set_num_threads(given.threads)
+    # Resources of attacks are usually in the data directory.
+    options.resources = options.resources or options.data_dir
+    torch.set_num_threads(options.threads)
     parts: dict[str, Callable[[], dict[str, Any]]] = {}
-    if given.lengths:
-        parts["lengths"] = partial(steps_part, given)
+    if options.lengths:
+        parts["lengths"] = partial(steps_part, options)
     if on_corpus:
-        settings_of = {"batches": given.batches, "init_from": given.init_from}
-        name = given.corpus or CORPORA[0]
-        one = task(name, given.data_dir, device=given.device, **settings_of)
-        if given.corpus is not None:
-            parts["corpus"] = partial(epochs_part, given, one)
-        if given.textattack:
-            parts["texts"] = partial(texts_part, given, one)
+        settings_of = {"batches": options.batches, "init_from": options.init_from}
+        name = options.corpus or CORPORA[0]
+        loaded = task(name, options.data_dir, device=options.device, **settings_of)
+        if options.corpus is not None:
+            parts["corpus"] = partial(epochs_part, options, loaded)
+        if options.textattack:
+            parts["texts"] = partial(texts_part, options, loaded)
     for name, part in parts.items():
-        save(given.out, read(given.out) | {name: part()})
-    if given.figure is not None:
-        drawn(read(given.out), given.figure)
+        # Read again before each part: a long run keeps the parts that are finished.
+        save(options.out, read(options.out) | {name: part()})
+    if options.figure is not None:
+        draw_ratios(read(options.out), options.figure)
 
 
 def read(path: Path | None) -> dict[str, Any]:
-    """Returns the figures of earlier runs in a file; none without a file."""
+    """Return the figures of earlier runs in a file; none without a file."""
     content: dict[str, Any] = {}
     return json.loads(path.read_text()) if path is not None and path.is_file() else content
 

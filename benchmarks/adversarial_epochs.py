@@ -17,8 +17,8 @@ from app.training.join import join, training_samples
 from attacks.recipe_settings import RecipeSettings
 from benchmarks.adversarial_steps import ASA, METHODS, NAIVE, Steps
 from benchmarks.command import table
-from benchmarks.program_runs import built
-from benchmarks.timing import Times, timed
+from benchmarks.program_runs import build_part
+from benchmarks.timing import Times, time_work
 from lit_modules.adversarial import AdversarialTraining
 from lit_modules.adversaries import Adversary, EpochTextAdversary, FGSMAdversary, TextAdversary
 from lit_modules.shared.task_module import TaskModule
@@ -43,7 +43,7 @@ class Epoch(NamedTuple):
     generation: float = 0.0
 
 
-class Task(NamedTuple):
+class CorpusTask(NamedTuple):
     """A corpus and its model.
 
     Attributes:
@@ -61,88 +61,96 @@ class Task(NamedTuple):
     total: int
 
 
-def task(corpus: str, data_dir: Path, *, batches: int, init_from: Path | None, device: str) -> Task:
-    """Returns the classifier of `configs/text_classifier/<corpus>.yaml` and its batches."""
+def task(
+    corpus: str, data_dir: Path, *, batches: int, init_from: Path | None, device: str
+) -> CorpusTask:
+    """Return the classifier of `configs/text_classifier/<corpus>.yaml` and its batches."""
     settings = yaml.safe_load((CONFIGS / f"{corpus}.yaml").read_text())
-    made = built(datamodules, settings["data"], data_dir=str(data_dir), seed=0)
-    if not isinstance(made, datamodules.TextDataModule):
+    datamodule = build_part(datamodules, settings["data"], data_dir=str(data_dir), seed=0)
+    if not isinstance(datamodule, datamodules.TextDataModule):
         msg = f"got corpus {corpus!r}, expected one whose texts have labels"
         raise TypeError(msg)
-    made.setup("fit")
+    datamodule.setup("fit")
     torch.manual_seed(0)
-    module = built(lit_modules, settings["model"])
+    module = build_part(lit_modules, settings["model"])
     if init_from is not None:
         module = lit_modules.load(init_from).plain
-    join(module, made)
+    join(module, datamodule)
     module.configure_model()
-    loader = made.train_dataloader()
+    loader = datamodule.train_dataloader()
     source = iter(loader)
     count = min(batches, len(loader) - 1)
+    # One more than asked for: the first warms up.
     first, *chosen = (next(source).to(device) for _ in range(count + 1))
-    return Task(module.to(device), made, first, chosen, len(loader))
+    return CorpusTask(module.to(device), datamodule, first, chosen, len(loader))
 
 
-def by_adversary(given: Task, methods: Mapping[str, Adversary]) -> dict[str, Epoch]:
-    """Returns the cost of an epoch, from the same batches for all."""
-    steps = Steps(given.module)
-    every = training_samples(given.corpus)
-    ids = {one for batch in given.batches for one in batch.sample_ids.tolist()}
-    # Of the batches alone: whoever attacks all texts before an epoch would take hours.
-    chosen = {one: every[one] for one in sorted(ids)}
-    steps.samples = every
+def by_adversary(task: CorpusTask, methods: Mapping[str, Adversary]) -> dict[str, Epoch]:
+    """Return the cost of an epoch, from the same batches for all."""
+    steps = Steps(task.module)
+    samples = training_samples(task.corpus)
+    ids = {sample_id for batch in task.batches for sample_id in batch.sample_ids.tolist()}
+    # Of the batches alone: to attack all texts before an epoch would take hours.
+    chosen = {sample_id: samples[sample_id] for sample_id in sorted(ids)}
+    steps.samples = samples
     before = {NAIVE: Times(0.0, 0.0)}
     for name, adversary in methods.items():
-        around = AdversarialTraining(adversary=adversary, classifier=given.module)
-        around.attach_samples(lambda: chosen, given.corpus.text_columns)
+        around = AdversarialTraining(adversary=adversary, classifier=task.module)
+        around.attach_samples(lambda: chosen, task.corpus.text_columns)
         adversary.start(around)
-        given.module.train()
+        task.module.train()
         with warnings.catch_warnings():
             # There is no trainer that could write what is logged.
             warnings.filterwarnings("ignore", "You are trying to `self.log")
             prepare = partial(adversary.start_epoch, around)
-            before[name] = timed(prepare, given.module.device.type)
-    seen = steps.interleaved(methods, given.batches, first=given.first)
-    count = len(given.batches)
+            # Some adversaries attack the whole corpus here, before an epoch.
+            before[name] = time_work(prepare, task.module.device.type)
+    times_of = steps.interleaved(methods, task.batches, first=task.first)
+    count = len(task.batches)
 
     def epoch(name: str) -> Times:
-        made, one = before[name], seen[name]
-        wall = mean(times.wall for times in one) + made.wall / count
-        processor = mean(times.processor for times in one) + made.processor / count
-        return Times(wall * given.total, processor * given.total, one[0].peak)
+        generation, measurements = before[name], times_of[name]
+        wall = mean(times.wall for times in measurements) + generation.wall / count
+        processor = mean(times.processor for times in measurements) + generation.processor / count
+        # Mean of the measured batches, extrapolated to all batches of the epoch.
+        return Times(wall * task.total, processor * task.total, measurements[0].peak)
 
-    found, plain = {}, epoch(NAIVE).compared
-    for name in seen:
-        one, made = epoch(name), before[name]
-        spent = made.wall if one.peak is not None else made.processor
-        share = spent * given.total / count / one.compared
-        found[name] = Epoch(one.wall, one.processor, one.compared / plain, share)
-    return found
+    epochs, plain = {}, epoch(NAIVE).compared
+    for name in times_of:
+        times, generation = epoch(name), before[name]
+        # The clock of `Times.compared`: wall on a GPU, processor on a CPU.
+        spent = generation.wall if times.peak is not None else generation.processor
+        share = spent * task.total / count / times.compared
+        epochs[name] = Epoch(times.wall, times.processor, times.compared / plain, share)
+    return epochs
 
 
-def adversaries(given: Namespace) -> dict[str, Adversary]:
-    """Returns the adversaries that an epoch is measured with."""
-    made: dict[str, Adversary] = {name: METHODS[name]() for name in given.methods if name != ASA}
-    made["FGSM"] = FGSMAdversary()
-    places = {"resources": str(given.resources), "sentence_encoder": given.sentence_encoder}
+def adversaries(options: Namespace) -> dict[str, Adversary]:
+    """Return the adversaries that an epoch is measured with."""
+    by_name: dict[str, Adversary] = {
+        name: METHODS[name]() for name in options.methods if name != ASA
+    }
+    by_name["FGSM"] = FGSMAdversary()
+    resources = {"resources": str(options.resources), "sentence_encoder": options.sentence_encoder}
     for similarity, words in ((None, ""), (0.0, ", no sentence encoder")):
-        made[f"TextFooler in every step, {given.budget} queries{words}"] = TextAdversary(
+        by_name[f"TextFooler in every step, {options.budget} queries{words}"] = TextAdversary(
             attack=RecipeSettings(
-                recipe="textfooler", query_budget=given.budget, similarity=similarity, **places
+                recipe="textfooler", query_budget=options.budget, similarity=similarity, **resources
             )
         )
-    made["A2T before the epoch, 20 % of its texts"] = EpochTextAdversary(
-        attack=RecipeSettings(recipe="a2t", query_budget=200, **places), clean_epochs=0
+    by_name["A2T before the epoch, 20 % of its texts"] = EpochTextAdversary(
+        attack=RecipeSettings(recipe="a2t", query_budget=200, **resources), clean_epochs=0
     )
-    return made
+    return by_name
 
 
-def corpus_table(found: Mapping[str, Epoch]) -> str:
-    """Returns seconds and ratios of an epoch."""
+def corpus_table(epochs: Mapping[str, Epoch]) -> str:
+    """Return seconds and ratios of an epoch."""
     rows = []
-    for name, one in found.items():
-        before = f"{100 * one.generation:.0f} %" if one.generation >= 0.005 else ""
+    for name, epoch in epochs.items():
+        before = f"{100 * epoch.generation:.0f} %" if epoch.generation >= 0.005 else ""
         rows.append(
-            [name, f"{one.seconds:.0f}", f"{one.processor:.0f}", f"{one.ratio:.2f}", before]
+            [name, f"{epoch.seconds:.0f}", f"{epoch.processor:.0f}", f"{epoch.ratio:.2f}", before]
         )
     head = ["training", "seconds per epoch", "of the processor", "ratio", "before the epoch"]
     return table(head, rows)

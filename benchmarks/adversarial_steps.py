@@ -12,7 +12,7 @@ from torch import nn
 import lit_modules
 from benchmarks.command import table
 from benchmarks.graph_memory import GraphMemory
-from benchmarks.timing import MIB, Times, rounds, timed
+from benchmarks.timing import MIB, Times, rounds, time_work
 from layers.noise import sample_seeds
 from lit_modules import adversaries
 from lit_modules.shared.averaged import AveragedWeights
@@ -31,17 +31,17 @@ ASA = "ASA"
 
 
 class OwnStep(adversaries.Adversary):
-    """The step that a module of ASA makes by itself, as an adversary among the others."""
+    """The own step of a module of ASA, as an adversary among the others."""
 
     def step(self, problem: adversaries.Problem) -> adversaries.Found:
-        """Makes the step of `ASA.training_step` where nothing is logged."""
+        """Make the step of `ASA.training_step` where nothing is logged."""
         module, batch, labels = problem.classifier, problem.batch, problem.labels
         assert isinstance(module, lit_modules.ASA)  # random_model
         masks = module.masks(batch)
         assert masks is not None  # likewise
-        found = module.passes(batch, masks)
-        task, moved = module.loss(found.clean, labels), module.task.divergence
-        moves = moved(found.clean, found.biased, labels, symmetric=module.symmetric)
+        passes = module.passes(batch, masks)
+        task, moved = module.loss(passes.clean, labels), module.task.divergence
+        moves = moved(passes.clean, passes.biased, labels, symmetric=module.symmetric)
         module.masking.note(masks.masked().mean(), module.progress())
         loss = task + module.alpha * moves + module.penalty(masks, labels)
         return adversaries.Found(loss, {}, {})
@@ -63,8 +63,8 @@ PUBLISHED = {
     "FreeLB-3": "3 to 4",
     "SMART-1, released": "as FreeLB-3",
 }
-"""Wu and Zhao, "Adversarial Self-Attention for Language Understanding", 2022, figure 4a: "about
-three and four times" is said of SMART and FreeLB-3 together, and that SMART-1 is close to FreeLB-3.
+"""Wu and Zhao, "Adversarial Self-Attention for Language Understanding", 2022, figure 4a: the text
+gives "about three and four times" for SMART and FreeLB-3 together, and SMART-1 close to FreeLB-3.
 """
 COUNTED = 2
 """Texts of the step whose memory is counted: a graph grows in proportion to them."""
@@ -78,7 +78,7 @@ class Cost(NamedTuple):
     Attributes:
         seconds: of the wall clock, the median.
         processor: seconds of the processor, likewise.
-        ratio: to the naive step beside it, the median: of the processor on a CPU, which others
+        ratio: to the naive step next to it, the median: of the processor on a CPU, which others
             may be using as well, of the wall clock on a GPU.
         least: the smallest ratio.
         most: the largest ratio.
@@ -109,10 +109,10 @@ class Steps:
         self.average: AveragedWeights | None = None
 
     def step(self, adversary: adversaries.Adversary | None, batch: Batch) -> None:
-        """Makes a step as a run does where nothing is logged.
+        """Make a step as a run does where nothing is logged.
 
         Args:
-            adversary: what is trained against; the plain step if None.
+            adversary: None for the plain step.
             batch: on the model's device.
         """
         if adversary is None:
@@ -121,6 +121,7 @@ class Steps:
             loss = adversary.step(self._problem(adversary, batch)).loss
         torch.autograd.backward(loss)
         self.optimizer.step()
+        # As in a run, gradients are None between steps.
         self.optimizer.zero_grad()
         if adversary is not None and adversary.averages and self.average is not None:
             self.average.update(self.module, adversary.average_decay[1])
@@ -142,7 +143,7 @@ class Steps:
         )
 
     def graph(self, adversary: adversaries.Adversary | None, batch: Batch) -> float:
-        """Returns the MiB that the graph of one text holds at most in a step."""
+        """Return the MiB that the graph of one text holds at most in a step."""
         memory = GraphMemory([*self.module.parameters(), *self.module.buffers()])
         return memory.of(partial(self.step, adversary, batch)) / len(batch) / MIB
 
@@ -153,7 +154,7 @@ class Steps:
         *,
         first: Batch,
     ) -> dict[str, list[Times]]:
-        """Times a naive step and one of each method on each batch, one after the other.
+        """Time a naive step and one of each method on each batch, one after the other.
 
         Args:
             methods: by name.
@@ -163,18 +164,19 @@ class Steps:
 
         def once(name: str, batch: Batch) -> Times:
             step = partial(self.step, methods.get(name), batch)
-            return timed(step, self.module.device.type)
+            return time_work(step, self.module.device.type)
 
         return rounds([NAIVE, *methods], once, [first, *batches])
 
 
-def cost(seen: Sequence[Times], naive: Sequence[Times]) -> Cost:
-    """Returns the cost of steps, each beside a naive one on the same batch."""
-    ratios = [one.compared / plain.compared for one, plain in zip(seen, naive, strict=True)]
-    peaks = [one.peak for one in seen if one.peak is not None]
+def cost(times: Sequence[Times], naive: Sequence[Times]) -> Cost:
+    """Return the cost of steps, relative to naive steps on the same batches."""
+    # Per round, so that a slow moment of the machine cancels.
+    ratios = [step.compared / plain.compared for step, plain in zip(times, naive, strict=True)]
+    peaks = [step.peak for step in times if step.peak is not None]
     return Cost(
-        seconds=median(one.wall for one in seen),
-        processor=median(one.processor for one in seen),
+        seconds=median(step.wall for step in times),
+        processor=median(step.processor for step in times),
         ratio=median(ratios),
         least=min(ratios),
         most=max(ratios),
@@ -186,7 +188,7 @@ def cost(seen: Sequence[Times], naive: Sequence[Times]) -> Cost:
 
 
 def random_model(size: str, device: str, *, length: int) -> tuple[TaskModule, WordTokenizer]:
-    """Returns an encoder of `transformers` with random weights under a classifier of two classes.
+    """Return an encoder of `transformers` with random weights under a classifier of two classes.
 
     It is a module of ASA; in all other steps its encoder computes as that of any classifier does.
 
@@ -198,6 +200,7 @@ def random_model(size: str, device: str, *, length: int) -> tuple[TaskModule, Wo
     depth, width, heads, words = SIZES[size]
     torch.manual_seed(0)
     length = max(512, length)
+    # A configuration of `transformers`, so that the code of real encoders is timed.
     architecture = {
         "model_type": "bert",
         "num_hidden_layers": depth,
@@ -216,7 +219,8 @@ def random_model(size: str, device: str, *, length: int) -> tuple[TaskModule, Wo
 
 
 def random_batch(size: int, length: int, tokenizer: WordTokenizer, device: str) -> Batch:
-    """Returns texts of random words, none of them padded."""
+    """Return texts of random words, none of them padded."""
+    # The first three ids are special tokens.
     tokens = torch.randint(3, tokenizer.vocab_size, (size, length))
     batch = Batch(
         input_ids=tokens,
@@ -227,53 +231,59 @@ def random_batch(size: int, length: int, tokenizer: WordTokenizer, device: str) 
     return batch.to(device)
 
 
-def by_length(given: Namespace) -> Iterator[tuple[int, dict[str, Cost]]]:
-    """Yields the cost of a step at each length.
+def by_length(options: Namespace) -> Iterator[tuple[int, dict[str, Cost]]]:
+    """Yield the cost of a step at each length.
 
     Args:
-        given: the command line, with `model`, `lengths`, `batch`, `repeats`, `device`, `methods`.
+        options: the command line, with `model`, `lengths`, `batch`, `repeats`, `device`, `methods`.
     """
-    module, tokenizer = random_model(given.model, given.device, length=max(given.lengths))
+    module, tokenizer = random_model(options.model, options.device, length=max(options.lengths))
     steps = Steps(module)
-    made = {name: METHODS[name]() for name in given.methods}
-    for length in given.lengths:
-        sizes = (given.batch, 1, min(COUNTED, given.batch))
-        one, single, few = (random_batch(n, length, tokenizer, given.device) for n in sizes)
+    methods = {name: METHODS[name]() for name in options.methods}
+    for length in options.lengths:
+        # The batch that is timed, one text, and the texts whose graph is counted.
+        sizes = (options.batch, 1, min(COUNTED, options.batch))
+        batch, single, few = (random_batch(n, length, tokenizer, options.device) for n in sizes)
         # On a GPU, memory is found in the first round; on a CPU, a text is enough.
-        first = one if given.device == "cuda" else single
-        seen = steps.interleaved(made, [one] * given.repeats, first=first)
+        first = batch if options.device == "cuda" else single
+        measured = steps.interleaved(methods, [batch] * options.repeats, first=first)
         yield (
             length,
             {
-                name: cost(times, seen[NAIVE])._replace(graph=steps.graph(made.get(name), few))
-                for name, times in seen.items()
+                name: cost(times, measured[NAIVE])._replace(
+                    graph=steps.graph(methods.get(name), few)
+                )
+                for name, times in measured.items()
             },
         )
 
 
-def lengths_table(found: Mapping[int, Mapping[str, Cost]]) -> str:
-    """Returns ratios by length, beside the paper's."""
+def lengths_table(costs_by_length: Mapping[int, Mapping[str, Cost]]) -> str:
+    """Return ratios by length, next to the paper's."""
     rows = []
-    for name in next(iter(found.values())):
+    for name in next(iter(costs_by_length.values())):
         cells = []
-        for costs in found.values():
-            one, plain = costs[name], costs[NAIVE]
-            peak = "" if one.peak is None else f", {one.peak:.0f} MiB"
+        for costs in costs_by_length.values():
+            own, plain = costs[name], costs[NAIVE]
+            peak = "" if own.peak is None else f", {own.peak:.0f} MiB"
             if name == NAIVE:
-                cells.append(f"{one.seconds:.3g} s ({one.processor:.3g} s of processor){peak}")
+                cells.append(f"{own.seconds:.3g} s ({own.processor:.3g} s of processor){peak}")
                 continue
-            if one.peak is not None and plain.peak:
-                peak += f" ({one.peak / plain.peak:.2f})"
-            cells.append(f"{one.ratio:.2f} ({one.least:.2f} to {one.most:.2f}){peak}")
+            if own.peak is not None and plain.peak:
+                peak += f" ({own.peak / plain.peak:.2f})"
+            cells.append(f"{own.ratio:.2f} ({own.least:.2f} to {own.most:.2f}){peak}")
         rows.append([name, *cells, PUBLISHED.get(name, "")])
-    return table(["step", *(f"N = {length}" for length in found), "paper, N = 512"], rows)
+    return table(["step", *(f"N = {length}" for length in costs_by_length), "paper, N = 512"], rows)
 
 
-def memory_table(found: Mapping[int, Mapping[str, Cost]]) -> str:
-    """Returns the memory of a text's graph, in MiB and beside the naive step's."""
+def memory_table(costs_by_length: Mapping[int, Mapping[str, Cost]]) -> str:
+    """Return the memory of a text's graph, in MiB and relative to the naive step's."""
     rows = []
-    for name in next(iter(found.values())):
-        graphs = [(costs[name].graph or 0.0, costs[NAIVE].graph or 1.0) for costs in found.values()]
+    for name in next(iter(costs_by_length.values())):
+        graphs = [
+            (costs[name].graph or 0.0, costs[NAIVE].graph or 1.0)
+            for costs in costs_by_length.values()
+        ]
         naive = name == NAIVE
         rows.append([name, *(f"{a:.1f} MiB" if naive else f"{a / b:.2f}" for a, b in graphs)])
-    return table(["graph of a text", *(f"N = {length}" for length in found)], rows)
+    return table(["graph of a text", *(f"N = {length}" for length in costs_by_length)], rows)

@@ -1,6 +1,5 @@
 """Cost of attacks on a batch in lock step, one text after the other, and by TextAttack."""
 
-import time
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -14,24 +13,21 @@ from scipy.special import softmax
 from app.training.join import training_samples
 from attacks.composition import Attack
 from attacks.engine import Engine, Limits
-from attacks.goals import Floats
 from attacks.outcome import AttackRecord, Sample
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
 from attacks.resources.catalogue import SENTENCE_ENCODER, Resources
 from attacks.resources.stop_words import TEXTFOOLER
-from attacks.victims.kinds import ModuleVictim
-from benchmarks import parity
-from benchmarks.adversarial_epochs import Task
+from benchmarks.adversarial_epochs import CorpusTask
 from benchmarks.command import table
-from benchmarks.textattack_process import TextAttackProcess
-from benchmarks.timing import timed
+from benchmarks.parity import recorded
+from benchmarks.parity.sides import TimedVictim, result
+from benchmarks.parity.textattack_process import TextAttackProcess
+from benchmarks.timing import time_work
 from lit_modules.shared.task_module import TaskModule
-from text import Text
 
 REFERENCE_BATCH = 32
 """Texts of a forward pass in TextAttack."""
-CHILD = Path(__file__).with_name("textattack_child.py")
 
 
 @dataclass
@@ -45,46 +41,34 @@ class Way:
         elsewhere: seconds of the processor that other processes have spent on it so far.
         wall: seconds of the wall clock.
         processor: seconds of the processor, of all processes.
-        asked: seconds of the processor among them in the victim.
+        in_victim: seconds of the processor among them in the victim.
         answers: of all samples so far.
     """
 
     name: str
     attack: Callable[[Sequence[Sample]], list[dict[str, Any]]]
-    victim: "Timed"
+    victim: TimedVictim
     elsewhere: Callable[[], float] = float
     wall: float = 0.0
     processor: float = 0.0
-    asked: float = 0.0
+    in_victim: float = 0.0
     answers: list[dict[str, Any]] = field(default_factory=list)
 
     def run(self, samples: Sequence[Sample], *, counted: bool) -> None:
-        """Attacks the texts of a batch."""
-        elsewhere, asked = self.elsewhere(), self.victim.spent
-        found: list[dict[str, Any]] = []
-        times = timed(lambda: found.extend(self.attack(samples)))
+        """Attack the texts of a batch."""
+        elsewhere, spent = self.elsewhere(), self.victim.spent
+        results: list[dict[str, Any]] = []
+        # The first batch only warms up; later ones count.
+        times = time_work(lambda: results.extend(self.attack(samples)))
         if counted:
             self.wall += times.wall
             self.processor += times.processor + self.elsewhere() - elsewhere
-            self.asked += self.victim.spent - asked
-            self.answers += found
+            self.in_victim += self.victim.spent - spent
+            self.answers += results
 
 
-class Timed(ModuleVictim):
-    """Our model, which counts the seconds of the processor that its answers take."""
-
-    spent = 0.0
-
-    def logits(self, texts: Sequence[Text]) -> Floats:
-        """See `Victim`."""
-        started = time.process_time()
-        answers = super().logits(texts)
-        self.spent += time.process_time() - started
-        return answers
-
-
-class Compared(NamedTuple):
-    """One way to attack, beside the first one.
+class WayCosts(NamedTuple):
+    """The cost of one way to attack, and its ratio to the first way.
 
     Attributes:
         seconds: of the wall clock.
@@ -106,7 +90,7 @@ class Compared(NamedTuple):
 
 
 def both_ways(make: Callable[[], Attack], module: TaskModule, *, budget: int | None) -> list[Way]:
-    """Returns our engine in two ways: all texts of a batch together, and one after the other.
+    """Return our engine in two ways: all texts of a batch together, and one after the other.
 
     The second makes forward passes as small as TextAttack's.
 
@@ -116,27 +100,31 @@ def both_ways(make: Callable[[], Attack], module: TaskModule, *, budget: int | N
         budget: queries for each text.
     """
 
-    def way(name: str, attack: Attack, victim: Timed, in_flight: int | None) -> Way:
+    def way(name: str, attack: Attack, victim: TimedVictim, in_flight: int | None) -> Way:
         def run(samples: Sequence[Sample]) -> list[dict[str, Any]]:
             limits = Limits(query_budget=budget, in_flight=in_flight or len(samples))
+            # `in_flight` changes the speed and no result.
             records: list[AttackRecord] = list(Engine(attack, victim, limits=limits).run(samples))
-            return [parity.answer(one) for one in sorted(records, key=lambda one: one.sample_id)]
+            return [
+                result(record) for record in sorted(records, key=lambda record: record.sample_id)
+            ]
 
         return Way(name, run, victim)
 
-    whole, single = Timed(module, batch_size=256), Timed(module, batch_size=REFERENCE_BATCH)
+    full = TimedVictim(module, batch_size=256)
+    single = TimedVictim(module, batch_size=REFERENCE_BATCH)
     return [
-        way("all texts of a batch in lock step", make(), whole, None),
+        way("all texts of a batch in lock step", make(), full, None),
         way("one text after the other", make(), single, 1),
     ]
 
 
-class TextAttack:
+class TextAttackWay:
     """TextAttack in a process of its own; our model answers it.
 
     Args:
         python: an interpreter that has it.
-        module: what is attacked.
+        module: the victim.
         vectors: file of word vectors.
         data_dir: with nltk's data.
         budget: queries for each text.
@@ -145,14 +133,15 @@ class TextAttack:
     def __init__(
         self, python: Path, module: TaskModule, *, vectors: Path, data_dir: Path, budget: int | None
     ) -> None:
-        self.victim = Timed(module, batch_size=REFERENCE_BATCH)
+        self.victim = TimedVictim(module, batch_size=REFERENCE_BATCH)
         self.processor = 0.0
-        first = {
+        settings = {
+            "recipe": "textfooler",
             "vectors": str(vectors.resolve()),
             "stop_words": sorted(TEXTFOOLER),
             "query_budget": budget,
         }
-        self._process = TextAttackProcess(python, CHILD, first, data_dir=data_dir)
+        self._process = TextAttackProcess(python, settings, data_dir=data_dir)
 
     def __enter__(self) -> Self:
         return self
@@ -161,97 +150,107 @@ class TextAttack:
         self._process.__exit__(*error)
 
     def __call__(self, samples: Sequence[Sample]) -> list[dict[str, Any]]:
-        """Attacks texts; the answers come in the order of the samples' ids."""
-        ordered = sorted(samples, key=lambda one: one.sample_id)
-        heard = self._process.attack(ordered, self._probabilities)
-        self.processor += heard["processor"]
-        results: list[dict[str, Any]] = heard["results"]
+        """Attack texts; the answers come in the order of the samples' ids."""
+        # By id, as the results of the engine.
+        ordered = sorted(samples, key=lambda sample: sample.sample_id)
+        reply = self._process.attack(
+            ordered, lambda texts: softmax(self.victim.logits(texts), axis=1).tolist()
+        )
+        self.processor += reply["processor"]
+        results: list[dict[str, Any]] = reply["results"]
         return results
 
-    def _probabilities(self, texts: Sequence[Text]) -> list[list[float]]:
-        found: list[list[float]] = softmax(self.victim.logits(texts), axis=1).tolist()
-        return found
 
-
-def compared(ways: Sequence[Way], batches: Sequence[Sequence[Sample]]) -> dict[str, Compared]:
-    """Attacks every batch in every way, one after the other; the first only warms up."""
+def compare_ways(ways: Sequence[Way], batches: Sequence[Sequence[Sample]]) -> dict[str, WayCosts]:
+    """Attack every batch in every way, one after the other; the first only warms up."""
     for number, samples in enumerate(batches):
         for way in ways:
             way.run(samples, counted=number > 0)
     first = ways[0]
     rows = {}
     for way in ways:
-        attacked = [one for one in way.answers if one["outcome"] != "skipped"]
-        won = sum(one["outcome"] == "succeeded" for one in attacked)
-        same = sum(one == other for one, other in zip(way.answers, first.answers, strict=True))
-        rows[way.name] = Compared(
+        attacked = [answer for answer in way.answers if answer["outcome"] != "skipped"]
+        successes = sum(answer["outcome"] == "succeeded" for answer in attacked)
+        same = sum(
+            answer == other for answer, other in zip(way.answers, first.answers, strict=True)
+        )
+        rows[way.name] = WayCosts(
             seconds=way.wall,
             processor=way.processor,
-            victim=way.asked,
-            queries=sum(one["queries"] for one in way.answers),
-            success=won / max(len(attacked), 1),
+            victim=way.in_victim,
+            queries=sum(answer["queries"] for answer in way.answers),
+            success=successes / max(len(attacked), 1),
             ratio=way.processor / first.processor,
             agree=same / len(way.answers),
         )
     return rows
 
 
-def attacked(given: Namespace, one: Task) -> dict[str, dict[str, Compared]]:
-    """Attacks the texts of the batches in every way."""
-    every = training_samples(one.corpus)
+def compare_attacks(options: Namespace, task: CorpusTask) -> dict[str, dict[str, WayCosts]]:
+    """Attack the texts of the batches in every way."""
+    training = training_samples(task.corpus)
     batches = [
-        [Sample(sample_id=i, text=every[i].text, label=every[i].label) for i in ids]
-        for ids in (batch.sample_ids.tolist() for batch in (one.first, *one.batches))
+        [Sample(sample_id=i, text=training[i].text, label=training[i].label) for i in ids]
+        for ids in (batch.sample_ids.tolist() for batch in (task.first, *task.batches))
     ]
-    module, budget = one.module.eval(), given.budget
-    encoder = given.sentence_encoder or SENTENCE_ENCODER
-    vectors = given.vectors or given.data_dir / parity.GLOVE
+    module, budget = task.module.eval(), options.budget
+    encoder = options.sentence_encoder or SENTENCE_ENCODER
+    vectors = options.vectors or options.data_dir / recorded.GLOVE
 
     def whole() -> Attack:
         return build(
             RecipeSettings(recipe="textfooler"),
-            Resources(given.resources, sentence_encoder=encoder),
+            Resources(options.resources, sentence_encoder=encoder),
         )
 
     def words() -> Attack:
-        return parity.composed("textfooler", Resources(given.resources, vectors=vectors))
+        return recorded.compose("textfooler", Resources(options.resources, vectors=vectors))
 
-    found = {"TextFooler": compared(both_ways(whole, module, budget=budget), batches)}
+    comparisons = {"TextFooler": compare_ways(both_ways(whole, module, budget=budget), batches)}
     ways = both_ways(words, module, budget=budget)
     with ExitStack() as stack:
-        if given.textattack_python is not None:
-            settings = {"vectors": vectors, "data_dir": given.data_dir, "budget": budget}
-            theirs = stack.enter_context(TextAttack(given.textattack_python, module, **settings))
+        if options.textattack_python is not None:
+            settings = {"vectors": vectors, "data_dir": options.data_dir, "budget": budget}
+            theirs = stack.enter_context(
+                TextAttackWay(options.textattack_python, module, **settings)
+            )
+            # Read late: the other process adds to its processor time batch by batch.
             elsewhere = partial(getattr, theirs, "processor")
             ways.append(Way("TextAttack 0.3.11", theirs, theirs.victim, elsewhere=elsewhere))
         title = "TextFooler as TextAttack does it, no sentence encoder"
-        found[title] = compared(ways, batches)
-    return found
+        comparisons[title] = compare_ways(ways, batches)
+    return comparisons
 
 
-def recorded(data_dir: Path) -> str:
-    """Returns the recorded time of TextAttack, in words."""
+def recorded_time(data_dir: Path) -> str:
+    """Return the recorded time of TextAttack, in words."""
     peer = data_dir.parent / "peer"
     if not peer.is_dir():
         return f"No recorded answers of TextAttack: {peer} is absent."
-    found = parity.compare("textfooler", data_dir, peer, repeats=3)
+    comparison = recorded.compare("textfooler", data_dir, peer, repeats=3)
     return (
-        f"Recorded on the victim of `peer/README.md`, {found.samples} texts, word level, "
-        f"no budget: TextAttack {found.reference_seconds:.1f} s on an idle machine; here "
-        f"{found.processor:.2f} s of the processor, {found.seconds:.2f} s"
+        f"Recorded on the victim of `peer/README.md`, {comparison.samples} texts, word level, "
+        f"no budget: TextAttack {comparison.reference_seconds:.1f} s on an idle machine; here "
+        f"{comparison.processor:.2f} s of the processor, {comparison.seconds:.2f} s"
     )
 
 
-def texts_table(found: Mapping[str, Mapping[str, Compared]]) -> str:
-    """Returns ways to attack the same texts."""
+def texts_table(comparisons: Mapping[str, Mapping[str, WayCosts]]) -> str:
+    """Return ways to attack the same texts."""
     rows = [
         [
-            *(attack, way, f"{one.seconds:.2f}", f"{one.processor:.2f}", f"{one.victim:.2f}"),
-            *(f"{one.ratio:.1f}", one.queries, f"{100 * one.success:.0f} %"),
-            f"{100 * one.agree:.0f} %",
+            *(
+                attack,
+                way,
+                f"{comparison.seconds:.2f}",
+                f"{comparison.processor:.2f}",
+                f"{comparison.victim:.2f}",
+            ),
+            *(f"{comparison.ratio:.1f}", comparison.queries, f"{100 * comparison.success:.0f} %"),
+            f"{100 * comparison.agree:.0f} %",
         ]
-        for attack, ways in found.items()
-        for way, one in ways.items()
+        for attack, ways in comparisons.items()
+        for way, comparison in ways.items()
     ]
     head = ["attack", "way", "seconds", "of the processor", "in the model", "ratio", "queries"]
     return table([*head, "success", "same answers"], rows)

@@ -4,7 +4,7 @@
 
 The runs are of method ASA with an adversary. Printed is the share of the units that it masks on
 the test split, by layer (Figure 5 of the paper, which `--figure` draws); and the divergence of the
-loss by its masks beside that of as many masks by chance. An adversary that has learnt to choose
+loss by its masks, and by as many masks by chance. An adversary that has learnt to choose
 has a ratio well above 1, unless the encoder has learnt to bear the masks that it chooses. With
 `--still N` both are told apart: the adversary takes N further steps while the encoder stands still.
 """
@@ -22,7 +22,7 @@ import lit_modules
 from app.attention.masking_figure import Masking, masking_proportions
 from app.training.join import join
 from benchmarks.command import command, save, table
-from benchmarks.program_runs import of_run
+from benchmarks.program_runs import load_run
 from datamodules import TextDataModule
 from layers.attention.masking.learnt_masks import Masks, RuleMasks
 from layers.noise import row_seeds, sample_seeds
@@ -37,7 +37,7 @@ STEP_SIZE = 1e-3
 """Of the adversary alone: Adam's."""
 
 
-class Masked(NamedTuple):
+class MaskedShares(NamedTuple):
     """Shares of the units that are masked, 0 to 1, by layer; and how far predictions move.
 
     Attributes:
@@ -57,8 +57,8 @@ class Masked(NamedTuple):
 
 
 @torch.no_grad()
-def masked(module: lit_modules.ASA, corpus: TextDataModule, *, limit: int) -> Masked:
-    """Measures a module that is joined to a corpus.
+def measure_masks(module: lit_modules.ASA, corpus: TextDataModule, *, limit: int) -> MaskedShares:
+    """Measure a module that is joined to a corpus.
 
     Args:
         module: in evaluation mode.
@@ -69,14 +69,16 @@ def masked(module: lit_modules.ASA, corpus: TextDataModule, *, limit: int) -> Ma
     loader = corpus.test_dataloader()
     # Batches come by length; so each one of a few.
     total = -(-len(corpus.examples("test")) // BATCH)
+    # Each step-th batch, and at least one.
     step = min(total, max(1, round(total * BATCH / limit)))
     drawn: list[Tensor] = []
     likely: list[Tensor] = []
     own = chance = units = 0.0
     samples = 0
-    for one in islice(loader, step // 2, None, step):
-        assert isinstance(one, Batch)
-        batch = one.to(module.device)
+    for loaded in islice(loader, step // 2, None, step):
+        assert isinstance(loaded, Batch)
+        batch = loaded.to(module.device)
+        # With the noise of training, and without: only negative scores are masked.
         noisy, quiet = (module.masks(batch, draw=draw) for draw in (True, False))
         assert noisy is not None  # the method asa
         assert quiet is not None
@@ -85,11 +87,12 @@ def masked(module: lit_modules.ASA, corpus: TextDataModule, *, limit: int) -> Ma
         _moved(module, batch, clean, quiet)
         chances = [_moved(module, batch, clean, masks) for masks in _by_chance(noisy, batch)]
         chance += mean(chances)
+        # Divergences are sums over units: tokens for tagging, rows for classes.
         units += float(module.task.units(labels_of(batch)).sum())
         samples += len(batch)
         drawn.append(1 - torch.stack(noisy.kept))
         likely.append(1 - torch.stack(quiet.kept))
-    return Masked(
+    return MaskedShares(
         drawn=torch.cat(drawn, dim=1).mean(dim=1).tolist(),
         likely=torch.cat(likely, dim=1).mean(dim=1).tolist(),
         divergence=own / units,
@@ -99,7 +102,7 @@ def masked(module: lit_modules.ASA, corpus: TextDataModule, *, limit: int) -> Ma
 
 
 def train_adversary(module: lit_modules.ASA, corpus: TextDataModule, *, steps: int) -> None:
-    """Trains the adversary alone, on the training split, by its part of the loss (equation 9).
+    """Train the adversary alone, on the training split, by its part of the loss (equation 9).
 
     Args:
         module: in evaluation mode; its encoder is as before.
@@ -107,12 +110,13 @@ def train_adversary(module: lit_modules.ASA, corpus: TextDataModule, *, steps: i
         steps: batches.
     """
     corpus.setup("fit")
+    # Only the adversary learns: its encoder must not adapt.
     module.network.requires_grad_(False)
     optimizer = torch.optim.Adam(module.masking.parameters(), lr=STEP_SIZE)
     loader = corpus.train_dataloader()
-    for one in islice(chain.from_iterable(repeat(loader)), steps):
-        assert isinstance(one, Batch)
-        batch = one.to(module.device)
+    for loaded in islice(chain.from_iterable(repeat(loader)), steps):
+        assert isinstance(loaded, Batch)
+        batch = loaded.to(module.device)
         labels = labels_of(batch)
         masks = module.masks(batch)
         assert masks is not None  # the method asa
@@ -128,14 +132,14 @@ def train_adversary(module: lit_modules.ASA, corpus: TextDataModule, *, steps: i
 
 
 def _moved(module: lit_modules.ASA, batch: Batch, clean: Tensor, masks: Masks) -> float:
-    """Returns the sum of divergences of a batch's predictions with masks from those without."""
+    """Return the sum of divergences of a batch's predictions with masks from those without."""
     with module.attention.masked(masks):
         biased = module(batch)
     return float(module.task.divergences(clean, biased, labels_of(batch)).sum())
 
 
 def _by_chance(masks: Masks, batch: Batch) -> Iterator[RuleMasks]:
-    """Yields masks of as many units of each layer, anywhere."""
+    """Yield masks of as many units of each layer, anywhere."""
     shares = masks.masked().tolist()
     for draw in range(DRAWS):
         seeds = row_seeds(sample_seeds(batch.sample_ids, seed=draw, epoch=0), batch.choices)
@@ -143,45 +147,55 @@ def _by_chance(masks: Masks, batch: Batch) -> Iterator[RuleMasks]:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measures, prints, writes and draws."""
+    """Measure, print, write and draw."""
     parser = command(__doc__, "out", "figure", "threads")
     parser.add_argument("--run", nargs="+", type=Path, required=True, help="run directories")
     parser.add_argument("--data_dir", help="where the corpora lie, if not where the runs had them")
     parser.add_argument("--samples", type=int, default=1000, help="of the test split, about")
     text = "steps of the adversary alone, before it is measured once more (default: none)"
     parser.add_argument("--still", type=int, default=0, metavar="N", help=text)
-    given = parser.parse_args(argv)
-    if given.still < 0:
-        parser.error(f"got --still {given.still}, expected a number of steps from 0 on")
-    torch.set_num_threads(given.threads)
-    found: dict[str, Masked] = {}
-    for run in given.run:
-        model, corpus = of_run(run, given.data_dir)
+    options = parser.parse_args(argv)
+    if options.still < 0:
+        parser.error(f"got --still {options.still}, expected a number of steps from 0 on")
+    torch.set_num_threads(options.threads)
+    measurements: dict[str, MaskedShares] = {}
+    for run in options.run:
+        model, corpus = load_run(run, options.data_dir)
         if not isinstance(model, lit_modules.ASA) or model.masking.settings.kind != "adversarial":
             parser.error(f"got {run}, expected runs of ASA with masking.kind adversarial")
         join(model, corpus)
-        found[run.name] = masked(model, corpus, limit=given.samples)
-        if given.still:
-            train_adversary(model, corpus, steps=given.still)
-            found[f"{run.name}, encoder still"] = masked(model, corpus, limit=given.samples)
-    depth = max(len(one.drawn) for one in found.values())
+        measurements[run.name] = measure_masks(model, corpus, limit=options.samples)
+        if options.still:
+            train_adversary(model, corpus, steps=options.still)
+            measurements[f"{run.name}, encoder still"] = measure_masks(
+                model, corpus, limit=options.samples
+            )
+    depth = max(len(measurement.drawn) for measurement in measurements.values())
     rows = []
-    for name, one in found.items():
-        for noise, shares in (("drawn", one.drawn), ("none", one.likely)):
+    for name, measurement in measurements.items():
+        for noise, shares in (("drawn", measurement.drawn), ("none", measurement.likely)):
             layers = [f"{100 * share:.1f}" for share in shares]
             cells = [name, noise, *layers, *[""] * (depth - len(layers))]
-            rows.append([*cells, f"{100 * mean(shares):.1f}", one.samples])
+            rows.append([*cells, f"{100 * mean(shares):.1f}", measurement.samples])
     numbers = [str(i + 1) for i in range(depth)]
     print(table(["run", "noise", *numbers, "mean, %", "samples"], rows))
     moves = [
-        [name, f"{one.divergence:.4f}", f"{one.chance:.4f}", f"{one.divergence / one.chance:.2f}"]
-        for name, one in found.items()
+        [
+            name,
+            f"{measurement.divergence:.4f}",
+            f"{measurement.chance:.4f}",
+            f"{measurement.divergence / measurement.chance:.2f}",
+        ]
+        for name, measurement in measurements.items()
     ]
     print(f"\n{table(['run', 'divergence', 'by chance', 'ratio'], moves)}")
-    save(given.out, {name: one._asdict() for name, one in found.items()})
-    if given.figure is not None:
-        drawn = [Masking(name=name, shares=[one.drawn]) for name, one in found.items()]
-        masking_proportions(drawn, given.figure)
+    save(options.out, {name: measurement._asdict() for name, measurement in measurements.items()})
+    if options.figure is not None:
+        drawn = [
+            Masking(name=name, shares=[measurement.drawn])
+            for name, measurement in measurements.items()
+        ]
+        masking_proportions(drawn, options.figure)
 
 
 if __name__ == "__main__":

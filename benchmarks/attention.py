@@ -6,10 +6,10 @@
 One layer at the thesis's size (width 300, 5 heads), without the rest of its block; an eighth of
 the tokens is padding. `forward` is a pass without gradients, `step` a pass forward and back, with
 the gradients of the tokens and the weights. Times are medians of rounds in which all kinds take
-turns: of the processor on a CPU, of the wall clock on a GPU. Memory is the peak above what was
-there before, with the tokens, but without the weights' own: of torch's allocator on a GPU; on a CPU
+turns: of the processor on a CPU, of the wall clock on a GPU. Memory is the peak above the memory
+before, with the tokens, but without the weights' own: of torch's allocator on a GPU; on a CPU
 of the process as the system counts it, in a fresh process for each kind and pass, which takes
-longer and longer texts. That has also what kernels need inside, and is no less than a page.
+longer and longer texts. It includes the work space of kernels, and is at least a page.
 
 An exponent p of N^p is the slope of log time (or memory) over log N at the upper half of the
 lengths, where costs that do not depend on N are small. Kinds that are linear should have at most
@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 from app.figures.charts import drawing, logarithmic_axis, points
 from benchmarks.command import command, heading, save, settings, table
-from benchmarks.timing import MIB, Times, in_fresh_process, resident, rounds, timed
+from benchmarks.timing import MIB, Times, in_fresh_process, resident, rounds, time_work
 from layers.attention.mechanisms import KINDS, Attention, Layer, build_attention
 
 LINEAR = (
@@ -46,73 +46,75 @@ LIMIT = 1.15
 Way = tuple[str, str]
 
 
-def layer(kind: str, length: int, given: Namespace) -> nn.Module:
-    """Returns the attention of a layer for texts of `length` tokens."""
+def layer(kind: str, length: int, options: Namespace) -> nn.Module:
+    """Return the attention of a layer for texts of `length` tokens."""
     torch.manual_seed(0)
-    at = Layer(width=given.width, heads=given.heads, dropout=0.0, length=length, early=True)
-    return build_attention(Attention(kind=kind, mixtures=min(64, length)), at).to(given.device)
+    at = Layer(width=options.width, heads=options.heads, dropout=0.0, length=length, early=True)
+    return build_attention(Attention(kind=kind, mixtures=min(64, length)), at).to(options.device)
 
 
-def tokens(length: int, given: Namespace) -> tuple[Tensor, Tensor]:
-    """Returns random tokens `[B, N, d]` and their mask `[B, N]`."""
+def tokens(length: int, options: Namespace) -> tuple[Tensor, Tensor]:
+    """Return random tokens `[B, N, d]` and their mask `[B, N]`."""
     torch.manual_seed(1)
-    x = torch.randn(given.batch, length, given.width, device=given.device)
-    mask = torch.arange(length, device=given.device) < length - length // 8
-    return x, mask.expand(given.batch, length)
+    x = torch.randn(options.batch, length, options.width, device=options.device)
+    mask = torch.arange(length, device=options.device) < length - length // 8
+    return x, mask.expand(options.batch, length)
 
 
 def run(module: nn.Module, x: Tensor, mask: Tensor, kind_of_pass: str) -> None:
-    """Does one pass; a step leaves its gradients where it found them."""
+    """Do one pass; a step adds to no gradients."""
     if kind_of_pass == "forward":
         with torch.no_grad():
             module(x, mask)
         return
+    # A new leaf: gradients of the tokens are part of a step.
     x = x.detach().requires_grad_()
     torch.autograd.grad(module(x, mask).square().sum(), [x, *module.parameters()])
 
 
-def times(ways: Sequence[Way], length: int, given: Namespace) -> dict[Way, float]:
-    """Returns the milliseconds of each kind and pass."""
-    x, mask = tokens(length, given)
-    modules = {kind: layer(kind, length, given).eval() for kind, _ in ways}
+def times(ways: Sequence[Way], length: int, options: Namespace) -> dict[Way, float]:
+    """Return the milliseconds of each kind and pass."""
+    x, mask = tokens(length, options)
+    modules = {kind: layer(kind, length, options).eval() for kind, _ in ways}
 
     def once(way: Way, _: int) -> Times:
-        return timed(lambda: run(modules[way[0]], x, mask, way[1]), given.device)
+        return time_work(lambda: run(modules[way[0]], x, mask, way[1]), options.device)
 
-    seen = rounds(ways, once, range(given.repeats + 1), alternate=True)
-    return {way: 1e3 * median(one.compared for one in seen[way]) for way in ways}
+    measurements = rounds(ways, once, range(options.repeats + 1), alternate=True)
+    return {way: 1e3 * median(sample.compared for sample in measurements[way]) for way in ways}
 
 
-def peaks(way: Way, lengths: Sequence[int], given: Namespace) -> list[float]:
-    """Returns the MiB of one kind and pass for each length, measured in this process."""
-    torch.set_num_threads(given.threads)
-    found: list[float] = []
+def peaks(way: Way, lengths: Sequence[int], options: Namespace) -> list[float]:
+    """Return the MiB of one kind and pass for each length, measured in this process."""
+    torch.set_num_threads(options.threads)
+    mebibytes: list[float] = []
     kind, kind_of_pass = way
-    # Kernels and thread pools are no memory of the kind.
-    run(layer(kind, 16, given), *tokens(16, given), kind_of_pass)
+    # Kernels and thread pools would be counted as memory of the kind.
+    run(layer(kind, 16, options), *tokens(16, options), kind_of_pass)
     with suppress(OSError):  # where the system can forget the peak so far
         Path("/proc/self/clear_refs").write_text("5")
     before = peak_resident()
     for length in lengths:
-        module = layer(kind, length, given)
-        if given.device == "cuda":
+        module = layer(kind, length, options)
+        if options.device == "cuda":
             before = torch.cuda.memory_allocated() / MIB
             torch.cuda.reset_peak_memory_stats()
-        weights = sum(one.nbytes for one in module.parameters()) / MIB
-        run(module, *tokens(length, given), kind_of_pass)
-        if given.device == "cuda":
+        # A kind is charged for activations, not for its weights.
+        weights = sum(parameter.nbytes for parameter in module.parameters()) / MIB
+        run(module, *tokens(length, options), kind_of_pass)
+        if options.device == "cuda":
             peak = torch.cuda.max_memory_allocated() / MIB - before
         else:
             # The peak of a process never sinks, but a longer text needs more.
             peak = peak_resident() - before - weights
-        found.append(max(peak, 0.0))
-    return found
+        mebibytes.append(max(peak, 0.0))
+    return mebibytes
 
 
 def peak_resident() -> float:
-    """Returns the MiB that this program had in memory at most.
+    """Return the MiB that this program had in memory at most.
 
-    Linux counts it by program; `getrusage` has there what the process was before it, too.
+    Linux counts it by program; `getrusage` also has the peak of the process before it.
     """
     status = Path("/proc/self/status")
     if status.is_file():
@@ -123,7 +125,7 @@ def peak_resident() -> float:
 
 
 def exponent(lengths: Sequence[int], values: Sequence[float | None]) -> float | None:
-    """Returns the slope of log values over log lengths at their upper half.
+    """Return the slope of log values over log lengths at their upper half.
 
     Args:
         lengths: rising.
@@ -138,82 +140,90 @@ def exponent(lengths: Sequence[int], values: Sequence[float | None]) -> float | 
         return None
     middle = [sum(column) / len(upper) for column in zip(*upper, strict=True)]
     across = sum((x - middle[0]) * (y - middle[1]) for x, y in upper)
+    # Least squares of log value over log length: the p of N^p.
     slope: float = across / sum((x - middle[0]) ** 2 for x, _ in upper)
     return slope
 
 
-def measured(given: Namespace) -> dict[Way, dict[str, list[float | None]]]:
-    """Returns the milliseconds and MiB of each kind and pass by length."""
-    ways = [(kind, one) for kind in given.kinds for one in PASSES]
-    found: dict[Way, dict[str, list[float | None]]] = {way: {"ms": [], "mib": []} for way in ways}
-    for length in given.lengths:
-        able = [way for way in ways if _next(found[way]["ms"]) <= 1e3 * given.most_s]
-        seen = times(able, length, given)
+def measure_all(options: Namespace) -> dict[Way, dict[str, list[float | None]]]:
+    """Return the milliseconds and MiB of each kind and pass by length."""
+    ways = [(kind, kind_of_pass) for kind in options.kinds for kind_of_pass in PASSES]
+    columns: dict[Way, dict[str, list[float | None]]] = {way: {"ms": [], "mib": []} for way in ways}
+    for length in options.lengths:
+        # Times grow at most fourfold from a length to twice the length.
+        able = [way for way in ways if _next(columns[way]["ms"]) <= 1e3 * options.most_s]
+        milliseconds = times(able, length, options)
         for way in ways:
-            found[way]["ms"].append(seen.get(way))
+            columns[way]["ms"].append(milliseconds.get(way))
         print(f"times at {length} tokens", file=sys.stderr, flush=True)
     for way in ways:
-        found[way]["mib"] = list(_memory(way, found[way]["ms"], given))
+        columns[way]["mib"] = list(_memory(way, columns[way]["ms"], options))
         print(f"memory of {' '.join(way)}", file=sys.stderr, flush=True)
-    return found
+    return columns
 
 
 def _memory(
-    way: Way, milliseconds: Sequence[float | None], given: Namespace
+    way: Way, milliseconds: Sequence[float | None], options: Namespace
 ) -> Iterator[float | None]:
-    """Yields the MiB of a kind and pass by length; None where a length is left out."""
-    lengths = [n for n, ms in zip(given.lengths, milliseconds, strict=True) if ms is not None]
+    """Yield the MiB of a kind and pass by length; None where a length is left out."""
+    lengths = [n for n, ms in zip(options.lengths, milliseconds, strict=True) if ms is not None]
     # Kinds differ in what they hold for each pair of tokens and head; 16 numbers are ample.
-    pairs = 16 * 4 * given.batch * given.heads / MIB
+    pairs = 16 * 4 * options.batch * options.heads / MIB
     if way[0] not in LINEAR:
-        lengths = [length for length in lengths if pairs * length**2 <= given.most_mib]
-    fresh = given.device == "cpu"
-    values = in_fresh_process(peaks, way, lengths, given) if fresh else peaks(way, lengths, given)
+        lengths = [length for length in lengths if pairs * length**2 <= options.most_mib]
+    fresh = options.device == "cpu"
+    values = (
+        in_fresh_process(peaks, way, lengths, options) if fresh else peaks(way, lengths, options)
+    )
     yield from values
-    yield from [None] * (len(given.lengths) - len(values))
+    yield from [None] * (len(options.lengths) - len(values))
 
 
 def _next(values: Sequence[float | None]) -> float:
-    """Returns a bound on the next value, at twice the length; infinity after a missing one."""
+    """Return a bound on the next value, at twice the length; infinity after a missing one."""
     if not values:
         return 0.0
     return math.inf if values[-1] is None else 4 * values[-1]
 
 
-def draw(path: Path, given: Namespace, found: dict[Way, dict[str, list[float | None]]]) -> None:
-    """Draws a step's time and memory over the length, both logarithmic.
+def draw(path: Path, options: Namespace, columns: dict[Way, dict[str, list[float | None]]]) -> None:
+    """Draw a step's time and memory over the length, both logarithmic.
 
     Args:
         path: the PNG or SVG.
-        given: the command line.
-        found: see `measured`.
+        options: the command line.
+        columns: see `measured`.
     """
     with drawing(path, "time and memory of self-attentions", size=(11.0, 4.8)) as figure:
-        left, right = figure.subplots(1, 2)
-        for number, kind in enumerate(given.kinds):
+        of_time, of_memory = figure.subplots(1, 2)
+        for number, kind in enumerate(options.kinds):
             # Colours come again after seven; markers and dashes tell those apart.
             style = points(number, kind) | {"markersize": 4}
             style["linestyle"] = ("-", "--", ":", "-.")[number // 7 % 4]
             for unit in ("capsize", "elinewidth"):
                 style.pop(unit)
             for axes, values in (
-                (left, found[kind, "step"]["ms"]),
-                (right, found[kind, "step"]["mib"]),
+                (of_time, columns[kind, "step"]["ms"]),
+                (of_memory, columns[kind, "step"]["mib"]),
             ):
-                known = [(n, v) for n, v in zip(given.lengths, values, strict=True) if v]
-                if known:  # a short text may need less memory than can be seen
-                    axes.plot([n for n, _ in known], [v for _, v in known], **style)
-        for axes, label in ((left, "training step, ms"), (right, "training step, MiB")):
+                measured_points = [
+                    (n, v) for n, v in zip(options.lengths, values, strict=True) if v
+                ]
+                if measured_points:  # a short text may need less memory than can be seen
+                    axes.plot(
+                        [n for n, _ in measured_points], [v for _, v in measured_points], **style
+                    )
+        for axes, label in ((of_time, "training step, ms"), (of_memory, "training step, MiB")):
             if axes.lines:
                 axes.set_xscale("log", base=2)
-                axes.set_xticks(given.lengths, [str(length) for length in given.lengths])
+                axes.set_xticks(options.lengths, [str(length) for length in options.lengths])
                 logarithmic_axis(axes, "y")
             axes.set(xlabel="tokens", ylabel=label)
-        figure.legend(*left.get_legend_handles_labels(), loc="outside right upper")
+        figure.legend(*of_time.get_legend_handles_labels(), loc="outside right upper")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measures, prints and saves."""
+    """Measure, print and save."""
     parser = command(__doc__, "device", "threads", "out", "figure", batch=1, repeats=5)
     parser.add_argument("--width", type=int, default=300, help="token width")
     parser.add_argument("--heads", type=int, default=5, help="attention heads")
@@ -222,35 +232,35 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--most_s", type=float, default=60.0, help="seconds of a pass at most")
     parser.add_argument("--most_mib", type=float, default=16384.0, help="MiB of a pass at most")
     parser.add_argument("--check", action="store_true", help="two short lengths, two kinds")
-    given = parser.parse_args(arguments)
-    if given.check:
-        given.lengths, given.kinds, given.repeats = (32, 64), ("reva", "revcos"), 1
-    given.lengths = sorted(given.lengths)
-    torch.set_num_threads(given.threads)
-    found = measured(given)
-    kinds: dict[str, dict[str, dict[str, object]]] = {kind: {} for kind in given.kinds}
+    options = parser.parse_args(arguments)
+    if options.check:
+        options.lengths, options.kinds, options.repeats = (32, 64), ("reva", "revcos"), 1
+    options.lengths = sorted(options.lengths)
+    torch.set_num_threads(options.threads)
+    columns = measure_all(options)
+    kinds: dict[str, dict[str, dict[str, object]]] = {kind: {} for kind in options.kinds}
     rows, over = [], []
-    for (kind, kind_of_pass), values in found.items():
-        slopes = {f"{unit}_exponent": exponent(given.lengths, values[unit]) for unit in values}
+    for (kind, kind_of_pass), values in columns.items():
+        slopes = {f"{unit}_exponent": exponent(options.lengths, values[unit]) for unit in values}
         kinds[kind][kind_of_pass] = {**values, **slopes}
         longest = [
             next((v for v in reversed(values[unit]) if v is not None), None) for unit in values
         ]
-        cells = ["-" if one is None else f"{one:.2f}" for one in (*longest, *slopes.values())]
-        reached = [n for n, ms in zip(given.lengths, values["ms"], strict=True) if ms is not None]
+        cells = ["-" if value is None else f"{value:.2f}" for value in (*longest, *slopes.values())]
+        reached = [n for n, ms in zip(options.lengths, values["ms"], strict=True) if ms is not None]
         rows.append([kind, kind_of_pass, str(max(reached, default="-")), *cells])
         if kind in LINEAR and any(slope is not None and slope > LIMIT for slope in slopes.values()):
             over.append(f"{kind} {kind_of_pass}")
-    about = settings(given, "batch", "width", "heads", "threads", "repeats")
-    print(f"{heading(about)}\n")
+    setup = settings(options, "batch", "width", "heads", "threads", "repeats")
+    print(f"{heading(setup)}\n")
     head = ["attention", "pass", "tokens", "ms", "MiB", "exponent of time", "of memory"]
     print(table(head, rows))
-    said = ", ".join(over) or "none"
-    print(f"\nTimes and memory are those of so many tokens. Linear kinds above {LIMIT}: {said}.")
-    content = {"settings": about, "lengths": list(given.lengths), "kinds": kinds}
-    save(given.out, {**content, "linear": list(LINEAR), "over": over})
-    if given.figure is not None:
-        draw(given.figure, given, found)
+    names = ", ".join(over) or "none"
+    print(f"\nTimes and memory are those of so many tokens. Linear kinds above {LIMIT}: {names}.")
+    content = {"settings": setup, "lengths": list(options.lengths), "kinds": kinds}
+    save(options.out, {**content, "linear": list(LINEAR), "over": over})
+    if options.figure is not None:
+        draw(options.figure, options, columns)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ COMMON: dict[str, dict[str, Any]] = {
 
 
 def command(doc: str | None, *names: str, **defaults: Any) -> ArgumentParser:
-    """Returns a parser with common options; from here on, wrong input ends in one line.
+    """Return a parser with common options; from here on, wrong input prints one line.
 
     Args:
         doc: docstring of the benchmark, whose first line describes it.
@@ -43,51 +43,56 @@ def command(doc: str | None, *names: str, **defaults: Any) -> ArgumentParser:
     for name in (*names, *defaults):
         parser.add_argument(f"--{name}", **COMMON[name])
     parser.set_defaults(**defaults)
-    sys.excepthook = _said
+    # A hook, as benchmarks have no common entry point.
+    sys.excepthook = _print_error
     return parser
 
 
-def _said(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Says wrong input in one line, as the commands of the program do."""
+def _print_error(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Print wrong input in one line, as the commands of the program do."""
     if issubclass(kind, ValueError | OSError) and not os.environ.get("STEADFAST_DEBUG"):
         print(f"error: {error} (STEADFAST_DEBUG=1 shows where)", file=sys.stderr)
     else:
         sys.__excepthook__(kind, error, trace)
 
 
-def check_there(parser: ArgumentParser, *paths: str | Path | None) -> None:
-    """Ends the program with an error for a file or folder that is not there; None is no path."""
+def check_paths(*paths: str | Path | None) -> None:
+    """Raise a ValueError for a file or folder that does not exist; None is skipped."""
     for path in paths:
         if path is not None and not Path(path).exists():
-            parser.error(f"got {path}, which is not there, expected a file or folder that is")
+            msg = f"got {path}, expected a file or folder that exists"
+            raise ValueError(msg)
 
 
-def settings(given: Namespace, *names: str) -> dict[str, Any]:
-    """Returns the named options, the version of torch, the device and the load of the machine."""
-    on_gpu = getattr(given, "device", "cpu") == "cuda"
+def settings(options: Namespace, *names: str) -> dict[str, Any]:
+    """Return the named options, the version of torch, the device and the load of the machine."""
+    on_gpu = getattr(options, "device", "cpu") == "cuda"
     where = torch.cuda.get_device_name() if on_gpu else "CPU"
-    values = {name: getattr(given, name) for name in names}
+    values = {name: getattr(options, name) for name in names}
+    # Kept with the figures: times on a busy machine are longer.
     load = round(os.getloadavg()[0], 1)
     return {**values, "torch": torch.__version__, "where": where, "load": load}
 
 
-def heading(found: Mapping[str, Any]) -> str:
-    """Returns settings as the line above a table."""
-    return ", ".join(f"{name} {value}" for name, value in found.items())
+def heading(values: Mapping[str, Any]) -> str:
+    """Return settings as the line above a table."""
+    return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
 def table(head: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
-    """Returns a Markdown table; floats have three digits."""
+    """Return a Markdown table; floats have three digits."""
     return "\n".join([line(head), "|---" * len(head) + "|", *map(line, rows)])
 
 
 def line(cells: Iterable[object]) -> str:
-    """Returns a line of a Markdown table."""
-    shown = (f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in cells)
-    return f"| {' | '.join(shown)} |"
+    """Return a line of a Markdown table."""
+    texts = (f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in cells)
+    return f"| {' | '.join(texts)} |"
 
 
 def save(path: Path | None, content: object) -> None:
-    """Writes figures as JSON; without a path it does nothing."""
+    """Write figures as JSON; without a path it does nothing."""
     if path is not None:
         atomic.write_text(path, json.dumps(content, indent=2) + "\n")

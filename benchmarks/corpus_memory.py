@@ -34,10 +34,11 @@ LINE = 100
 
 
 def generate(path: Path, size: int, seed: int = 0) -> None:
-    """Writes a text file of about this many bytes."""
+    """Write a text file of about this many bytes."""
     random = np.random.default_rng(seed)
     letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
     words = ["".join(random.choice(letters, n)) for n in random.integers(2, 10, WORDS)]
+    # Zipf: the word of rank r has a probability in proportion to 1 / r.
     share = np.cumsum(1 / np.arange(1, WORDS + 1))
     with path.open("w") as file:
         while file.tell() < size:
@@ -48,13 +49,14 @@ def generate(path: Path, size: int, seed: int = 0) -> None:
 
 
 @contextmanager
-def watched() -> Iterator[dict[str, float]]:
-    """Measures the MiB of this process at most, own and of mapped files."""
+def watch_memory() -> Iterator[dict[str, float]]:
+    """Measure the MiB of this process at most, own and of mapped files."""
     peak = {"own": 0.0, "mapped": 0.0, "rss": 0.0}
     over = threading.Event()
 
     def look() -> None:
         while True:
+            # Read before the status, so that one more look follows the end.
             last = over.is_set()
             status = Path("/proc/self/status").read_text().splitlines()
             now = {line.split(":")[0]: line.split()[1] for line in status if line.startswith("Rss")}
@@ -63,6 +65,7 @@ def watched() -> Iterator[dict[str, float]]:
                 peak[name] = max(peak[name], value)
             if last:
                 return
+            # Peaks shorter than this may be missed.
             over.wait(0.02)
 
     thread = threading.Thread(target=look)
@@ -75,7 +78,7 @@ def watched() -> Iterator[dict[str, float]]:
 
 
 def measure(mode: str, text: Path, length: int, batch: int) -> dict[str, Any]:
-    """Packs a file and goes through it once, in this process."""
+    """Pack a file and read it once, in this process."""
     corpus = RunningText(
         files=[str(text)],
         length=length,
@@ -87,14 +90,14 @@ def measure(mode: str, text: Path, length: int, batch: int) -> dict[str, Any]:
     corpus.setup("fit")
     few = islice(corpus.train_texts(), 10_000)
     corpus.tokenizer = train_word_piece(few, VOCABULARY, max_length=length)
-    with watched() as before:
+    with watch_memory() as before:
         pass
     begun = time.perf_counter()
-    with watched() as packing:
+    with watch_memory() as packing:
         loader = corpus.train_dataloader()
     packed = time.perf_counter()
     tokens = 0
-    with watched() as epoch:
+    with watch_memory() as epoch:
         for some in loader:
             tokens += some.input_ids.numel()
     seconds = {"packing": packed - begun, "epoch": time.perf_counter() - packed}
@@ -103,20 +106,20 @@ def measure(mode: str, text: Path, length: int, batch: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measure and print."""
     parser = command(__doc__, "length", "out", batch=32)
     parser.add_argument("--gigabytes", type=float, default=1.0, help="of the larger text")
-    given = parser.parse_args()
-    found: dict[str, dict[str, Any]] = {mode: {} for mode in MODES}
+    options = parser.parse_args()
+    measurements: dict[str, dict[str, Any]] = {mode: {} for mode in MODES}
     with tempfile.TemporaryDirectory() as where:
-        for size in (given.gigabytes / 10, given.gigabytes):
+        for size in (options.gigabytes / 10, options.gigabytes):
             text = Path(where) / f"{size:g}.txt"
             generate(text, int(size * 1e9))
             for mode in MODES:
-                result = in_fresh_process(measure, mode, text, given.length, given.batch)
-                found[mode][f"{size:g}"] = result
+                result = in_fresh_process(measure, mode, text, options.length, options.batch)
+                measurements[mode][f"{size:g}"] = result
     rows = []
-    for mode, by_size in found.items():
+    for mode, by_size in measurements.items():
         for name, result in by_size.items():
             tokens = result["tokens"]
             for stage, peak in result["peak"].items():
@@ -126,7 +129,7 @@ def main() -> None:
                 rows.append([mode, f"{name} GB", f"{tokens:,}", stage, *speed, *memory])
     head = ["mode", "text", "tokens", "stage", "seconds", "tokens/s", "own MiB", "mapped MiB"]
     print(table(head, rows))
-    save(given.out, found)
+    save(options.out, measurements)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ For each way: the cosine between last hidden states of the original and of its c
 text, over tokens (`cosine`) and between means over sequences (`of means`), once the weights are
 projected (`at once`), and after training the copy to imitate the original
 (`lit_modules/unitary_distillation.py`). The gradual ways close the distance over the first two
-thirds of the steps. Beside it the cosines between originals of different sequences: what two texts
-have in common anyway. Same batches, same steps; a few minutes each on a CPU.
+thirds of the steps. For comparison the cosines between originals of different
+sequences, which any two texts have. Same batches, same steps; a few minutes each on a CPU.
 """
 
 import tempfile
@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from benchmarks.command import command, heading, save, settings, table
 from benchmarks.program_runs import quiet_trainer
-from benchmarks.timing import timed
+from benchmarks.timing import time_work
 from datamodules import RunningText
 from layers import project_, unitary_weights
 from lit_modules.shared.encoder_source import Encoder
@@ -35,34 +35,34 @@ from text import Batch
 WAYS = ("none", "qr", "polar", "gradual_qr", "gradual_polar")
 
 
-def corpus_of(given: Namespace, cache: str) -> RunningText:
-    """Returns the packed text."""
+def corpus_of(options: Namespace, cache: str) -> RunningText:
+    """Return the packed text."""
     return RunningText(
-        data_dir=given.data_dir,
-        files=given.files,
-        length=given.length,
-        batch_size=given.batch,
+        data_dir=options.data_dir,
+        files=options.files,
+        length=options.length,
+        batch_size=options.batch,
         eval_batch_size=32,
         validation_share=0.01,
-        limit_tokens=given.tokens,
+        limit_tokens=options.tokens,
         cache_dir=cache,
     )
 
 
-def model_of(given: Namespace, way: str, corpus: RunningText) -> UnitaryDistillation:
-    """Returns the untrained copy."""
+def model_of(options: Namespace, way: str, corpus: RunningText) -> UnitaryDistillation:
+    """Return the untrained copy."""
     method: Literal["qr", "polar", "none"] = (
         "none" if way == "none" else "qr" if way.endswith("qr") else "polar"
     )
     module = UnitaryDistillation(
-        backbone=Encoder(pretrained=given.backbone),
+        backbone=Encoder(pretrained=options.backbone),
         unitary=Unitary(
             method=method,
-            gradual_steps=2 * given.steps // 3 if way.startswith("gradual") else 0,
+            gradual_steps=2 * options.steps // 3 if way.startswith("gradual") else 0,
         ),
-        max_length=given.length,
+        max_length=options.length,
         optimisation=Optimisation(
-            optimizer=lambda p: torch.optim.AdamW(p, lr=given.lr, weight_decay=0.0, fused=True),
+            optimizer=lambda p: torch.optim.AdamW(p, lr=options.lr, weight_decay=0.0, fused=True),
             warmup=0.05,
             decay="linear",
         ),
@@ -73,20 +73,22 @@ def model_of(given: Namespace, way: str, corpus: RunningText) -> UnitaryDistilla
     return module
 
 
-def measure(given: Namespace, way: str, cache: str) -> dict[str, float]:
-    """Projects a copy, and trains another one."""
+def measure(options: Namespace, way: str, cache: str) -> dict[str, float]:
+    """Project a copy, and train another one."""
     pl.seed_everything(0, verbose=False)
-    corpus = corpus_of(given, cache)
+    corpus = corpus_of(options, cache)
     corpus.setup("fit")
-    trainer = partial(quiet_trainer, limit_val_batches=given.val_batches)
-    once = model_of(given, way, corpus)
+    trainer = partial(quiet_trainer, limit_val_batches=options.val_batches)
+    once = model_of(options, way, corpus)
     if once.projection is not None:
         weights = list(unitary_weights(once, once.projection.patterns).values())
+        # A copy of its own: the trained one starts from the original weights.
         project_(weights, once.projection.method)
+    # Validated at once: the loss by the projection alone.
     before = trainer().validate(once, datamodule=corpus, verbose=False)[0]
-    module = model_of(given, way, corpus)
-    training = trainer(max_steps=given.steps, num_sanity_val_steps=0)
-    seconds = timed(lambda: training.fit(module, datamodule=corpus)).wall
+    module = model_of(options, way, corpus)
+    training = trainer(max_steps=options.steps, num_sanity_val_steps=0)
+    seconds = time_work(lambda: training.fit(module, datamodule=corpus)).wall
     after = training.validate(module, datamodule=corpus, verbose=False)[0]
     return {
         "cosine_at_once": before["val/cosine"],
@@ -99,23 +101,24 @@ def measure(given: Namespace, way: str, cache: str) -> dict[str, float]:
 
 
 @torch.no_grad()
-def unrelated(given: Namespace, cache: str) -> float:
-    """Returns the mean cosine between the originals' means of different sequences."""
-    corpus = corpus_of(given, cache)
+def unrelated(options: Namespace, cache: str) -> float:
+    """Return the mean cosine between the originals' means of different sequences."""
+    corpus = corpus_of(options, cache)
     corpus.setup("fit")
-    module = model_of(given, "none", corpus)
+    module = model_of(options, "none", corpus)
     loader: Any = corpus.val_dataloader()
     batch: Batch = next(iter(loader))
     states = module.original()(
         input_ids=batch.input_ids, attention_mask=batch.mask.long()
     ).last_hidden_state
     means = (states * batch.mask.unsqueeze(-1)).sum(dim=1)
+    # Without this base, a cosine of 0.9 may mean nothing.
     cosines = [functional.cosine_similarity(a, b, dim=0) for a, b in combinations(means, 2)]
     return float(torch.stack(cosines).mean())
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measure and print."""
     parser = command(__doc__, "threads", "out", batch=8, length=64)
     parser.add_argument("--backbone", required=True, help="folder or hub name of the encoder")
     parser.add_argument("--data_dir", required=True, help="data directory (docs/data.md)")
@@ -125,17 +128,20 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100, help="of training")
     parser.add_argument("--lr", type=float, default=5e-4, help="largest learning rate")
     parser.add_argument("--val_batches", type=int, default=2, help="of 32 sequences")
-    given = parser.parse_args()
-    torch.set_num_threads(given.threads)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
     with tempfile.TemporaryDirectory() as cache:
-        base = unrelated(given, cache)
-        found = {way: measure(given, way, cache) for way in given.ways}
-    about = settings(given, "steps", "batch", "length", "lr", "tokens", "threads")
+        base = unrelated(options, cache)
+        measurements = {way: measure(options, way, cache) for way in options.ways}
+    setup = settings(options, "steps", "batch", "length", "lr", "tokens", "threads")
     head = ["way", "cosine at once", "of means", "cosine, trained", "of means", "loss", "seconds"]
-    rows = [[way, *list(one.values())[:-1], f"{one['seconds']:.0f}"] for way, one in found.items()]
-    print(f"{heading(about)}\n\n{table(head, rows)}")
+    rows = [
+        [way, *list(figures.values())[:-1], f"{figures['seconds']:.0f}"]
+        for way, figures in measurements.items()
+    ]
+    print(f"{heading(setup)}\n\n{table(head, rows)}")
     print(f"\nMeans of different sequences have a cosine of {base:.3f}")
-    save(given.out, {"settings": about, "unrelated": base, "ways": found})
+    save(options.out, {"settings": setup, "unrelated": base, "ways": measurements})
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
-"""Everything that waits for a GPU, as a list of commands of at most 8 minutes each.
+"""All measurements that wait for a GPU, as a list of commands of at most 8 minutes each.
 
     python -m benchmarks.gpu_queue --out DIR [--data_dir DIR] [--resources DIR] [--only NAME ...]
         [--budget SECONDS] [--list] [--check]
 
 The commands run one after the other. Each leaves DIR/<device>/<command>.json: its status, its
-figures, what it printed and the versions. A finished command is not run again; a failed one is
-recorded with its error, the queue goes on, and the next call tries it again. With `--budget` the
-queue stops before a command that may take longer than what is left. `--check` runs every command
-for two steps on tiny models, also on a CPU. No hub is needed: encoders of real size get random
-weights (`benchmarks/random_encoder.py`). Without `--data_dir` the texts are those of the corpus
-Reviews, else those of SST-2.
+figures, its output and the versions. A finished command is not run again; a failed one is
+recorded with its error, the queue continues, and the next call tries it again. With `--budget` the
+queue stops before a command that may exceed it. `--check` runs every command for two steps on tiny
+models, also on a CPU. No hub is needed: encoders of real size get random weights
+(`benchmarks/random_encoder.py`). Without `--data_dir` the texts are those of the corpus Reviews,
+else those of SST-2.
 """
 
 import json
@@ -39,7 +39,7 @@ MODELS = {"bert": "bert-base", "modernbert": "modernbert-base"}
 TINY = {"bert": "tiny", "modernbert": "tiny-modernbert"}
 ROOT = Path(__file__).parents[1]
 BRIEF = re.compile(r"ratio$|efficiency$|margin_met$|test/accuracy$|val/loss$|ward_ms$|^fit$")
-"""Names of the figures that stand in the table at the end."""
+"""Names of the figures in the table at the end."""
 
 
 class Entry(NamedTuple):
@@ -47,8 +47,8 @@ class Entry(NamedTuple):
 
     Attributes:
         name: name of the command, and of its file.
-        about: what it measures.
-        words: module and options; words in braces stand for folders and files, see `Queue.words`.
+        purpose: the subject of the measurement.
+        words: module and options; words in braces are names of `Queue.words`.
         tiny: options that are added by `--check`.
         seconds: longest time that it is expected to take.
         gpus: number of GPUs that it needs.
@@ -56,7 +56,7 @@ class Entry(NamedTuple):
     """
 
     name: str
-    about: str
+    purpose: str
     words: str
     tiny: str
     seconds: int = 240
@@ -120,7 +120,7 @@ QUEUE = (
     ),
     Entry(
         "projection_bf16",
-        "the same beside a step in bf16",
+        "the same, relative to a step in bf16",
         f"{_PROJECTION} bert-base --batch 32 --precision bf16",
         "--model tiny --batch 2 --length 8 --repeats 1 --every 1",
     ),
@@ -150,7 +150,7 @@ QUEUE = (
     ),
     Entry(
         "attack",
-        "attack beside plain forward passes, size of BERT-base",
+        "attack, relative to plain forward passes, size of BERT-base",
         f"{_ATTACK} --recipes deepwordbug --samples 200",
         _ATTACKED,
     ),
@@ -225,80 +225,82 @@ QUEUE = (
 
 
 class Queue:
-    """Runs commands and keeps what they find.
+    """Runs commands and keeps their figures.
 
     Args:
         given: the command line.
     """
 
-    def __init__(self, given: Namespace) -> None:
-        self.given = given
+    def __init__(self, options: Namespace) -> None:
+        self.options = options
         self.begun = time.monotonic()
         self.device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
-        name = re.sub(r"\W+", "_", self.device) + ("_check" if given.check else "")
-        self.folder: Path = given.out.absolute() / name
+        # Results of different GPUs have different folders.
+        name = re.sub(r"\W+", "_", self.device) + ("_check" if options.check else "")
+        self.folder: Path = options.out.absolute() / name
 
     def file(self, entry: Entry) -> Path:
-        """Returns the file of a command's figures."""
+        """Return the file of a command's figures."""
         return self.folder / f"{entry.name}.json"
 
     def known(self, entry: Entry) -> dict[str, Any]:
-        """Returns what earlier calls have found; nothing if there is nothing."""
+        """Return what earlier calls have found; nothing if there is nothing."""
         content: dict[str, Any] = {}
         file = self.file(entry)
         return json.loads(file.read_text()) if file.is_file() else content
 
     def words(self, entry: Entry) -> list[str]:
-        """Returns the command; encoders that it names are written first."""
-        given = self.given
+        """Return the command; encoders that it names are written first."""
+        options = self.options
         on_gpu = torch.cuda.is_available()
-        data = f"--data SST2 --data.data_dir {given.data_dir}" if given.data_dir else ""
-        stands_for: dict[str, object] = {
+        data = f"--data SST2 --data.data_dir {options.data_dir}" if options.data_dir else ""
+        values: dict[str, object] = {
             "device": "cuda" if on_gpu else "cpu",
             "accelerator": "gpu" if on_gpu else "cpu",
             "file": self.folder / "figures" / f"{entry.name}.json",
             "runs": self.folder / "runs",
             "data": data or "--data Reviews",
-            "resources": given.resources,
+            "resources": options.resources,
         }
-        for name, model in (TINY if given.check else MODELS).items():
-            stands_for[name] = given.out.absolute() / "encoders" / model
+        for name, model in (TINY if options.check else MODELS).items():
+            values[name] = options.out.absolute() / "encoders" / model
             if f"{{{name}}}" in entry.words:
-                save_encoder(given.out.absolute() / "encoders" / model, model)
-        text = f"{entry.words} {entry.tiny if given.check else ''}"
-        # Split first: a folder may have a space in its name.
-        words = [word for part in text.split() for word in self._filled(part, stands_for)]
+                save_encoder(options.out.absolute() / "encoders" / model, model)
+        text = f"{entry.words} {entry.tiny if options.check else ''}"
+        words = []
+        for part in text.split():  # before names are filled in: a folder may have a space
+            word = part.format_map(values)
+            # `{data}` has several options; all other values are one word.
+            words += word.split() if part == "{data}" else [word]
         if entry.of_program:
+            # Runs of the program need a name; benchmarks write `{file}`.
             words += ["--run", entry.name, "--trainer.enable_progress_bar", "false"]
         return [sys.executable, "-m", *words]
 
-    @staticmethod
-    def _filled(part: str, stands_for: dict[str, object]) -> list[str]:
-        filled = part.format_map(stands_for)
-        return filled.split() if part == "{data}" else [filled]
-
     def left_out(self, entry: Entry) -> str:
-        """Returns the reason why a command cannot run here; nothing if it can."""
-        if entry.needs is not None and vars(self.given)[entry.needs] is None:
+        """Return the reason why a command cannot run here; nothing if it can."""
+        if entry.needs is not None and vars(self.options)[entry.needs] is None:
             return f"needs --{entry.needs} DIR"
         there = torch.cuda.device_count()
-        if entry.gpus > 1 and there < entry.gpus and (there or not self.given.check):
+        # A check without any GPU runs on the CPU.
+        if entry.gpus > 1 and there < entry.gpus and (there or not self.options.check):
             return f"needs {entry.gpus} GPUs, got {there}"
         return ""
 
     def time_left(self) -> float:
-        """Returns the seconds of the budget that are left."""
-        budget = self.given.budget
+        """Return the seconds of the budget that are left."""
+        budget = self.options.budget
         return float("inf") if budget is None else budget - (time.monotonic() - self.begun)
 
     def run(self, entry: Entry) -> dict[str, Any]:
-        """Runs a command and keeps what it has found."""
+        """Run a command and keep its figures."""
         words, begun = self.words(entry), time.monotonic()
         print(f"{entry.name}: {' '.join(words[2:])}", file=sys.stderr, flush=True)
+        # The limit of a command also ends at the budget of the queue.
         status, printed, error = self._call(words, min(LIMIT, self.time_left()))
         content = {
             "name": entry.name,
-            "about": entry.about,
+            "about": entry.purpose,
             "status": status,
             "error": error,
             "device": self.device,
@@ -309,12 +311,13 @@ class Queue:
             "printed": printed[-PRINTED:],
             "versions": versions(),
         }
+        # Failures are recorded too, and tried again by the next call.
         self.folder.mkdir(parents=True, exist_ok=True)
         save(self.file(entry), content)
         return content
 
     def _call(self, words: Sequence[str], limit: float) -> tuple[str, str, str]:
-        """Returns the status of a command, what it printed, and the error that ended it."""
+        """Return the status of a command, its output, and the error that ended it."""
         process = subprocess.Popen(
             words,
             cwd=ROOT,
@@ -332,9 +335,9 @@ class Queue:
             if not isinstance(stopped, subprocess.TimeoutExpired):
                 raise
             return "failed", out, f"not finished within {limit:.0f} s"
-        said = [line for line in err.splitlines() if line.strip()]
+        messages = [line for line in err.splitlines() if line.strip()]
         if process.returncode:
-            return "failed", out, "\n".join(said[-20:]) or f"status {process.returncode}"
+            return "failed", out, "\n".join(messages[-20:]) or f"status {process.returncode}"
         return "finished", out, ""
 
     def _figures(self, entry: Entry) -> dict[str, Any]:
@@ -345,36 +348,39 @@ class Queue:
         return content
 
     def go(self, entries: Sequence[Entry]) -> None:
-        """Runs what is not finished, until the budget is spent."""
+        """Run the unfinished commands, until the budget is spent."""
         for entry in entries:
             if self.known(entry).get("status") == "finished" or self.left_out(entry):
                 continue
+            # In order: later commands may need the results of this one.
             if entry.seconds > self.time_left():
-                left = self.time_left()
-                print(f"{entry.name} may take {entry.seconds} s, {left:.0f} s are left: stopped")
+                remaining = self.time_left()
+                print(
+                    f"{entry.name} may take {entry.seconds} s, {remaining:.0f} s are left: stopped"
+                )
                 return
             self.run(entry)
 
     def summary(self, entries: Sequence[Entry]) -> str:
-        """Returns a table of all commands, with their state."""
+        """Return a table of all commands, with their state."""
         rows = []
         for entry in entries:
-            known = self.known(entry)
+            outcome = self.known(entry)
             reason = self.left_out(entry)
-            state = known.get("status") or (f"left out: {reason}" if reason else "not run")
-            error = known.get("error", "").splitlines()
-            said = error or [", ".join(brief(known.get("figures", {})))]
-            if said == [""]:  # no figures: the last line that it printed
-                said = known.get("printed", "").strip().splitlines() or [""]
-            rows.append([entry.name, state, known.get("seconds", ""), said[-1][:400]])
+            state = outcome.get("status") or (f"left out: {reason}" if reason else "not run")
+            error = outcome.get("error", "").splitlines()
+            text = error or [", ".join(brief(outcome.get("figures", {})))]
+            if text == [""]:  # no figures: the last line that it printed
+                text = outcome.get("printed", "").strip().splitlines() or [""]
+            rows.append([entry.name, state, outcome.get("seconds", ""), text[-1][:400]])
         return table([f"command on {self.device}", "state", "seconds", "found"], rows)
 
 
 def brief(figures: Any, name: str = "") -> Iterator[str]:
-    """Yields the figures of a command that the table at the end shows."""
+    """Yield the figures of a command that the table at the end shows."""
     items: Any = figures.items() if isinstance(figures, dict) else ()
     if isinstance(figures, list):
-        items = ((str(i), one) for i, one in enumerate(figures))
+        items = ((str(i), figure) for i, figure in enumerate(figures))
     for key, value in items:
         if isinstance(value, dict | list):
             yield from brief(value, f"{name} {key}" if name else key)
@@ -383,7 +389,7 @@ def brief(figures: Any, name: str = "") -> Iterator[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the queue and prints its table; 1 if a command has failed."""
+    """Run the queue and prints its table; 1 if a command has failed."""
     parser = command(__doc__, "data_dir", "out")
     parser.add_argument("--resources", type=Path, metavar="DIR", help="resources of attacks")
     names = [entry.name for entry in QUEUE]
@@ -392,17 +398,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="print the commands, run none")
     parser.add_argument("--check", action="store_true", help="two steps each, on tiny models")
     parser.set_defaults(out=Path("runs/gpu_queue"))
-    given = parser.parse_args(argv)
-    entries = [entry for entry in QUEUE if given.only is None or entry.name in given.only]
-    if given.list:
-        rows = [(one.name, one.about, one.seconds, f"`python -m {one.words}`") for one in entries]
+    options = parser.parse_args(argv)
+    entries = [entry for entry in QUEUE if options.only is None or entry.name in options.only]
+    if options.list:
+        rows = [
+            (entry.name, entry.purpose, entry.seconds, f"`python -m {entry.words}`")
+            for entry in entries
+        ]
         print(table(["command", "measures", "seconds at most", "runs"], rows))
         return 0
     for name in ("data_dir", "resources"):
         # Commands run in the root of the checkout.
-        path = getattr(given, name)
-        setattr(given, name, path if path is None else path.absolute())
-    queue = Queue(given)
+        path = getattr(options, name)
+        setattr(options, name, path if path is None else path.absolute())
+    queue = Queue(options)
     queue.go(entries)
     print(queue.summary(entries))
     return int(any(queue.known(entry).get("status") == "failed" for entry in entries))

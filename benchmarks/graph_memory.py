@@ -9,10 +9,10 @@ from torch import Tensor
 
 
 class GraphMemory:
-    """Counts the bytes that graphs hold: each storage once, while anybody holds it.
+    """Counts the bytes that graphs hold: each storage once, while it is referenced.
 
-    What is counted are the tensors that functions save for their backward pass, and what else is
-    named by `holding`; not parameters, nor what is freed before the forward pass is over. A graph
+    It counts the tensors that functions save for their backward pass, and those of `holding`; not
+    parameters, nor tensors that are freed before the end of the forward pass. A graph
     that is dropped after its backward pass is not counted any more, as in the steps of FreeLB.
 
     Args:
@@ -20,7 +20,7 @@ class GraphMemory:
     """
 
     def __init__(self, parameters: Iterable[Tensor]) -> None:
-        self._free = {one.untyped_storage().data_ptr() for one in parameters}
+        self._free = {parameter.untyped_storage().data_ptr() for parameter in parameters}
         self._holders: Counter[int] = Counter()
         self._sizes: dict[int, int] = {}
         self.peak = 0
@@ -32,19 +32,21 @@ class GraphMemory:
         return sum(self._sizes.values())
 
     def holding(self, tensor: Tensor) -> "_Held":
-        """Counts a tensor for as long as what is returned lives."""
+        """Count a tensor for the life of the returned object."""
         held = _Held(tensor)
         storage = tensor.untyped_storage()
+        # By storage: views share one, and count once.
         key, size = storage.data_ptr(), storage.nbytes()
         if key not in self._free and size:
             self._holders[key] += 1
             self._sizes[key] = size
             self.peak = max(self.peak, self.held)
+            # Autograd drops the object when it frees the saved tensor.
             weakref.finalize(held, self._drop, key)
         return held
 
     def of(self, work: Callable[[], object]) -> int:
-        """Returns the most bytes that are held at a time in the course of some work."""
+        """Return the most bytes that are held at a time in the course of some work."""
         self.peak = 0
         with torch.autograd.graph.saved_tensors_hooks(self.holding, lambda held: held.tensor):
             work()

@@ -1,4 +1,4 @@
-"""Local radii beside global ones, and what attacks leave room for.
+"""Local radii, global ones, and what attacks leave room for.
 
     python -m benchmarks.local_radii --run runs/NAME [--texts 64]
 
@@ -18,27 +18,29 @@ from torch import Tensor
 
 from attacks import PGD
 from benchmarks.command import command, heading, save, settings, table
-from benchmarks.program_runs import of_run
-from benchmarks.timing import rounds, timed
+from benchmarks.program_runs import load_run
+from benchmarks.timing import rounds, time_work
 from certify import Certifier
 from certify.certificate import CertifiedBound
 
 
 def slope(certifier: Certifier, x: Tensor, mask: Tensor) -> Tensor:
-    """`[B]`: how fast the lead of the answer can fall at the text."""
+    """Return `[B]`: how fast the lead of the answer can fall at the text."""
     x = x.detach().requires_grad_()
     with torch.enable_grad():
         first, second = certifier.classify(x, mask).topk(2, dim=1).values.unbind(dim=1)
-        (found,) = torch.autograd.grad((first - second).sum(), x)
-    size: Tensor = found.masked_fill(~mask.unsqueeze(-1), 0.0).flatten(1).norm(dim=1)
+        (gradient,) = torch.autograd.grad((first - second).sum(), x)
+    # Padding does not move.
+    size: Tensor = gradient.masked_fill(~mask.unsqueeze(-1), 0.0).flatten(1).norm(dim=1)
     return size
 
 
 def flipped_at(certifier: Certifier, x: Tensor, mask: Tensor, radius: Tensor) -> Tensor:
-    """`[B]`: the shortest step that changed the answer, between a radius and 8 times it."""
+    """Return `[B]`: the shortest step that changed the answer, between a radius and 8 times it."""
     labels = certifier.classify(x, mask).argmax(dim=1)
     low, high = radius, 8 * radius
     for _ in range(8):
+        # Bisection of the logarithm: radii differ by orders of magnitude.
         middle = (low * high).sqrt()
         _, flipped = PGD(steps=20)(
             certifier.classify, x, mask, labels, epsilon=middle, seeds=list(range(len(x)))
@@ -48,48 +50,50 @@ def flipped_at(certifier: Certifier, x: Tensor, mask: Tensor, radius: Tensor) ->
 
 
 def main() -> None:
-    """Prints a row for the run."""
+    """Print a row for the run."""
     parser = command(__doc__, repeats=5, out=None)
     parser.add_argument("--run", type=Path, required=True, help="run directory, of two classes")
     parser.add_argument("--data_dir", help="where the corpora lie, if not where the run had them")
     parser.add_argument("--texts", type=int, default=64, help="number of test texts")
-    given = parser.parse_args()
+    options = parser.parse_args()
     torch.set_num_threads(1)
-    module, corpus = of_run(given.run, given.data_dir)
-    del corpus.examples("test")[given.texts :]
+    module, corpus = load_run(options.run, options.data_dir)
+    del corpus.examples("test")[options.texts :]
     bounds: tuple[CertifiedBound, ...] = ("sound", "local")
     both = {bound: Certifier(module, bound) for bound in bounds}
     sound = both["sound"]
     if sound.network is None or len(sound.network.head.weight) != 2:
-        parser.error(f"got {given.run}, expected a run with certificates of two classes")
-    found = _measured(both, list(corpus.test_dataloader()), given.repeats)
-    print(f"{heading(settings(given, 'run', 'texts'))}\n")
-    print(table(list(found), [list(found.values())]))
-    save(given.out, found)
+        parser.error(f"got {options.run}, expected a run with certificates of two classes")
+    measured = _measured(both, list(corpus.test_dataloader()), options.repeats)
+    print(f"{heading(settings(options, 'run', 'texts'))}\n")
+    print(table(list(measured), [list(measured.values())]))
+    save(options.out, measured)
 
 
 def _measured(
     both: dict[CertifiedBound, Certifier], batches: Sequence[Any], repeats: int
 ) -> dict[str, float]:
-    """Returns what is printed, by its title."""
+    """Return the printed figures by their titles."""
     sound = both["sound"]
     assert sound.network is not None  # main looked
     head = sound.network.head.weight
     radii: dict[str, list[Tensor]] = {"sound": [], "local": [], "linear": [], "found": []}
     for batch in batches:
-        whole, local = (both[bound](batch) for bound in both)
+        everywhere, local = (both[bound](batch) for bound in both)
         x = sound.module.embed(batch).detach().to(torch.float64)
+        # First order: the distance to the boundary if the network were linear.
         steepest = slope(sound, x, batch.mask) / (head[0] - head[1]).norm()
-        radii["sound"].append(whole.radius)
+        radii["sound"].append(everywhere.radius)
         radii["local"].append(local.radius)
-        radii["linear"].append(whole.margin / steepest)
+        radii["linear"].append(everywhere.margin / steepest)
         radii["found"].append(flipped_at(sound, x, batch.mask, local.radius))
-    seen = rounds(
+    # Both bounds on each batch in turn, so that they see the same machine.
+    measurements = rounds(
         list(both),
-        lambda way, _: timed(lambda: [both[way](batch) for batch in batches]),
+        lambda way, _: time_work(lambda: [both[way](batch) for batch in batches]),
         range(repeats + 1),
     )
-    cost = {way: median(one.compared for one in seen[way]) for way in both}
+    cost = {way: median(times.compared for times in measurements[way]) for way in both}
     mean = {name: float(torch.cat(rows).mean()) for name, rows in radii.items()}
     least = float((torch.cat(radii["local"]) / torch.cat(radii["sound"])).nan_to_num(1.0).amin())
     return {

@@ -1,4 +1,4 @@
-"""What it costs that OpenMP's threads spin while they wait, with cores idle and shared.
+"""Cost of the spinning of OpenMP's threads while they wait, with cores idle and shared.
 
     python -m benchmarks.openmp_wait [--threads 2 --steps 40 --repeats 5]
 
@@ -42,13 +42,14 @@ def main() -> None:
     usable = max(int(cores()), 1)
     parser = command(__doc__, "repeats", "out", threads=usable)
     parser.add_argument("--steps", type=int, default=40, help="steps of a measurement")
-    given = parser.parse_args()
-    load = settings(given, "threads", "steps", "repeats")
+    options = parser.parse_args()
+    load = settings(options, "threads", "steps", "repeats")
     times: dict[tuple[str, str], list[float]] = {}
-    for _, machine in product(range(given.repeats), ("idle", "shared")):
+    for _, machine in product(range(options.repeats), ("idle", "shared")):
+        # One spinning process for each core, as on a shared machine.
         with _busy(usable if machine == "shared" else 0):
             for way in WAITS:
-                seconds = measure(way, steps=given.steps, threads=given.threads)
+                seconds = measure(way, steps=options.steps, threads=options.threads)
                 times.setdefault((machine, way), []).append(seconds)
     rows = []
     for machine in ("idle", "shared"):
@@ -57,7 +58,7 @@ def main() -> None:
     print(heading({**load, "cores": usable}))
     print(table(["cores", "spins, ms a step", "sleeps, ms a step", "ratio"], rows))
     names = ("cores", "spins", "sleeps", "ratio")
-    save(given.out, {**load, "rows": [dict(zip(names, row, strict=True)) for row in rows]})
+    save(options.out, {**load, "rows": [dict(zip(names, row, strict=True)) for row in rows]})
 
 
 def measure(way: str, *, steps: int, threads: int) -> float:
@@ -68,6 +69,7 @@ def measure(way: str, *, steps: int, threads: int) -> float:
         steps: how many are timed.
         threads: of torch.
     """
+    # The child must not inherit a setting of this process.
     clean = {name: value for name, value in os.environ.items() if name not in _NAMES}
     done = subprocess.run(
         [sys.executable, "-c", WORK, str(steps), str(threads)],
@@ -83,11 +85,11 @@ def measure(way: str, *, steps: int, threads: int) -> float:
 def _busy(count: int) -> Iterator[None]:
     """Let so many other processes spin inside the context."""
     spin = [sys.executable, "-c", "while True: pass"]
-    others = [subprocess.Popen(spin) for _ in range(count)]
+    programs = [subprocess.Popen(spin) for _ in range(count)]
     try:
         yield
     finally:
-        for other in others:
+        for other in programs:
             other.kill()
             other.wait()
 

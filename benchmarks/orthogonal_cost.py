@@ -17,29 +17,32 @@ from layers.orthogonal import METHODS, Method, OrthogonalLinear
 
 
 def layer(method: Method, size: int, count: int, noise: float) -> OrthogonalLinear:
-    """Returns a layer whose parameter has moved by `noise` relative to its size."""
+    """Return a layer whose parameter has moved by `noise` relative to its size."""
     torch.manual_seed(0)
-    made = OrthogonalLinear(size, size, count=count, method=method)
+    linear = OrthogonalLinear(size, size, count=count, method=method)
     with torch.no_grad():
-        scale = noise * made.raw.square().mean().sqrt()
-        made.raw.add_(scale * torch.randn_like(made.raw))
-    return made
+        # Away from the start, where some methods converge at once.
+        scale = noise * linear.raw.square().mean().sqrt()
+        linear.raw.add_(scale * torch.randn_like(linear.raw))
+    return linear
 
 
-def measure(size: int, given: Namespace) -> list[dict[str, Any]]:
-    """Returns a row for each method at one size."""
-    layers = {method: layer(method, size, given.count, given.noise) for method in METHODS}
+def measure(size: int, options: Namespace) -> list[dict[str, Any]]:
+    """Return a row for each method at one size."""
+    layers = {method: layer(method, size, options.count, options.noise) for method in METHODS}
 
     def once(method: Method, _: int) -> tuple[float, float]:
         return forward_and_backward(layers[method].weight, [layers[method].raw])
 
-    seen = rounds(list(layers), once, range(given.repeats + 1))
+    measurements = rounds(list(layers), once, range(options.repeats + 1))
     rows = []
-    for method, made in layers.items():
-        weight = made.weight().detach().double()
+    for method, linear in layers.items():
+        weight = linear.weight().detach().double()
+        # Float64: the error of float32 orthogonality is what is measured.
         gram = weight @ weight.mT - torch.eye(size, dtype=torch.float64)
+        # Singular values of 1 would mean exactly orthogonal.
         singular = torch.linalg.svdvals(weight)
-        forward, backward = medians(seen[method])
+        forward, backward = medians(measurements[method])
         rows.append(
             {
                 "method": method,
@@ -55,15 +58,15 @@ def measure(size: int, given: Namespace) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Measures and prints; ratios are to Cayley at the same size."""
+    """Measure and print; ratios are to Cayley at the same size."""
     parser = command(__doc__, "repeats", "threads", "out")
     parser.add_argument("--sizes", type=int, nargs="+", default=[256, 768], help="widths n")
     parser.add_argument("--count", type=int, default=3, help="matrices at once; 3 for Q, K and V")
     parser.add_argument("--noise", type=float, default=0.1, help="relative step from the start")
-    given = parser.parse_args()
-    torch.set_num_threads(given.threads)
-    rows = [row for size in given.sizes for row in measure(size, given)]
-    about = settings(given, "count", "noise", "threads")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    rows = [row for size in options.sizes for row in measure(size, options)]
+    setup = settings(options, "count", "noise", "threads")
     both = [row["forward_ms"] + row["backward_ms"] for row in rows]
     base = {
         row["size"]: ms for row, ms in zip(rows, both, strict=True) if row["method"] == "cayley"
@@ -77,8 +80,8 @@ def main() -> None:
         ]
         for row, ms in zip(rows, both, strict=True)
     ]
-    print(f"{heading(about)}\n\n{table([*head, 'σ_min - 1', 'σ_max - 1'], cells)}")
-    save(given.out, {"settings": about, "rows": rows})
+    print(f"{heading(setup)}\n\n{table([*head, 'σ_min - 1', 'σ_max - 1'], cells)}")
+    save(options.out, {"settings": setup, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ import lit_modules
 from lit_modules.shared.settings import plain, rebuilt
 
 
-def of_run(run: Path, data_dir: str | None = None) -> tuple[lit_modules.TaskModule, Any]:
-    """Returns the model of a run, in evaluation mode, and its corpus, set up to be tested on.
+def load_run(run: Path, data_dir: str | None = None) -> tuple[lit_modules.TaskModule, Any]:
+    """Return the model of a run, in evaluation mode, and its corpus, set up to be tested on.
 
     Args:
         run: directory of the run.
@@ -21,27 +21,27 @@ def of_run(run: Path, data_dir: str | None = None) -> tuple[lit_modules.TaskModu
     """
     model = lit_modules.load(run / "checkpoints" / "best.ckpt")
     part = yaml.safe_load((run / "config.yaml").read_text())["data"]
-    corpus = built(datamodules, part, **({} if data_dir is None else {"data_dir": data_dir}))
+    corpus = build_part(datamodules, part, **({} if data_dir is None else {"data_dir": data_dir}))
     corpus.prepare_data()
     corpus.setup("test")
     corpus.tokenizer = model.tokenizer
     return model, corpus
 
 
-def built(room: Any, part: Mapping[str, Any], **more: object) -> Any:
-    """Returns the object that a part of a configuration describes, with the default optimiser.
+def build_part(package: Any, part: Mapping[str, Any], **more: object) -> Any:
+    """Return the object that a part of a configuration describes, with the default optimiser.
 
     Args:
-        room: `datamodules` or `lit_modules`.
+        package: `datamodules` or `lit_modules`.
         part: `class_path` and `init_args`.
         more: arguments that replace those of the part.
     """
-    cls = getattr(room, part["class_path"].rsplit(".", 1)[-1])
+    cls = getattr(package, part["class_path"].rsplit(".", 1)[-1])
     return cls(**rebuilt(cls, plain(part.get("init_args") or {})) | more)
 
 
 def quiet_trainer(**settings: Any) -> pl.Trainer:
-    """Returns Lightning's own trainer on the CPU, which prints and keeps nothing."""
+    """Return Lightning's own trainer on the CPU, which prints and keeps nothing."""
     quiet: dict[str, Any] = {
         "accelerator": "cpu",
         "logger": False,

@@ -2,7 +2,7 @@
 
     python -m benchmarks.random_encoder FOLDER --model bert-base|modernbert-base
 
-It stands in for a pretrained encoder where only time and memory matter, or where no hub can be
+It replaces a pretrained encoder where only time and memory matter, or where no hub can be
 reached. The vocabulary has the published number of entries: the words of the corpus Reviews, the
 characters, and entries that no text has.
 """
@@ -35,7 +35,7 @@ NAMES = ("pad", "unk", "cls", "sep", "mask")
 
 
 def save_encoder(folder: Path, model: str) -> Path:
-    """Writes an encoder and its tokenizer unless the folder has them; returns the folder.
+    """Write an encoder and its tokenizer unless the folder has them; returns the folder.
 
     Args:
         folder: the folder.
@@ -51,14 +51,15 @@ def save_encoder(folder: Path, model: str) -> Path:
     settings = MODELS[model] | ids
     config = AutoConfig.for_model(settings.pop("model_type"), **settings)
     words = sorted({word for text, _ in generate(0, 2000) for word in text.lower().split()})
-    known = [
+    vocabulary = [
         *(f"[{name.upper()}]" for name in NAMES),
         *string.printable.split(),
         *string.ascii_lowercase,
         *string.digits,
     ]
-    known += [f"##{one}" for one in string.ascii_lowercase + string.digits] + words
-    vocabulary = list(dict.fromkeys(known))[: config.vocab_size]
+    vocabulary += [f"##{letter}" for letter in string.ascii_lowercase + string.digits] + words
+    vocabulary = list(dict.fromkeys(vocabulary))[: config.vocab_size]
+    # The published size: the embedding is a large part of small encoders.
     vocabulary += [f"[unused{i}]" for i in range(config.vocab_size - len(vocabulary))]
     numbers = {token: i for i, token in enumerate(vocabulary)}
     tokenizer = Tokenizer(models.WordPiece(numbers, unk_token="[UNK]"))
@@ -80,12 +81,12 @@ def save_encoder(folder: Path, model: str) -> Path:
 
 
 def main() -> None:
-    """Writes the folder."""
+    """Write the folder."""
     parser = command(__doc__)
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="where it is written")
     parser.add_argument("--model", choices=list(MODELS), default="bert-base", help="its size")
-    given = parser.parse_args()
-    print(save_encoder(given.folder, given.model))
+    options = parser.parse_args()
+    print(save_encoder(options.folder, options.model))
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ JSON = {"Content-Type": "application/json"}
 PAUSE = 0.2
 
 
-class Answered(NamedTuple):
+class Response(NamedTuple):
     """A request.
 
     Attributes:
@@ -51,34 +51,34 @@ class Answered(NamedTuple):
     refused: int
 
 
-def started(given: Namespace) -> tuple[subprocess.Popen[str], int]:
-    """Returns a server and its port."""
-    words = [f"--run={name}" for name in given.run]
-    words += [f"--runs_dir={given.runs_dir}", "--port=0", "--rate=0", "--device=cpu"]
+def start_server(options: Namespace) -> tuple[subprocess.Popen[str], int]:
+    """Return a server and its port."""
+    words = [f"--run={name}" for name in options.run]
+    words += [f"--runs_dir={options.runs_dir}", "--port=0", "--rate=0", "--device=cpu"]
     program = subprocess.Popen(
         [sys.executable, "-m", "app", "serve", *words],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": str(given.threads)},
+        env={**os.environ, "OMP_NUM_THREADS": str(options.threads)},
     )
     assert program.stdout is not None  # a pipe
-    said = program.stdout.readline()
-    found = re.search(r":(\d+)/$", said)
-    if found is None:
-        msg = f"got {said!r} from serve, expected its address"
+    line = program.stdout.readline()
+    match = re.search(r":(\d+)/$", line)
+    if match is None:
+        msg = f"got {line!r} from serve, expected its address"
         raise RuntimeError(msg)
-    return program, int(found[1])
+    return program, int(match[1])
 
 
-def memory(program: "subprocess.Popen[str]", what: str) -> float:
-    """Returns the MiB that a process has (VmRSS) or has had at most (VmHWM)."""
+def memory(program: "subprocess.Popen[str]", field: str) -> float:
+    """Return the MiB that a process has (VmRSS) or has had at most (VmHWM)."""
     status = Path(f"/proc/{program.pid}/status").read_text(encoding="utf-8")
-    found = re.search(rf"{what}:\s+(\d+)", status)
-    return int(found[1]) / 1024 if found else float("nan")
+    match = re.search(rf"{field}:\s+(\d+)", status)
+    return int(match[1]) / 1024 if match else float("nan")
 
 
-def asked(port: int, kind: str, body: dict[str, Any]) -> Answered:
-    """Returns what became of a request."""
+def send_request(port: int, kind: str, body: dict[str, Any]) -> Response:
+    """Return what became of a request."""
     path = "/api/attack" if kind == "leave" else f"/api/{kind}"
     begun, refused = time.monotonic(), 0
     while True:
@@ -91,44 +91,47 @@ def asked(port: int, kind: str, body: dict[str, Any]) -> Answered:
             answer.read()
         connection.close()
         if answer.status != 503:
-            return Answered(kind, answer.status, time.monotonic() - begun, refused)
+            return Response(kind, answer.status, time.monotonic() - begun, refused)
+        # 503: the server is busy and asks to come back.
         refused += 1
         time.sleep(PAUSE)
 
 
-def client(number: int, port: int, given: Namespace) -> list[Answered]:
-    """Returns the requests of one client."""
+def client(number: int, port: int, options: Namespace) -> list[Response]:
+    """Return the requests of one client."""
     drawn = random.Random(number)
-    found = []
-    for turn in range(given.requests):
+    responses = []
+    for turn in range(options.requests):
         body = {
-            "run": drawn.choice(given.run),
+            "run": drawn.choice(options.run),
             "text": " ".join(drawn.choices(WORDS, k=drawn.randint(3, 30))),
         }
+        # Every third request explains; the others predict.
         kind = "words" if turn % 3 == 2 else "predict"
-        if number < given.attackers:
+        if number < options.attackers:
+            # Half of the attackers close the connection before the end.
             kind = ("attack", "leave")[number % 2]
             body["recipe"] = "deepwordbug"
-        found.append(asked(port, kind, body))
-    return found
+        responses.append(send_request(port, kind, body))
+    return responses
 
 
 def main() -> None:
-    """Prints latencies, refusals and memory."""
+    """Print latencies, refusals and memory."""
     parser = command(__doc__, "out", threads=1)
     parser.add_argument("--run", action="append", required=True, help="a run to serve")
     parser.add_argument("--runs_dir", default="runs", help="directory of all runs")
     parser.add_argument("--clients", type=int, default=200, help="at the same time")
     parser.add_argument("--requests", type=int, default=5, help="of each client")
     parser.add_argument("--attackers", type=int, default=10, help="clients that attack")
-    given = parser.parse_args()
-    program, port = started(given)
+    options = parser.parse_args()
+    program, port = start_server(options)
     try:
         before = memory(program, "VmRSS")
         begun = time.monotonic()
-        with ThreadPoolExecutor(given.clients) as pool:
-            lists = pool.map(lambda number: client(number, port, given), range(given.clients))
-            found = [one for answers in lists for one in answers]
+        with ThreadPoolExecutor(options.clients) as pool:
+            lists = pool.map(lambda number: client(number, port, options), range(options.clients))
+            responses = [response for answers in lists for response in answers]
         seconds = time.monotonic() - begun
         peak, after = memory(program, "VmHWM"), memory(program, "VmRSS")
         program.send_signal(signal.SIGTERM)
@@ -137,25 +140,25 @@ def main() -> None:
         ended = time.monotonic() - stopping
     finally:
         program.kill()
-    about = settings(given, "run", "clients", "requests", "attackers", "threads")
-    print(heading(about), "\n")
+    setup = settings(options, "run", "clients", "requests", "attackers", "threads")
+    print(heading(setup), "\n")
     rows = []
-    for kind in dict.fromkeys(one.kind for one in found):
-        of = [one for one in found if one.kind == kind]
-        times = np.array([one.seconds for one in of])
-        wrong = sum(one.status != 200 for one in of)
+    for kind in dict.fromkeys(response.kind for response in responses):
+        of_kind = [response for response in responses if response.kind == kind]
+        times = np.array([response.seconds for response in of_kind])
+        wrong = sum(response.status != 200 for response in of_kind)
         rows.append(
-            [kind, len(of), wrong, sum(one.refused for one in of)]
+            [kind, len(of_kind), wrong, sum(response.refused for response in of_kind)]
             + [float(np.quantile(times, share)) for share in (0.5, 0.95, 1.0)]
         )
     head = ("request", "number", "errors", "refusals", "median s", "95 % s", "slowest s")
     print(table(head, rows))
-    print(f"\n{len(found) / seconds:.1f} requests/s")
+    print(f"\n{len(responses) / seconds:.1f} requests/s")
     print(f"memory: {before:.0f} MiB before, {peak:.0f} MiB at most, {after:.0f} MiB after")
     print(f"SIGTERM: ended in {ended:.1f} s with status {status}")
     figures = {"memory": [before, peak, after], "seconds": seconds, "ended": ended}
     named = [dict(zip(head, row, strict=True)) for row in rows]
-    save(given.out, {"settings": about, **figures, "rows": named})
+    save(options.out, {"settings": setup, **figures, "rows": named})
 
 
 if __name__ == "__main__":

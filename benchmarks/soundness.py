@@ -4,10 +4,10 @@
 
 For each text of the run's test split: projected gradient descent at 0.999 of its own radius, once
 on the margin and once on the cross-entropy, from the text itself and from random points of the
-ball. A single changed prediction would refute the certificate. Beside it the same attack at
+ball. A single changed prediction would refute the certificate. It also runs the attack at
 multiples of the radius, to show that it is an attack, and how loose the certificates are. Attacked
 is the pass that the certificate is about, in float64 (`Certifier.classify`). The last line is how
-far the rounding of that pass may move the pooled vector: what a certificate allows for.
+far the rounding of that pass may move the pooled vector: the allowance of a certificate.
 """
 
 import sys
@@ -17,7 +17,7 @@ import torch
 
 from attacks import PGD
 from benchmarks.command import command, table
-from benchmarks.program_runs import of_run
+from benchmarks.program_runs import load_run
 from certify import Certifier
 from certify.lipschitz import encoder_bound
 
@@ -25,7 +25,7 @@ INSIDE = 0.999
 
 
 def main() -> int:
-    """Runs the attacks; returns 1 if a certificate was broken."""
+    """Run the attacks; returns 1 if a certificate was broken."""
     parser = command(__doc__)
     parser.add_argument("--run", type=Path, required=True, help="run directory")
     parser.add_argument("--data_dir", help="where the corpora lie, if not where the run had them")
@@ -35,39 +35,41 @@ def main() -> int:
         "--beyond", type=float, nargs="*", default=[1.05, 1.1], help="multiples of the radius too"
     )
     parser.add_argument("--limit", type=int, help="attack only the first so many texts (all)")
-    given = parser.parse_args()
+    options = parser.parse_args()
 
-    model, corpus = of_run(given.run, given.data_dir)
-    del corpus.examples("test")[given.limit :]
+    model, corpus = load_run(options.run, options.data_dir)
+    del corpus.examples("test")[options.limit :]
     certifier = Certifier(model)
     if certifier.network is None:
-        parser.error(f"got {given.run}, which has no certificates: {model.no_certificate}")
-    flips = dict.fromkeys([INSIDE, *given.beyond], 0)
+        parser.error(f"got {options.run}, which has no certificates: {model.no_certificate}")
+    flips = dict.fromkeys([INSIDE, *options.beyond], 0)
     samples, certified, longest = 0, 0, 0
     for batch in corpus.test_dataloader():
         certificates = certifier(batch)
         x = model.embed(batch).detach().to(torch.float64)
         seeds = batch.sample_ids.tolist()
         with model.frozen():
+            # One factor below 1 may change nothing; larger ones show that the attack works.
             for factor in flips:
                 flipped = torch.zeros_like(certificates.prediction, dtype=torch.bool)
                 for loss in ("margin", "cross_entropy"):
-                    attack = PGD(steps=given.steps, restarts=given.restarts, loss=loss)
-                    _, found = attack(
+                    attack = PGD(steps=options.steps, restarts=options.restarts, loss=loss)
+                    _, radius = attack(
                         certifier.classify,
                         x,
                         batch.mask,
                         certificates.prediction,
+                        # A radius for each text: texts without a certificate have 0.
                         epsilon=factor * certificates.radius,
                         seeds=seeds,
                     )
-                    flipped |= found
+                    flipped |= radius
                 flips[factor] += int(flipped.sum())
         samples += len(batch)
         certified += int((certificates.radius > 0).sum())
         longest = max(longest, int(batch.lengths.max()))
     print(f"{samples} texts, {certified} with a positive radius; predictions changed by PGD")
-    print(f"(margin and cross-entropy, {given.restarts} restarts, {given.steps} steps)")
+    print(f"(margin and cross-entropy, {options.restarts} restarts, {options.steps} steps)")
     rows = [[f"{k}", f"{count} ({100 * count / samples:.1f} %)"] for k, count in flips.items()]
     print(f"\n{table(['eps / certified radius', 'changed'], rows)}")
     for length in (16, longest):

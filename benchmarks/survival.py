@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from benchmarks.command import command, heading, save, settings, table
-from benchmarks.timing import Times, in_fresh_process, resident, rounds, silence, timed
+from benchmarks.timing import Times, in_fresh_process, resident, rounds, silence, time_work
 
 KINDS = ("plain", "survives")
 PER_STEP = ("on_train_batch_start", "on_train_batch_end", "on_before_optimizer_step")
@@ -40,9 +40,10 @@ Epoch = tuple[Times, Any, Any]
 
 
 def write_corpus(size: Namespace, where: Path) -> dict[str, str]:
-    """Writes files to train and to validate on."""
+    """Write files to train and to validate on."""
     from datamodules.sources.reviews_grammar import generate
 
+    # The same texts for both kinds: the generator is seeded.
     rows = list(generate(0, size.texts + VALIDATION))
     parts = {"train": rows[: size.texts], "validation": rows[size.texts :]}
     for name, part in parts.items():
@@ -52,7 +53,7 @@ def write_corpus(size: Namespace, where: Path) -> dict[str, str]:
 
 
 def plain(size: Namespace, where: Path) -> Epoch:
-    """Trains one epoch with Lightning's Trainer."""
+    """Train one epoch with Lightning's Trainer."""
     import pytorch_lightning as pl
     from pytorch_lightning.loggers import TensorBoardLogger
 
@@ -65,6 +66,7 @@ def plain(size: Namespace, where: Path) -> Epoch:
     pl.seed_everything(0)
     model = getattr(lit_modules, size.method)(width=size.width, depth=size.depth)
     corpus = TextFiles(train=files["train"], validation=files["validation"], batch_size=size.batch)
+    # The logger of the program, without its other callbacks.
     trainer = quiet_trainer(
         max_epochs=1,
         logger=TensorBoardLogger(where),
@@ -72,11 +74,11 @@ def plain(size: Namespace, where: Path) -> Epoch:
         log_every_n_steps=10,
         inference_mode=False,
     )
-    return timed(partial(trainer.fit, model, datamodule=corpus)), model, trainer
+    return time_work(partial(trainer.fit, model, datamodule=corpus)), model, trainer
 
 
 def survives(size: Namespace, where: Path, *more: str) -> Epoch:
-    """Trains one epoch with the command line's trainer."""
+    """Train one epoch with the command line's trainer."""
     from app.cli.robust_cli import RobustCLI
     from app.training.trainer import RobustTrainer
 
@@ -98,19 +100,20 @@ def survives(size: Namespace, where: Path, *more: str) -> Epoch:
     ]
     with calls_of(RobustTrainer, "fit") as spent:
         cli = RobustCLI(arguments)
+    # Left by Lightning: the next run must not inherit it.
     os.environ.pop("PL_GLOBAL_SEED", None)
     return spent[0], cli.model, cli.trainer
 
 
 @contextmanager
 def calls_of(owner: Any, name: str) -> Iterator[list[Times]]:
-    """Measures each call of a method."""
+    """Measure each call of a method."""
     real = getattr(owner, name)
     spent: list[Times] = []
 
     def method(*args: Any, **kwargs: Any) -> Any:
         results: list[Any] = []
-        spent.append(timed(lambda: results.append(real(*args, **kwargs))))
+        spent.append(time_work(lambda: results.append(real(*args, **kwargs))))
         return results[0]
 
     setattr(owner, name, method)
@@ -122,43 +125,44 @@ def calls_of(owner: Any, name: str) -> Iterator[list[Times]]:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """Makes a directory for one run, and silences what Lightning prints."""
+    """Make a directory for one run, and silence Lightning."""
     with tempfile.TemporaryDirectory() as where, silence():
         yield Path(where)
 
 
 def once(kind: str, size: Namespace) -> tuple[Times, dict[str, Any]]:
-    """Returns the time of one epoch of one kind, and its weights."""
+    """Return the time of one epoch of one kind, and its weights."""
     with scratch() as where:
         times, module, _ = (plain if kind == "plain" else survives)(size, where)
     return times, dict(module.state_dict())
 
 
 def peak(kind: str, size: Namespace) -> float:
-    """Returns the MiB that one epoch needs at most in this process."""
+    """Return the MiB that one epoch needs at most in this process."""
     torch.set_num_threads(size.threads)
     once(kind, size)
     return resident()
 
 
 def times(size: Namespace) -> dict[str, list[Times]]:
-    """Measures both kinds by turns.
+    """Measure both kinds by turns.
 
     Raises:
         RuntimeError: they end with other weights.
     """
     # Who comes first changes, so that no kind always finds the memory as the other left it.
     turns = range(size.repeats + 1)
-    seen = rounds(KINDS, lambda kind, _: once(kind, size), turns, alternate=True)
-    one, other = (seen[kind][-1][1] for kind in KINDS)
-    if any(not torch.equal(one[name], other[name]) for name in one):
+    measurements = rounds(KINDS, lambda kind, _: once(kind, size), turns, alternate=True)
+    first, second = (measurements[kind][-1][1] for kind in KINDS)
+    # The machinery must not change training by a bit.
+    if any(not torch.equal(first[name], second[name]) for name in first):
         msg = "got other weights with the survival machinery than without, expected the same"
         raise RuntimeError(msg)
-    return {kind: [spent for spent, _ in each] for kind, each in seen.items()}
+    return {kind: [spent for spent, _ in each] for kind, each in measurements.items()}
 
 
 def parts(size: Namespace) -> tuple[dict[str, float], dict[str, float], list[float]]:
-    """Measures where the time goes.
+    """Measure where the time goes.
 
     Returns:
         Milliseconds per step of each callback; milliseconds of an epoch that each spends in all
@@ -169,50 +173,54 @@ def parts(size: Namespace) -> tuple[dict[str, float], dict[str, float], list[flo
     with calls_of(AtomicCheckpointIO, "save_checkpoint") as saved, scratch() as where:
         trainer = survives(size, where, "--trainer.profiler=simple")[2]
     per_step: dict[str, float] = defaultdict(float)
-    whole: dict[str, float] = defaultdict(float)
+    totals: dict[str, float] = defaultdict(float)
     for action, durations in trainer.profiler.recorded_durations.items():
         if not action.startswith("[Callback]"):
             continue
+        # "[Callback]Name{key}.hook" in the profiler of Lightning.
         name, hook = action.removeprefix("[Callback]").rsplit(".", 1)
         name = name.split("{")[0]
-        whole[name] += 1e3 * sum(durations)
+        totals[name] += 1e3 * sum(durations)
         if hook in PER_STEP:
             per_step[name] += 1e3 * sum(durations) / trainer.global_step
-    return per_step, whole, [1e3 * one.wall for one in saved]
+    return per_step, totals, [1e3 * times.wall for times in saved]
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measure and print."""
     parser = command(__doc__, "threads", "out", batch=64, repeats=7)
     parser.add_argument("--texts", type=int, default=20_000, help="of the epoch")
     parser.add_argument("--method", choices=["OLSA", "TextClassifier"], default="OLSA")
     parser.add_argument("--width", type=int, default=128, help="token width")
     parser.add_argument("--depth", type=int, default=2, help="layers")
-    given = parser.parse_args()
-    torch.set_num_threads(given.threads)
-    os.environ["OMP_NUM_THREADS"] = str(given.threads)
-    memory = {kind: in_fresh_process(peak, kind, given) for kind in KINDS}
-    seen = times(given)
-    per_step, whole, saved = parts(given)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    os.environ["OMP_NUM_THREADS"] = str(options.threads)
+    # In fresh processes: the peak of a process never sinks.
+    memory = {kind: in_fresh_process(peak, kind, options) for kind in KINDS}
+    measurements = times(options)
+    per_step, totals, saved = parts(options)
     rows = {
-        "seconds": [median(one.wall for one in seen[kind]) for kind in KINDS],
-        "processor seconds": [median(one.processor for one in seen[kind]) for kind in KINDS],
+        "seconds": [median(measured.wall for measured in measurements[kind]) for kind in KINDS],
+        "processor seconds": [
+            median(measured.processor for measured in measurements[kind]) for kind in KINDS
+        ],
         "peak MiB": list(memory.values()),
     }
-    about = settings(given, "texts", "method", "width", "depth", "batch", "threads")
+    setup = settings(options, "texts", "method", "width", "depth", "batch", "threads")
     cells = [[name, f"{a:.2f}", f"{b:.2f}", b / a] for name, (a, b) in rows.items()]
-    print(f"{heading(about)}\n\n{table(['one epoch', *KINDS, 'ratio'], cells)}")
+    print(f"{heading(setup)}\n\n{table(['one epoch', *KINDS, 'ratio'], cells)}")
     print(f"\n{len(saved)} checkpoints, {median(saved):.1f} ms each: ", end="")
     print(f"{median(saved) / (600 * MINUTES):.4f} % of {MINUTES} minutes\n")
     cells = [
         [name, per_step[name], f"{spent:.1f}"]
-        for name, spent in sorted(whole.items(), key=lambda item: -item[1])
+        for name, spent in sorted(totals.items(), key=lambda item: -item[1])
     ]
     print(table(["callback", "ms per step", "ms in the epoch"], cells))
     figures = {name: dict(zip(KINDS, values, strict=True)) for name, values in rows.items()}
     ratios = {name: ours / base for name, (base, ours) in rows.items()}
-    content = {"settings": about, "ratios": ratios, **figures, "checkpoint_ms": saved}
-    save(given.out, {**content, "per_step_ms": per_step})
+    content = {"settings": setup, "ratios": ratios, **figures, "checkpoint_ms": saved}
+    save(options.out, {**content, "per_step_ms": per_step})
 
 
 if __name__ == "__main__":

@@ -40,11 +40,12 @@ class Times(NamedTuple):
         return self.processor if self.peak is None else self.wall
 
 
-def timed(work: Callable[[], object], device: str = "cpu") -> Times:
-    """Measures some work until the device has done it."""
+def time_work(work: Callable[[], object], device: str = "cpu") -> Times:
+    """Measure some work until the device has done it."""
     on_gpu = device == "cuda"
     if on_gpu:
         torch.cuda.synchronize()
+        # Kernels of earlier work must neither run nor count.
         torch.cuda.reset_peak_memory_stats()
     wall, processor = time.perf_counter(), time.process_time()
     work()
@@ -57,10 +58,10 @@ def timed(work: Callable[[], object], device: str = "cpu") -> Times:
 def rounds(
     ways: Sequence[K], once: Callable[[K, A], R], inputs: Iterable[A], *, alternate: bool = False
 ) -> dict[K, list[R]]:
-    """Measures each way on each input in turn, so that all ways see the same machine.
+    """Measure each way on each input in turn, so that all ways see the same machine.
 
     Args:
-        ways: names of what is compared.
+        ways: names of the alternatives.
         once: measures a way on an input.
         inputs: one for each round; the first round pays for start-up and is left out.
         alternate: every second round begins with the last way.
@@ -68,44 +69,47 @@ def rounds(
     Returns:
         The measurements of each way.
     """
-    seen: dict[K, list[R]] = {way: [] for way in ways}
-    for number, one in enumerate(inputs):
+    results: dict[K, list[R]] = {way: [] for way in ways}
+    for number, value in enumerate(inputs):
+        # Alternating, so that no way always runs after the same one.
         for way in ways[:: -1 if alternate and number % 2 == 0 else 1]:
-            result = once(way, one)
+            result = once(way, value)
+            # Round 0 is not kept: it pays for imports, caches and thread pools.
             if number:
-                seen[way].append(result)
-    return seen
+                results[way].append(result)
+    return results
 
 
 def forward_and_backward(
     forward: Callable[[], Tensor], inputs: Sequence[Tensor], device: str = "cpu"
 ) -> tuple[float, float]:
-    """Returns the seconds of a forward pass and of the gradients of its squared sum."""
-    kept: list[Tensor] = []
-    first = timed(lambda: kept.append(forward()), device)
-    second = timed(lambda: torch.autograd.grad(kept[0].square().sum(), inputs), device)
+    """Return the seconds of a forward pass and of the gradients of its squared sum."""
+    outputs: list[Tensor] = []
+    first = time_work(lambda: outputs.append(forward()), device)
+    second = time_work(lambda: torch.autograd.grad(outputs[0].square().sum(), inputs), device)
     return first.wall, second.wall
 
 
 def medians(seconds: Sequence[tuple[float, ...]]) -> list[float]:
-    """Returns the median of each column, in milliseconds."""
+    """Return the median of each column, in milliseconds."""
     return [1e3 * median(column) for column in zip(*seconds, strict=True)]
 
 
 def resident() -> float:
-    """Returns the MiB that this process had in memory at most; macOS counts bytes, Linux KiB."""
+    """Return the MiB that this process had in memory at most; macOS counts bytes, Linux KiB."""
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return (used if sys.platform == "darwin" else used * 1024) / MIB
 
 
 def in_fresh_process(work: Callable[..., R], *args: object) -> R:
-    """Returns the result of some work in a new process: the peak of a process never sinks."""
+    """Return the result of some work in a new process: the peak of a process never sinks."""
+    # spawn: a forked child would begin with the memory of its parent.
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(work, *args).result()
 
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Drops what is printed inside the context."""
+    """Drop all output inside the context."""
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
         yield

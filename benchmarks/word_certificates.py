@@ -1,4 +1,4 @@
-"""The cost of certificates in words beside a prediction, and of training for them.
+"""The cost of certificates in words relative to a prediction, and of training for them.
 
     python -m benchmarks.word_certificates [--lists FILE] [--file TEXTS]
         [--words 10000] [--texts 256]
@@ -13,7 +13,7 @@ scores hold nowhere, so each certificate has a text with another answer, but in 
 certified`. A robust step of the net searches for the worst texts by paths, or bounds their scores
 by intervals.
 
-Beside them stand certificates of other authors: smoothing with 1,000 random texts around the sum of
+Certificates of other authors are measured, too: smoothing with 1,000 random texts around the sum of
 scores of words (RanMASK), and bound propagation for one word of a text of `--moved` words, through
 a Transformer with one layer of width 32 (`--bound propagation`, forward passes).
 """
@@ -33,8 +33,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from benchmarks.command import check_there, command, heading, save, settings, table
-from benchmarks.timing import Times, rounds, timed
+from benchmarks.command import check_paths, command, heading, save, settings, table
+from benchmarks.timing import Times, rounds, time_work
 from certify.bound_propagation import WordBalls, WordBallsCertifier
 from certify.smoothing import SmoothedCertifier, Smoothing
 from certify.threats import Characters, Synonyms
@@ -65,8 +65,8 @@ class Content(NamedTuple):
     pairs: list[tuple[str, str]] | None
 
 
-def content_of(file: Path, given: Namespace) -> Content:
-    """Returns the first texts of a file, its most frequent words, and as many pairs of them."""
+def content_of(file: Path, options: Namespace) -> Content:
+    """Return the first texts of a file, its most frequent words, and as many pairs of them."""
     split = WordSplitter(ASCII).split
     with file.open(encoding="utf-8") as stream:
         rows = [split(line) for line in stream]
@@ -74,13 +74,16 @@ def content_of(file: Path, given: Namespace) -> Content:
     if not count:
         msg = f"got {file} without a word, expected texts, a line each"
         raise ValueError(msg)
-    words = [word for word, _ in count.most_common(given.words)]
-    known = set(words)
-    seen = Counter(
-        pair for row in rows for pair in pairwise(row) if pair[0] in known and pair[1] in known
+    words = [word for word, _ in count.most_common(options.words)]
+    vocabulary = set(words)
+    counts = Counter(
+        pair
+        for row in rows
+        for pair in pairwise(row)
+        if pair[0] in vocabulary and pair[1] in vocabulary
     )
-    pairs = [pair for pair, _ in seen.most_common(given.words)]
-    return Content([" ".join(row[: given.length]) for row in rows[: given.texts]], words, pairs)
+    pairs = [pair for pair, _ in counts.most_common(options.words)]
+    return Content([" ".join(row[: options.length]) for row in rows[: options.texts]], words, pairs)
 
 
 def model(
@@ -92,14 +95,15 @@ def model(
     trained: bool = False,
     pairs: Sequence[tuple[str, str]] | None = None,
 ) -> ScoreModel:
-    """Returns random scores of words, and of as many n-grams of each order up to a width.
+    """Return random scores of words, and of as many n-grams of each order up to a width.
 
-    With hidden units a net over windows stands in the place of the n-grams. The n-grams are random,
+    With hidden units a net over windows replaces the n-grams. The n-grams are random,
     or these pairs.
     """
     vocabulary = Vocabulary(dict.fromkeys(words, 1))
     tokenizer = WordTokenizer(vocabulary, max_length=512, words=ASCII)
     size, generator = tokenizer.vocab_size, torch.Generator().manual_seed(0)
+    # A net has no tables of n-grams.
     orders = range(2, 2 if hidden else width + 1)
     grams = [
         torch.unique(torch.randint(3, size, (len(words), order), generator=generator), dim=0)
@@ -114,89 +118,103 @@ def model(
     scores.set_ngrams(grams)
     with torch.no_grad():
         for parameter in (scores.words, *scores.tables):
+            # Random scores hold no certificate: each has a witness to build.
             parameter.normal_(generator=generator)
     return ScoreModel(scores if trained else scores.keep(), tokenizer)
 
 
-def predicted(one: ScoreModel, texts: Sequence[str]) -> Tensor:
-    """`[B]` predictions of texts, read as a certifier reads them."""
-    batch = collate(one.tokenizer.encode(list(texts)), pad_id=one.tokenizer.pad_id, pairs=False)
+def predict(scorer: ScoreModel, texts: Sequence[str]) -> Tensor:
+    """Return `[B]` predictions of texts, read as a certifier reads them."""
+    batch = collate(
+        scorer.tokenizer.encode(list(texts)), pad_id=scorer.tokenizer.pad_id, pairs=False
+    )
     with torch.no_grad():
-        logits: Tensor = ScoreSum()(one.scores(batch.input_ids), batch.mask)
+        logits: Tensor = ScoreSum()(scorer.scores(batch.input_ids), batch.mask)
     return logits.argmax(dim=1)
 
 
 def training(
-    one: ScoreModel, threat: Synonyms, texts: Sequence[str], search: Search | None
+    scorer: ScoreModel, threat: Synonyms, texts: Sequence[str], search: Search | None
 ) -> Callable[[], object]:
-    """Returns a step forward and back: on the texts alone, or on them and their worst texts."""
-    scores, add = one.scores.train(), ScoreSum()
-    tokens = one.tokenizer.vocabulary.get_itos()
-    batch = collate(one.tokenizer.encode(list(texts)), pad_id=one.tokenizer.pad_id, pairs=False)
-    rows = [one.tokenizer.vocabulary(threat.of_word(word)) for word in tokens]
+    """Return a step forward and back: on the texts alone, or on them and their worst texts."""
+    scores, add = scorer.scores.train(), ScoreSum()
+    tokens = scorer.tokenizer.vocabulary.get_itos()
+    batch = collate(
+        scorer.tokenizer.encode(list(texts)), pad_id=scorer.tokenizer.pad_id, pairs=False
+    )
+    rows = [scorer.tokenizer.vocabulary(threat.of_word(word)) for word in tokens]
     size = max(map(len, rows))
-    places = torch.tensor([[*row, *row[:1] * (size - len(row))] for row in rows])[batch.input_ids]
+    candidates = torch.tensor([[*row, *row[:1] * (size - len(row))] for row in rows])[
+        batch.input_ids
+    ]
     labels = torch.arange(len(texts)) % scores.classes
 
     def step() -> object:
         loss = functional.cross_entropy(add(scores(batch.input_ids), batch.mask), labels)
+        # Bounds on the leads instead of their worst texts.
         if search == "intervals":
-            leads = add(least_leads(scores, places, labels), batch.mask)
+            leads = add(least_leads(scores, candidates, labels), batch.mask)
             loss = loss - leads.mean()
         elif search == "paths":
-            worst = worst_texts(scores, places, labels, None)
+            worst = worst_texts(scores, candidates, labels, None)
             count = scores.classes - 1
             mask = batch.mask.repeat_interleave(count, dim=0)
-            found = add(scores(worst.flatten(0, 1)), mask)
+            logits = add(scores(worst.flatten(0, 1)), mask)
             other = rivals(labels, scores.classes).flatten()
-            own = found.gather(1, labels.repeat_interleave(count).unsqueeze(1))
-            loss = loss + (found.gather(1, other.unsqueeze(1)) - own).mean()
+            own = logits.gather(1, labels.repeat_interleave(count).unsqueeze(1))
+            loss = loss + (logits.gather(1, other.unsqueeze(1)) - own).mean()
         return torch.autograd.grad(loss, list(scores.parameters()))
 
     return step
 
 
-def ways(given: Namespace) -> dict[str, tuple[str, int, Callable[[], object]]]:
-    """Returns what is measured: with what it is compared, how many texts it is about, the work."""
+def ways(options: Namespace) -> dict[str, tuple[str, int, Callable[[], object]]]:
+    """Return the measurements by name: the base of the ratio, the number of texts, the work."""
     rng = random.Random(0)
     letters = "abcdefghijklmnopqrstuvwxyz"
-    if given.lists is None:
-        words = ["".join(rng.choices(letters, k=6)) for _ in range(given.words)]
+    if options.lists is None:
+        words = ["".join(rng.choices(letters, k=6)) for _ in range(options.words)]
         threat = Synonyms.of({word: rng.sample(words, 8) for word in words}, words=ASCII)
     else:
-        threat = Synonyms.read(given.lists, words=ASCII)
-        words = list(threat.lists)[: given.words]
-    texts, pairs = [" ".join(rng.choices(words, k=given.length)) for _ in range(given.texts)], None
-    if given.file is not None:
-        texts, words, pairs = content_of(Path(given.file), given)
-    found: dict[str, tuple[str, int, Callable[[], object]]] = {}
-    for width, hidden, name in ((1, 0, "words"), (2, 0, "pairs"), (2, given.hidden, "net")):
-        one, other = (
-            model(words, width, given.classes, hidden=hidden, trained=new, pairs=pairs)
+        threat = Synonyms.read(options.lists, words=ASCII)
+        words = list(threat.lists)[: options.words]
+    texts, pairs = (
+        [" ".join(rng.choices(words, k=options.length)) for _ in range(options.texts)],
+        None,
+    )
+    if options.file is not None:
+        texts, words, pairs = content_of(Path(options.file), options)
+    work: dict[str, tuple[str, int, Callable[[], object]]] = {}
+    for width, hidden, name in ((1, 0, "words"), (2, 0, "pairs"), (2, options.hidden, "net")):
+        fixed, trainable = (
+            model(words, width, options.classes, hidden=hidden, trained=new, pairs=pairs)
             for new in (False, True)
         )
-        certifier = SynonymCertifier(one, threat)
-        plain, size = f"prediction, {name}", given.texts
-        found[plain] = ("", size, partial(predicted, one, texts))
-        found[f"all words, {name}"] = (plain, size, partial(certifier, texts, (None,)))
+        certifier = SynonymCertifier(fixed, threat)
+        plain, size = f"prediction, {name}", options.texts
+        work[plain] = ("", size, partial(predict, fixed, texts))
+        work[f"all words, {name}"] = (plain, size, partial(certifier, texts, (None,)))
         if width == 1:
-            held = SynonymCertifier(one, Synonyms.of({word: [word] for word in words}, words=ASCII))
-            found["all words, words, if certified"] = (plain, size, partial(held, texts, (None,)))
-            smooth = SmoothedCertifier(partial(predicted, one), threat.at(1), Smoothing())
-            found["1 word, words, smoothed"] = (plain, _FEW, partial(smooth, texts[:_FEW], (1,)))
+            # Each word is its own only candidate, so that all certificates hold.
+            held = SynonymCertifier(
+                fixed, Synonyms.of({word: [word] for word in words}, words=ASCII)
+            )
+            work["all words, words, if certified"] = (plain, size, partial(held, texts, (None,)))
+            smooth = SmoothedCertifier(partial(predict, fixed), threat.at(1), Smoothing())
+            work["1 word, words, smoothed"] = (plain, _FEW, partial(smooth, texts[:_FEW], (1,)))
         step = f"training step, {name}"
-        found[step] = ("", size, training(other, threat, texts, None))
+        work[step] = ("", size, training(trainable, threat, texts, None))
         searches: tuple[Search, ...] = ("paths", "intervals") if hidden else ("paths",)
         for search in searches:
             title = f"robust step, {name}" + (f", {search}" if hidden else "")
-            found[title] = (step, size, training(other, threat, texts, search))
-    edits = CharacterCertifier(model(words, 1, given.classes), Characters(k=1, words=ASCII))
-    found["1 character, words"] = ("", _FEW, partial(edits, texts[:_FEW], (1,)))
-    balls, batch = _propagated(given.moved, given.classes)
+            work[title] = (step, size, training(trainable, threat, texts, search))
+    edits = CharacterCertifier(model(words, 1, options.classes), Characters(k=1, words=ASCII))
+    work["1 character, words"] = ("", _FEW, partial(edits, texts[:_FEW], (1,)))
+    balls, batch = _propagated(options.moved, options.classes)
     plain = "prediction, Transformer"
-    found[plain] = ("", 1, partial(balls.network, batch.x, batch.mask))
-    found["1 word moved, Transformer"] = (plain, 1, partial(balls, batch))
-    return found
+    work[plain] = ("", 1, partial(balls.network, batch.x, batch.mask))
+    work["1 word moved, Transformer"] = (plain, 1, partial(balls, batch))
+    return work
 
 
 class _Embedded(NamedTuple):
@@ -213,7 +231,7 @@ class _Transformer:
 
 
 def _propagated(length: int, classes: int) -> tuple[WordBallsCertifier, _Embedded]:
-    """A Transformer with random weights, as configs/text_classifier/reviews_propagation.yaml."""
+    """Return a random Transformer as in configs/text_classifier/reviews_propagation.yaml."""
     torch.manual_seed(0)
     layers = TransformerLayers(mean_norm=True, feedforward=64, activation="relu")
     network = TransformerClassifier(32, classes, depth=1, heads=4, layers=layers).eval()
@@ -223,7 +241,7 @@ def _propagated(length: int, classes: int) -> tuple[WordBallsCertifier, _Embedde
 
 
 def main() -> None:
-    """Prints milliseconds for each text, and ratios."""
+    """Print milliseconds for each text, and ratios."""
     parser = command(__doc__, length=40, repeats=5, out=None)
     parser.add_argument("--lists", help="file of lists; random ones if none")
     parser.add_argument("--file", help="texts, a line each; random ones if none")
@@ -232,26 +250,28 @@ def main() -> None:
     parser.add_argument("--classes", type=int, default=2, help="number of classes")
     parser.add_argument("--hidden", type=int, default=32, help="hidden units of the net")
     parser.add_argument("--moved", type=int, default=8, help="words of the Transformer's text")
-    given = parser.parse_args()
-    check_there(parser, given.lists, given.file)
+    options = parser.parse_args()
+    check_paths(options.lists, options.file)
+    # Processor time of several threads would depend on how they wait.
     torch.set_num_threads(1)
-    measured = ways(given)
+    measured = ways(options)
 
     def once(way: str, _: int) -> Times:
-        return timed(measured[way][2])
+        return time_work(measured[way][2])
 
-    seen = rounds(list(measured), once, range(given.repeats + 1))
+    measurements = rounds(list(measured), once, range(options.repeats + 1))
     each = {
-        way: 1e3 * median(one.compared for one in seen[way]) / measured[way][1] for way in measured
+        way: 1e3 * median(sample.compared for sample in measurements[way]) / measured[way][1]
+        for way in measured
     }
-    about = settings(
-        given, "lists", "file", "words", "texts", "length", "classes", "hidden", "moved"
+    setup = settings(
+        options, "lists", "file", "words", "texts", "length", "classes", "hidden", "moved"
     )
     rows = []
-    for way, (beside, _, _) in measured.items():
-        rows.append([way, each[way], each[way] / each[beside] if beside else "", beside])
-    print(f"{heading(about)}\n\n{table(['what', 'ms a text', 'ratio', 'to'], rows)}")
-    save(given.out, {"about": about, "ms": each})
+    for way, (base, _, _) in measured.items():
+        rows.append([way, each[way], each[way] / each[base] if base else "", base])
+    print(f"{heading(setup)}\n\n{table(['what', 'ms a text', 'ratio', 'to'], rows)}")
+    save(options.out, {"about": setup, "ms": each})
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ import torch
 from app.measure.corpus_split import split_texts, words_read
 from app.runs.run_directory import RunDirectory
 from benchmarks.command import command, heading, save, settings, table
-from benchmarks.word_sandwich import fallen, searches
+from benchmarks.word_sandwich import attack_inside, searches
 from certify import Certifier
 from certify.bound_propagation import RelaxedCertifier
 from certify.threats import TextCertificate, parse_threat
@@ -36,7 +36,7 @@ SAFE = 1 + 1e-9
 def by_radius(
     radii: Certifier, certifier: RelaxedCertifier, text: str, ks: Sequence[int | None]
 ) -> list[bool]:
-    """Returns for each number of words whether all texts lie inside the l2 radius of a text.
+    """Return for each number of words whether all texts lie inside the l2 radius of a text.
 
     Args:
         radii: measures the radius; 0 for a model without one.
@@ -49,11 +49,11 @@ def by_radius(
     squares = (embedded - embedded[:, :1]).square().sum(dim=-1).amax(dim=1)
     moved = squares.sort(descending=True).values.cumsum(dim=0).sqrt() * SAFE
     far = [0.0 if k == 0 else float(moved[-1 if k is None else min(k, len(moved)) - 1]) for k in ks]
-    return [one < radius for one in far]
+    return [distance < radius for distance in far]
 
 
 def main() -> int:
-    """Prints the table; returns 1 if an attack has changed a certified text."""
+    """Print the table; returns 1 if an attack has changed a certified text."""
     parser = command(__doc__, out=None)
     add = parser.add_argument
     add("--run", type=Path, required=True, help="run directory")
@@ -62,16 +62,17 @@ def main() -> int:
     add("--num_samples", type=int, default=60, help="texts, drawn as `attack` draws them")
     add("--data_dir", help="where the corpora lie, if not where the run had them")
     add("--budget", type=int, default=1000, help="texts that an attack may ask about for each text")
-    given = parser.parse_args()
+    options = parser.parse_args()
+    # Seconds of one thread are comparable between machines.
     torch.set_num_threads(1)
-    run = RunDirectory(given.run)
+    run = RunDirectory(options.run)
     model = load(run.chosen)
-    ks = [parse_k(k) for k in given.k]
-    threat = parse_threat("synonyms", lists=given.lists, k=ks[-1], words=words_read(model))
-    whole = model.text_certifier(threat)
-    if not isinstance(whole, RelaxedCertifier):
-        parser.error(f"got {given.run}, expected a run of OLSA or TextClassifier")
-    _, drawn = split_texts(run, "test", data_dir=given.data_dir, count=given.num_samples)
+    ks = [parse_k(k) for k in options.k]
+    threat = parse_threat("synonyms", lists=options.lists, k=ks[-1], words=words_read(model))
+    relaxed_certifier = model.text_certifier(threat)
+    if not isinstance(relaxed_certifier, RelaxedCertifier):
+        parser.error(f"got {options.run}, expected a run of OLSA or TextClassifier")
+    _, drawn = split_texts(run, "test", data_dir=options.data_dir, count=options.num_samples)
     samples = [
         (subject, label)
         for _, text, label in drawn
@@ -82,40 +83,41 @@ def main() -> int:
 
     def timed(name: str, certifier: RelaxedCertifier) -> list[TextCertificate]:
         started = perf_counter()
-        found = certifier(texts, ks)
+        certificates = certifier(texts, ks)
         seconds[name] = (perf_counter() - started) / len(texts)
-        return found
+        return certificates
 
-    relaxed = timed("relaxation", RelaxedCertifier(whole.model, threat, limit=0))
-    listed = timed("with lists", whole)
+    relaxed = timed("relaxation", RelaxedCertifier(relaxed_certifier.model, threat, limit=0))
+    listed = timed("with lists", relaxed_certifier)
     started = perf_counter()
     radii = Certifier(model)
-    inside = [by_radius(radii, whole, text, ks) for text in texts]
+    inside = [by_radius(radii, relaxed_certifier, text, ks) for text in texts]
     seconds["l2"] = (perf_counter() - started) / len(texts)
-    right = {i for i, one in enumerate(listed) if one.prediction == samples[i][1]}
+    right = {i for i, (_, label) in enumerate(samples) if listed[i].prediction == label}
     rows, figures, broken = [], {}, 0
-    for at, k in enumerate(given.k):
-        one = threat.at(ks[at])
+    for at, k in enumerate(options.k):
+        at_most = threat.at(ks[at])
         fell = {i for i in right if listed[i].witness is not None and not listed[i].holds[at]}
-        for rival in searches(one):
+        for rival in searches(at_most):
             if rival.name in ATTACKS:
-                fell |= right & fallen(model, samples, rival, one, given.budget)[0]
+                fell |= right & attack_inside(model, samples, rival, at_most, options.budget)[0]
         proven = {
             "l2": {i for i in right if inside[i][at]},
             "relaxation": {i for i in right if relaxed[i].holds[at]},
             "with lists": {i for i in right if listed[i].holds[at]},
         }
+        # A text that is proven and attacked successfully refutes a proof.
         broken += len(fell.intersection(set().union(*proven.values())))
-        shares = {name: 100 * len(places) / len(texts) for name, places in proven.items()}
+        shares = {name: 100 * len(indices) / len(texts) for name, indices in proven.items()}
         stand = 100 * len(right - fell) / len(texts)
         figures[k] = {**shares, "attacked": stand}
         rows.append([k, *shares.values(), stand, stand - shares["with lists"]])
-    print(f"{heading(settings(given, 'run', 'lists'))}, {len(texts)} texts\n")
+    print(f"{heading(settings(options, 'run', 'lists'))}, {len(texts)} texts\n")
     print(f"accuracy {100 * len(right) / len(texts):.1f} %\n")
     print(table(["changes", "l2", "relaxation", "with lists", "attacked", "gap"], rows))
     print(f"\n{table(['seconds a text', *seconds], [['', *seconds.values()]])}")
     print(f"\ncertified texts with another answer: {broken}")
-    save(given.out, {"figures": figures, "seconds": seconds, "broken": broken})
+    save(options.out, {"figures": figures, "seconds": seconds, "broken": broken})
     return int(broken > 0)
 
 

@@ -63,14 +63,14 @@ class Rival:
 
 
 @dataclass(frozen=True)
-class Layers:
-    """The known facts about the texts for one number of changes; the fields are sets of places.
+class TextSets:
+    """The known facts about the texts for one number of changes; sets hold positions of texts.
 
     Attributes:
-        right: texts with a right answer.
-        certified: right ones whose answer is proven to stay.
-        witnessed: right ones of which the certifier has shown another answer.
-        fallen: by attack, right ones with a text of the set that gets another answer.
+        right: texts with a right prediction.
+        certified: right ones whose prediction is proven to stay.
+        witnessed: right ones for which the certifier has a witness.
+        fallen: by attack, right ones with a text of the set that changes the prediction.
         outside: by attack, number of successful texts that left the set.
     """
 
@@ -82,12 +82,12 @@ class Layers:
 
     @property
     def broken(self) -> set[int]:
-        """Certified texts with another answer in the set."""
+        """Certified texts that a text of the set refutes."""
         return self.certified & self.witnessed.union(*self.fallen.values())
 
 
 def searches(threat: Threat) -> Iterator[Rival]:
-    """Yields searches of ours over the changes that a threat allows."""
+    """Yield our own searches over the changes that a threat allows."""
     if isinstance(threat, Synonyms) and threat.lists:
         near = ListedNeighbours(threat.lists, name="lists")
         swap: EmbeddingSwap | Composite = EmbeddingSwap(near, max(near.longest, 1))
@@ -96,7 +96,7 @@ def searches(threat: Threat) -> Iterator[Rival]:
     else:
         edits = (SwapCharacters(), SubstituteCharacter(), DeleteCharacter(), InsertCharacter())
         swap = Composite(list(edits))
-    found: dict[str, Search] = {
+    strategies: dict[str, Search] = {
         "greedy-delete": Greedy(ranking="delete"),
         "greedy-saliency": Greedy(ranking="weighted-saliency"),
         "beam": Beam(width=8, depth=6),
@@ -104,37 +104,38 @@ def searches(threat: Threat) -> Iterator[Rival]:
         "genetic": Genetic(population=20, generations=5),
         "swarm": Swarm(population=20, generations=5),
     }
-    for name, search in found.items():
+    for name, search in strategies.items():
         yield Rival(name, Attack(name=name, transformation=swap, search=search), inside=True)
 
 
-def rivals(threat: Threat, given: Namespace) -> tuple[list[Rival], list[str]]:
-    """Returns the attacks, and the recipes whose resources are not there."""
-    found, missing = list(searches(threat)), []
+def rivals(threat: Threat, options: Namespace) -> tuple[list[Rival], list[str]]:
+    """Return the attacks, and the recipes whose resources are not there."""
+    attacks, missing = list(searches(threat)), []
     for name in RECIPES:
         if name in KEEPING:
             continue
         try:
-            composed = build(RecipeSettings(recipe=name, resources=given.resources))
+            composed = build(RecipeSettings(recipe=name, resources=options.resources))
+        # Recipes without their resources are listed, and not run.
         except (ResourceError, ImportError):
             missing.append(name)
             continue
-        found.append(Rival(name, composed, inside=True))
+        attacks.append(Rival(name, composed, inside=True))
         if name in FREE:
-            found.append(Rival(f"{name}-free", composed, inside=False))
-    if given.attacks is not None:
-        found = [one for one in found if one.name in given.attacks]
-    return found, missing
+            attacks.append(Rival(f"{name}-free", composed, inside=False))
+    if options.attacks is not None:
+        attacks = [rival for rival in attacks if rival.name in options.attacks]
+    return attacks, missing
 
 
-def fallen(
+def attack_inside(
     model: TaskModule,
     samples: Sequence[tuple[str, int]],
     rival: Rival,
     threat: Threat,
     budget: int | None,
 ) -> tuple[set[int], int]:
-    """Returns the places of the texts that an attack changes inside a set, and how often outside.
+    """Return the positions of the texts that an attack changes in a set, and its wins outside it.
 
     Args:
         model: the victim.
@@ -144,49 +145,52 @@ def fallen(
         budget: texts that it may ask about for each sample; None for no limit.
     """
     composed = rival.composed
+    # The constraint keeps the search inside the set of the certificate.
     if rival.inside:
         held = [*composed.constraints, InsideThreat(threat)]
         composed = replace(composed, constraints=held)
     records = attack(model, samples, recipe=composed, query_budget=budget, progress=False).records
-    wins = [one for one in records if one.outcome == "succeeded"]
+    wins = [record for record in records if record.outcome == "succeeded"]
     inside = {
-        one.sample_id
-        for one in wins
-        if isinstance(one.adversarial, str)
-        and threat.contains(samples[one.sample_id][0], one.adversarial)
+        record.sample_id
+        for record in wins
+        if isinstance(record.adversarial, str)
+        and threat.contains(samples[record.sample_id][0], record.adversarial)
     }
     return inside, len(wins) - len(inside)
 
 
-def witnessed(
-    model: TaskModule, found: Sequence[TextCertificate], threat: Threat, at: int
+def find_refuted(
+    model: TaskModule, certificates: Sequence[TextCertificate], threat: Threat, at: int
 ) -> set[int]:
-    """Returns the places whose witness, answered by the plain model, is in the set and not right.
+    """Return the positions whose witness is in the set and wrong for the plain model.
 
-    A tie counts as another answer; the plain model may break it either way.
+    A tie counts as wrong; the plain model may break it either way.
 
     Args:
         model: the model.
-        found: certificates.
+        certificates: certificates.
         threat: the set, with its number of changes.
-        at: place of this number among those asked.
+        at: position of this number among those of the certificates.
     """
-    shown = [
-        (place, one.witness)
-        for place, one in enumerate(found)
-        if not one.holds[at] and one.witness is not None
+    witnesses = [
+        (index, certificate.witness)
+        for index, certificate in enumerate(certificates)
+        if not certificate.holds[at] and certificate.witness is not None
     ]
-    if not shown:
+    if not witnesses:
         return set()
-    logits = model.predict_texts([text for _, text in shown])
-    places = set()
-    for (place, text), row in zip(shown, logits, strict=True):
-        lead = row[found[place].prediction] - row
-        lead[found[place].prediction] = float("inf")
+    logits = model.predict_texts([text for _, text in witnesses])
+    indices = set()
+    for (index, text), row in zip(witnesses, logits, strict=True):
+        lead = row[certificates[index].prediction] - row
+        lead[certificates[index].prediction] = float("inf")
         # Float32 rounds what is exact in the certificate.
-        if threat.contains(found[place].text, text) and lead.min() <= 1e-4 * (1 + row.abs().max()):
-            places.add(place)
-    return places
+        if threat.contains(certificates[index].text, text) and lead.min() <= 1e-4 * (
+            1 + row.abs().max()
+        ):
+            indices.add(index)
+    return indices
 
 
 def layers(
@@ -194,53 +198,57 @@ def layers(
     samples: Sequence[tuple[str, int]],
     threat: Threat,
     ks: Sequence[int | None],
-    given: Namespace,
-) -> dict[str, Layers]:
-    """Returns what is known for each number of changes."""
+    options: Namespace,
+) -> dict[str, TextSets]:
+    """Return the sets of texts for each number of changes."""
     certificates = model.text_certifier(threat)([text for text, _ in samples], ks)
-    right = {i for i, one in enumerate(certificates) if one.prediction == samples[i][1]}
-    found, missing = rivals(threat, given)
-    print(f"attacks: {', '.join(one.name for one in found)}")
+    right = {i for i, (_, label) in enumerate(samples) if certificates[i].prediction == label}
+    attacks, missing = rivals(threat, options)
+    print(f"attacks: {', '.join(rival.name for rival in attacks)}")
     if missing:
         print(f"left out, resources are missing: {', '.join(missing)}")
-    known: dict[str, Layers] = {}
+    by_k: dict[str, TextSets] = {}
     for at, k in enumerate(ks):
-        one = threat.at(k)
-        fell, left = {}, {}
-        for rival in found:
-            fell[rival.name], left[rival.name] = fallen(model, samples, rival, one, given.budget)
+        at_most = threat.at(k)
+        fell, outside = {}, {}
+        for rival in attacks:
+            fell[rival.name], outside[rival.name] = attack_inside(
+                model, samples, rival, at_most, options.budget
+            )
         held = {i for i in right if certificates[i].holds[at]}
-        seen = right & witnessed(model, certificates, one, at)
-        known["all" if k is None else str(k)] = Layers(right, held, seen, fell, left)
-    return known
+        refuted = right & find_refuted(model, certificates, at_most, at)
+        by_k["all" if k is None else str(k)] = TextSets(right, held, refuted, fell, outside)
+    return by_k
 
 
-def report(known: dict[str, Layers], count: int) -> str:
-    """Returns the tables, in % of the texts."""
+def report(by_k: dict[str, TextSets], count: int) -> str:
+    """Return the tables, in % of the texts."""
 
-    def share(places: set[int]) -> float:
-        return 100 * len(places) / count
+    def share(indices: set[int]) -> float:
+        return 100 * len(indices) / count
 
     rows = []
-    for k, one in known.items():
-        stand = one.right - set().union(*one.fallen.values())
-        below, above = share(one.certified), share(one.right - one.witnessed)
+    for k, sets in by_k.items():
+        # Texts that withstood all attacks: an upper bound on the truth.
+        stand = sets.right - set().union(*sets.fallen.values())
+        # Equal where certificates are exact: each text has a proof or a witness.
+        below, above = share(sets.certified), share(sets.right - sets.witnessed)
         true = (
             f"{below:.1f}" if below == above else f"{below:.1f} to {min(above, share(stand)):.1f}"
         )
-        rows.append([k, share(one.certified), true, share(stand), share(stand) - below])
-    whole = table(["changes", "certified, %", "true, %", "attacked, %", "gap"], rows)
-    names = list(next(iter(known.values())).fallen)
+        rows.append([k, share(sets.certified), true, share(stand), share(stand) - below])
+    overall = table(["changes", "certified, %", "true, %", "attacked, %", "gap"], rows)
+    names = list(next(iter(by_k.values())).fallen)
     each: list[list[object]] = []
     for name in names:
-        left = [f"{share(one.right - one.fallen[name]):.1f}" for one in known.values()]
-        each.append([name, *left, sum(one.outside[name] for one in known.values())])
-    head = ["accuracy under", *(f"k = {k}, %" for k in known), "texts that left the set"]
-    return f"{whole}\n\n{table(head, each)}"
+        shares = [f"{share(sets.right - sets.fallen[name]):.1f}" for sets in by_k.values()]
+        each.append([name, *shares, sum(sets.outside[name] for sets in by_k.values())])
+    head = ["accuracy under", *(f"k = {k}, %" for k in by_k), "texts that left the set"]
+    return f"{overall}\n\n{table(head, each)}"
 
 
 def main() -> int:
-    """Runs the attacks; returns 1 if a certificate was broken."""
+    """Run the attacks; returns 1 if a certificate was broken."""
     parser = command(__doc__, out=None)
     add = parser.add_argument
     add("--run", type=Path, required=True, help="run directory")
@@ -252,39 +260,39 @@ def main() -> int:
     add("--resources", help="folder with resources of attacks (docs/attacks.md)")
     add("--attacks", nargs="+", metavar="NAME", help="only these (all whose resources are there)")
     add("--budget", type=int, default=2000, help="texts that an attack may ask about for each text")
-    given = parser.parse_args()
-    run = RunDirectory(given.run)
+    options = parser.parse_args()
+    run = RunDirectory(options.run)
     model = load(run.chosen)
     words = words_read(model)
-    asked = given.k or (("1", "2", "all") if given.threat == "synonyms" else ("1", "2"))
-    ks = [parse_k(one) for one in asked]
-    threat = parse_threat(given.threat, lists=given.lists, k=ks[-1], words=words)
-    _, drawn = split_texts(run, "test", data_dir=given.data_dir, count=given.num_samples)
+    numbers = options.k or (("1", "2", "all") if options.threat == "synonyms" else ("1", "2"))
+    ks = [parse_k(number) for number in numbers]
+    threat = parse_threat(options.threat, lists=options.lists, k=ks[-1], words=words)
+    _, drawn = split_texts(run, "test", data_dir=options.data_dir, count=options.num_samples)
     samples = [
         (subject, label)
         for _, text, label in drawn
         if isinstance(text, str) and (subject := threat.subject(text)) is not None
     ]
-    known = layers(model, samples, threat, ks, given)
-    print(f"{len(samples)} texts, {threat.statement}\n\n{report(known, len(samples))}")
-    broken = {k: sorted(one.broken) for k, one in known.items()}
+    by_k = layers(model, samples, threat, ks, options)
+    print(f"{len(samples)} texts, {threat.statement}\n\n{report(by_k, len(samples))}")
+    broken = {k: sorted(sets.broken) for k, sets in by_k.items()}
     print(f"\ncertified texts with another answer: {sum(map(len, broken.values()))}")
-    for k, places in broken.items():
-        for place in places:
-            print(f"  k = {k}: {samples[place][0]}")
-    about = {"run": str(given.run), "threat": threat.statement, "texts": len(samples)}
+    for k, indices in broken.items():
+        for index in indices:
+            print(f"  k = {k}: {samples[index][0]}")
+    setup = {"run": str(options.run), "threat": threat.statement, "texts": len(samples)}
     figures = {
         k: {
-            "certified": len(one.certified),
-            "right": len(one.right),
-            "witnessed": len(one.witnessed),
-            "fallen": {name: len(places) for name, places in one.fallen.items()},
-            "outside": one.outside,
-            "broken": len(one.broken),
+            "certified": len(sets.certified),
+            "right": len(sets.right),
+            "witnessed": len(sets.witnessed),
+            "fallen": {name: len(indices) for name, indices in sets.fallen.items()},
+            "outside": sets.outside,
+            "broken": len(sets.broken),
         }
-        for k, one in known.items()
+        for k, sets in by_k.items()
     }
-    save(given.out, {"about": about, "k": figures})
+    save(options.out, {"about": setup, "k": figures})
     return int(any(broken.values()))
 
 

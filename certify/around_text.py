@@ -1,4 +1,4 @@
-"""Radii by what a network does around one text: docs/certificates.md, section 9."""
+"""Radii by the behaviour of a network around one text: docs/certificates.md, section 9."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,8 +18,8 @@ FARTHEST = 1.6
 TRIES = 4
 
 
-Seen = dict[nn.Module, tuple[Any, ...]]
-"""The arguments of parts of a network in one pass; of attention, behind them its `Weighed`."""
+Arguments = dict[nn.Module, tuple[Any, ...]]
+"""The arguments of parts of a network in one pass; for attention its `Weighed` follows them."""
 
 
 class Leads(NamedTuple):
@@ -52,59 +52,57 @@ class AroundText:
         ]
 
     @contextmanager
-    def listening(self) -> Iterator[Seen]:
-        """Keeps the arguments of each attention, and of the last map, of a pass in the context."""
-        seen: Seen = {}
+    def listening(self) -> Iterator[Arguments]:
+        """Keep the arguments of each attention, and of the last map, of a pass in the context."""
+        arguments: Arguments = {}
 
-        def weigh(attention: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        def weigh(attention: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
             assert isinstance(attention, OneLipschitzSelfAttention)  # as selected below
-            seen[attention] = (*arguments, attention.weigh(*arguments))
-            # In place of the arguments: the pass takes these weights, and computes no others.
-            return seen[attention]
+            arguments[attention] = (*inputs, attention.weigh(*inputs))
+            # Replaces the arguments: the pass takes these weights, and computes no others.
+            return arguments[attention]
 
+        # Pre-hooks: attention has to get its weights with the arguments.
         handles = [
             part.register_forward_pre_hook(weigh)
             for part in self.attentions
             if isinstance(part, OneLipschitzSelfAttention)
         ]
         if self.last.map is not None:
-            handles.append(self.last.map.register_forward_pre_hook(seen.__setitem__))
+            handles.append(self.last.map.register_forward_pre_hook(arguments.__setitem__))
         try:
-            yield seen
+            yield arguments
         finally:
             for handle in handles:
                 handle.remove()
 
     def radius(
-        self,
-        seen: Seen,
-        mask: Tensor,
-        lost: Leads,
-        everywhere: EncoderBound,
+        self, arguments: Arguments, mask: Tensor, lost: Leads, everywhere: EncoderBound
     ) -> Tensor:
-        """`[B]` radii, never below those by the constants that hold everywhere.
+        """Return `[B]` radii, never below those of the constants that hold everywhere.
 
         Args:
-            seen: by `listening`.
+            arguments: by `listening`.
             mask: `[B, N]`.
             lost: of the same pass.
             everywhere: the sound bound for these lengths.
         """
         reach = None
         if self.last.map is not None:
-            (inputs,) = seen[self.last.map]
+            (inputs,) = arguments[self.last.map]
             reach = self.last.distance(inputs, mask, lost.labels, lost.leads)
 
         def proven(bound: EncoderBound) -> Tensor:
-            found = lost.margin / bound.lipschitz
+            radius = lost.margin / bound.lipschitz
             if reach is not None:
                 nearer = (reach - bound.rounding_before) / bound.lipschitz_before
-                found = torch.where(nearer > found, nearer, found)
-            return found
+                radius = torch.where(nearer > radius, nearer, radius)
+            return radius
 
+        # Start from constants that hold everywhere; local ones may only improve on them.
         best = proven(everywhere)
         gains = [
-            self._gain(attention, norms, seen, mask)
+            self._gain(attention, norms, arguments, mask)
             for attention, norms in zip(self.attentions, self.norms, strict=True)
         ]
         lengths, distance = mask.sum(dim=1).to(torch.float64), FARTHEST * best
@@ -112,20 +110,17 @@ class AroundText:
             # Constants of a ball prove nothing outside it; a smaller ball has smaller constants.
             around = Around(gains, distance.nan_to_num(0.0, 0.0).clamp_min(0.0))
             bound = encoder_bound(self.network, self.norms, lengths, bound="sound", around=around)
-            found = proven(bound)
-            inside = torch.minimum(found, around.distance)
+            reached = proven(bound)
+            inside = torch.minimum(reached, around.distance)
             best = torch.where(inside > best, inside, best)
-            distance = found + (distance - found).clamp_min(0.0) / 8
+            # Where the ball was too large, shrink it towards the proven radius.
+            distance = reached + (distance - reached).clamp_min(0.0) / 8
         return best
 
     def _gain(
-        self,
-        attention: nn.Module,
-        norms: BlockNorms,
-        seen: Seen,
-        mask: Tensor,
+        self, attention: nn.Module, norms: BlockNorms, arguments: Arguments, mask: Tensor
     ) -> Gain | None:
         if not isinstance(attention, OneLipschitzSelfAttention):
             return None
-        x, _, radius, weighed = seen[attention]
+        x, _, radius, weighed = arguments[attention]
         return AttentionAround(attention, norms.attention, x, mask, radius, weighed=weighed).gain

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor, nn
 
-from certify.around_text import AroundText, Leads, Seen
+from certify.around_text import Arguments, AroundText, Leads
 from certify.lipschitz import encoder_bound, measure, rounding_of_sums
 from certify.parts import check_holder, check_network, check_unwrapped
 from layers.attention.bounds import BOUNDS, Bound
@@ -39,7 +39,7 @@ class Certifiable(Protocol):
         """The classifier from tokens `[B, N, d]` and mask `[B, N]` on."""
 
     def embed(self, batch: Any) -> Tensor:
-        """`[B, N, d]` embedded tokens of a batch that has a `mask` `[B, N]`."""
+        """Return `[B, N, d]` embedded tokens of a batch that has a `mask` `[B, N]`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +53,11 @@ class Certificates:
             prediction's distance from the decision boundary in the pooled space.
         lipschitz: `[B]` float64, bound on the Lipschitz constant from tokens to pooled vector;
             infinite where there is none. For `local` that of the ball of this radius.
-        radius: `[B]` float64, margin / lipschitz; 0 where there is no certificate, where logits
-            are tied and where anything is not finite. For `sound` and `local` bounds: no X' with
+        radius: `[B]` float64, margin / lipschitz; 0 without a certificate, for tied logits, and
+            where a number is not finite. For `sound` and `local` bounds: no X' with
             ||X' - X||_F < radius has another prediction.
         bound: name of the bound.
-        reason: why there is no certificate, and every radius is 0; None where there is one.
+        reason: why no certificate exists, and every radius is 0; None where one exists.
     """
 
     prediction: Tensor
@@ -79,8 +79,8 @@ class Certifier:
         not changed.
 
         Args:
-            module: a classifier. One whose network is no `LipschitzClassifier` gets radius 0; the
-                reason is logged, and part of the result.
+            module: a classifier. Without a `LipschitzClassifier` as its network it gets radius 0;
+                the reason is logged, and part of the result.
             bound: which formula; `paper` is for reproduction only and not a guarantee. `kim` is
                 Theorem 3.2 of Kim et al. as its proof gives it, for tied L2 attention only. `local`
                 is never less than `sound`: it knows the attention and the pairs of features around
@@ -127,12 +127,12 @@ class Certifier:
         """Certify one batch on the module's device.
 
         Args:
-            batch: has `mask` `[B, N]` and whatever `module.embed` reads; or a text or a list of
+            batch: has `mask` `[B, N]` and the inputs of `module.embed`; or a text or a list of
                 texts, as `module.encode_texts` takes them.
 
         Raises:
             ValueError: called under autocast, or the module embeds in reduced precision, or has
-                been changed so that the theorem is no longer about it.
+                been changed so that the theorem does not cover it any more.
         """
         if self.network is not None:
             self._check()
@@ -150,9 +150,14 @@ class Certifier:
                 )
                 raise ValueError(msg)
             if self.network is None:
-                return self._without(self.module.network(x, mask).to(torch.float64))
+                prediction, margin = margins(self.module.network(x, mask).to(torch.float64), None)
+                nothing = torch.full_like(margin, torch.inf), torch.zeros_like(margin)
+                return Certificates(prediction, margin, *nothing, self.bound, self.reason)
         head = self.network.head
-        with self._listening() as seen:
+        listening: AbstractContextManager[Arguments] = nullcontext({})
+        if self.around is not None:
+            listening = self.around.listening()
+        with listening as arguments:
             logits = self.classify(x, mask)
         prediction = logits.argmax(dim=1)
         lengths = mask.sum(dim=1).to(torch.float64)
@@ -160,6 +165,7 @@ class Certifier:
         proven = encoder_bound(self.network, self.norms, lengths, bound=formula)
         # Of a difference of two logits, here and at the other point of the ball.
         gamma, longest = rounding_of_sums(head.in_features, lengths), head.weight.norm(dim=1).amax()
+        # docs/certificates.md, "The rounding of the float64 pass".
         allowance = 4 * longest * (proven.rounding + gamma * proven.norm)
         if head.bias is not None:
             allowance = allowance + 4 * gamma * head.bias.abs().amax()
@@ -169,17 +175,18 @@ class Certifier:
         radius = margin / lipschitz
         if self.around is not None:
             leads = raised.gather(1, prediction.unsqueeze(1)) - raised
-            nearer = self.around.radius(seen, mask, Leads(prediction, leads, margin), proven)
+            nearer = self.around.radius(arguments, mask, Leads(prediction, leads, margin), proven)
             longer = (nearer > radius) & (margin > 0)
             radius = torch.where(longer, nearer, radius)
             lipschitz = torch.where(longer, margin / nearer, lipschitz)
+        # Squares of larger entries overflow, and then nothing is proven.
         sized = x.masked_fill(~mask.unsqueeze(-1), 0.0).abs().amax(dim=(1, 2)) < LARGEST
         certain = (radius > 0) & radius.isfinite() & logits.isfinite().all(dim=1) & sized
         radius = torch.where(certain, radius, torch.zeros_like(radius))
         return Certificates(prediction, margin, lipschitz, radius, self.bound)
 
     def classify(self, x: Tensor, mask: Tensor) -> Tensor:
-        """`[B, C]` logits of the float64 pass, which is what certificates are about.
+        """Return `[B, C]` logits of the float64 pass, which is what certificates are about.
 
         Args:
             x: `[B, N, d]` tokens, of a text or perturbed; float32 or float64.
@@ -191,24 +198,13 @@ class Certifier:
         logits: Tensor = self.network(x.to(torch.float64), mask)
         return logits
 
-    def _listening(self) -> AbstractContextManager[Seen]:
-        return nullcontext({}) if self.around is None else self.around.listening()
-
-    def _without(self, logits: Tensor) -> Certificates:
-        """Return the result for samples without a certificate."""
-        prediction, margin = margins(logits, None)
-        nowhere = torch.full_like(margin, torch.inf)
-        return Certificates(
-            prediction, margin, nowhere, torch.zeros_like(margin), self.bound, self.reason
-        )
-
 
 def certify(module: Certifiable, batch: Any, bound: CertifiedBound = "sound") -> Certificates:
-    """The certificates of one batch; for many batches make a `Certifier` once.
+    """Return the certificates of one batch; for many batches make a `Certifier` once.
 
     Args:
         module: a classifier in evaluation mode.
-        batch: has `mask` `[B, N]` and whatever `module.embed` reads; or a text or a list of texts,
+        batch: has `mask` `[B, N]` and the inputs of `module.embed`; or a text or a list of texts,
             as `module.encode_texts` takes them.
         bound: see `Certifier`.
     """
@@ -216,7 +212,7 @@ def certify(module: Certifiable, batch: Any, bound: CertifiedBound = "sound") ->
 
 
 def margins(logits: Tensor, head: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Predictions and their distances from the decision boundary of a linear head.
+    """Return predictions and their distances from the decision boundary of a linear head.
 
     |z_i - z_j| changes by at most ||w_i - w_j|| per unit that the pooled vector moves, which is
     exact for a linear head and never more than sqrt(2) ||W||; biases cancel.
@@ -233,7 +229,7 @@ def margins(logits: Tensor, head: Tensor | None) -> tuple[Tensor, Tensor]:
 
 
 def signed_margins(logits: Tensor, labels: Tensor, head: Tensor | None) -> Tensor:
-    """Smallest (z_y - z_j) / ||w_y - w_j|| over j != y; negative where y is not the prediction.
+    """Return the least (z_y - z_j) / ||w_y - w_j|| over j != y; negative unless y is predicted.
 
     Args:
         logits: `[B, C]`.
@@ -249,12 +245,13 @@ def signed_margins(logits: Tensor, labels: Tensor, head: Tensor | None) -> Tenso
         # The row of y itself is zero; its gap is dropped below.
         norms = rows.square().sum(dim=-1).clamp_min(torch.finfo(rows.dtype).tiny).sqrt()
         gaps = gaps / norms
+    # The gap of y to itself is 0 and must not be the minimum.
     own = torch.zeros_like(gaps, dtype=torch.bool).scatter(1, labels.unsqueeze(1), value=True)
     return gaps.masked_fill(own, torch.inf).amin(dim=1)
 
 
 def _raise_others(logits: Tensor, prediction: Tensor, allowance: Tensor) -> Tensor:
-    """Logits with the rounding error added for every class but the predicted one.
+    """Return logits with the rounding error added for every class but the predicted one.
 
     Rounding moves a logit in proportion to its head row and not to itself: of two nearly equal,
     long rows the difference of the logits may be nothing but rounding.
@@ -270,22 +267,22 @@ def _raise_others(logits: Tensor, prediction: Tensor, allowance: Tensor) -> Tens
 
 
 def _check_bound(network: LipschitzClassifier, bound: CertifiedBound) -> None:
-    others = [
+    additive = [
         path
         for path, part in network.named_modules()
         if isinstance(part, OneLipschitzSelfAttention)
     ]
-    if bound == "kim" and others:
+    if bound == "kim" and additive:
         msg = (
-            f"got bound=kim for a network with additive attention as {others[0]}, expected tied L2 "
-            "attention (layers.attention=l2), which Theorem 3.2 of Kim et al. is about; ask for "
+            f"got bound=kim for a network with additive attention as {additive[0]}, expected tied "
+            "L2 attention (layers.attention=l2), which Theorem 3.2 of Kim et al. is about; ask for "
             "sound"
         )
         raise ValueError(msg)
 
 
 def in_float64(network: LipschitzClassifier) -> LipschitzClassifier:
-    """A float64 copy in evaluation mode whose orthogonal layers hold the matrices used now.
+    """Return a float64 copy in evaluation mode, with the orthogonal matrices of the float32 pass.
 
     Orthogonalising again in float64 would give slightly other matrices than the model's own.
     """
@@ -303,7 +300,7 @@ def in_float64(network: LipschitzClassifier) -> LipschitzClassifier:
 
 @contextmanager
 def evaluating(module: object) -> Iterator[None]:
-    """Evaluation mode inside the block, if it has modes; each part's own mode after it."""
+    """Set evaluation mode inside the block, if the module has modes; then restore each part's."""
     modes = (
         {part: part.training for part in module.modules()} if isinstance(module, nn.Module) else {}
     )
@@ -317,7 +314,7 @@ def evaluating(module: object) -> Iterator[None]:
 
 
 def _encoded(module: Certifiable, texts: object) -> Any:
-    """A batch of what a caller gives as texts."""
+    """Return the batch of the texts of a caller."""
     encode = getattr(module, "encode_texts", None)
     if encode is None:
         msg = (

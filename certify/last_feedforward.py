@@ -1,4 +1,4 @@
-"""The most that the last feed-forward map and the head can lower a lead, by the order of its pairs.
+"""The largest loss of a lead by the last feed-forward map and the head, from the order of pairs.
 
 A Lipschitz constant knows nothing of the text. Here the inputs of the last feed-forward map are
 those of the text, and only a pair of features that are nearly equal can change its order nearby.
@@ -17,13 +17,13 @@ from layers.norms import spectral_norm_bound
 FACTORS = 2.0 ** torch.arange(-2.0, 4.25, 0.25, dtype=torch.float64)
 """Multipliers that are tried, as multiples of the best one of a map without kinks."""
 FARTHEST = 8.0
-"""Largest distance that is looked at, in units of what the norm of the map alone proves."""
+"""Largest distance that is tried, in units of the distance that the norm of the map proves."""
 _ROUNDED = 1e-9
 """Covers the rounding of what is computed here; relative to sums of squares."""
 
 
 class LastFeedForward:
-    """The last feed-forward map of a network, and what stands behind it.
+    """The last feed-forward map of a network, and the layers after it.
 
     Args:
         network: in float64 and evaluation mode, that `certify.parts.check_network` has passed.
@@ -43,12 +43,13 @@ class LastFeedForward:
         self.norm = spectral_norm_bound(self.inner)
         self.gain = self.norm.clamp_min(1) * spectral_norm_bound(self.outer).clamp_min(1)
         size = len(self.inner)
+        # How far the measured matrix is from orthogonal.
         apart = self.inner.mT @ self.inner - torch.eye(size).to(self.inner)
         slack = 8 * size * UNIT * self.inner.square().sum()
         self.defect = apart.norm() * (1 + _ROUNDED) + slack
 
     def distance(self, inputs: Tensor, mask: Tensor, labels: Tensor, leads: Tensor) -> Tensor:
-        """`[B]`: how far the inputs of the map may move until some lead may have fallen to 0.
+        """Return `[B]` distances that the inputs of the map may move before a lead may reach 0.
 
         Args:
             inputs: `[B, N, d]` of the map, float64.
@@ -58,6 +59,7 @@ class LastFeedForward:
         """
         lengths = mask.sum(dim=1).to(inputs.dtype)
         pairs = (inputs @ self.inner.mT)[mask]
+        # Distance of each pair to its kink, where maxmin exchanges the two.
         gaps = (pairs[:, 0::2] - pairs[:, 1::2]) / math.sqrt(2)
         sizes = inputs.masked_fill(~mask.unsqueeze(-1), 0.0).flatten(1).norm(dim=1)
         gamma = rounding_of_sums(inputs.shape[-1], lengths) * math.sqrt(inputs.shape[-1])
@@ -68,15 +70,10 @@ class LastFeedForward:
             direction = self.head[labels] - self.head[other]
             if self.centred:
                 direction = direction - direction.mean(dim=1, keepdim=True)
-            found = self._until(
-                gaps,
-                rows,
-                lengths=lengths,
-                direction=direction,
-                lead=leads[:, other],
-                moved=moved,
+            distance = self._until(
+                gaps, rows, lengths=lengths, direction=direction, lead=leads[:, other], moved=moved
             )
-            least = torch.where(labels == other, least, torch.minimum(least, found))
+            least = torch.where(labels == other, least, torch.minimum(least, distance))
         # Sums of so many terms that their rounding is not covered prove nothing here.
         return torch.where(gamma * self.gain < _ROUNDED / 10, least, torch.zeros_like(least))
 
@@ -90,7 +87,7 @@ class LastFeedForward:
         lead: Tensor,
         moved: Tensor,
     ) -> Tensor:
-        """`[B]`: the distance for one direction `[B, d]` of the head.
+        """Return `[B]`: the distance for one direction `[B, d]` of the head.
 
         Args:
             gaps: `[M, d / 2]` differences of the pairs of all real tokens, over the root of 2.
@@ -105,13 +102,13 @@ class LastFeedForward:
         lead = lead * (1 - FARTHEST * (self.defect / 2 + _ROUNDED))
         roots = lengths.sqrt().unsqueeze(1)
         own, sent = direction @ self.inner.mT / roots, direction @ self.outer / roots
-        # Of a pair: its sum, its difference before the map, and its difference behind it.
+        # Of a pair: its sum, its difference before the map, and its difference after it.
         sums = (own + sent).view(len(own), -1, 2).sum(dim=2) / math.sqrt(8)
         before = (own[:, 0::2] - own[:, 1::2]) / math.sqrt(8)
-        behind = (sent[:, 0::2] - sent[:, 1::2]) / math.sqrt(8)
-        kink = (-2 * behind).clamp_min(0.0)[rows]
+        after = (sent[:, 0::2] - sent[:, 1::2]) / math.sqrt(8)
+        kink = (-2 * after).clamp_min(0.0)[rows]
         order = torch.where(gaps >= 0, 1.0, -1.0)
-        slope = -(order * before[rows] + behind[rows])
+        slope = -(order * before[rows] + after[rows])
         straight = slope.square()
         turned = (slope - kink).square()
 
@@ -119,10 +116,11 @@ class LastFeedForward:
             return torch.zeros_like(lengths).index_add_(0, rows, values.sum(dim=1))
 
         rest = lengths * sums.square().sum(dim=1)
-        whole = rest + by_text(straight)
-        slack = _ROUNDED * (whole + by_text(kink.square()))
+        total = rest + by_text(straight)
+        slack = _ROUNDED * (total + by_text(kink.square()))
         best = torch.zeros_like(lengths)
-        scale = whole / (2 * lead).clamp_min(torch.finfo(lead.dtype).tiny)
+        scale = total / (2 * lead).clamp_min(torch.finfo(lead.dtype).tiny)
+        # Lagrangian dual: each multiplier gives a valid bound; take the best of a grid.
         for factor in FACTORS.tolist():
             multiplier = (factor * scale).clamp_min(torch.finfo(lead.dtype).tiny)
             quarter = 1 / (4 * multiplier)

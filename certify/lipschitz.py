@@ -63,7 +63,7 @@ class EncoderBound(NamedTuple):
 
 
 def measure(network: LipschitzClassifier) -> list[BlockNorms]:
-    """Upper bounds, in float64, on the norms of each block's weights.
+    """Return upper bounds, in float64, on the norms of each block's weights.
 
     Args:
         network: that `certify.parts.check_network` has passed.
@@ -112,7 +112,7 @@ def encoder_bound(
     bound: Bound,
     around: Around | None = None,
 ) -> EncoderBound:
-    """Lipschitz constant from embedded tokens to the pooled vector, and the pass's own error.
+    """Return the Lipschitz constant from tokens to the pooled vector, and the pass's own error.
 
     The ball projection and the pooling are 1-Lipschitz; blocks multiply. Two radii are followed:
     the one the forward pass itself uses (ideal weights) to set alpha_2 and the value clip, and a
@@ -123,7 +123,7 @@ def encoder_bound(
         norms: of each block, by `measure`.
         lengths: `[B]` float64 number of real tokens.
         bound: formula of the attention layers.
-        around: the texts; then the constants hold between each text and all that is in its ball.
+        around: the texts; then the constants hold between each text and all points of its ball.
     """
     encoder, width = network.encoder, network.head.in_features
     exact = 1 + 1e-11  # covers the rounding of what is computed here
@@ -143,6 +143,7 @@ def encoder_bound(
         if around is not None and near is not None:
             local = near(lipschitz * exact * around.distance + rounding, proven)
             gain = torch.where(local < gain, local, gain)
+        # The block is the mean of the identity and attention / alpha_2.
         half = (1 + gain / alpha_2) / 2
         step = _attention_rounding(attention, measured.attention, lengths, gamma, proven)
         lipschitz, rounding = lipschitz * half, rounding * half + step * proven * roots
@@ -170,7 +171,7 @@ def encoder_bound(
 
 
 def rounding_of_sums(width: int, lengths: Tensor) -> Tensor:
-    """`[B]`, relative error of a sum of up to `width` or N terms, in any order, in float64.
+    """Return `[B]`, relative error of a sum of up to `width` or N terms, in any order, in float64.
 
     gamma_k = k u / (1 - k u) with k larger than either by as much as what goes with a sum needs:
     functions such as exp and sqrt, within 8 units, and a few products and quotients.
@@ -193,6 +194,7 @@ def _attention_rounding(
     longest = torch.stack([torch.as_tensor(n) for n in (norms.query, norms.key, norms.value)])
     longest = longest.amax().clamp_min(1)
     if isinstance(attention, OneLipschitzL2Attention):
+        # Rounding of the logits grows with their size.
         sharpness = 1 + 6 * (longest * radius).square() / attention.alpha_1
     else:
         sharpness = 1 + norms.score * longest * radius / attention.alpha_1
@@ -211,7 +213,7 @@ def _attention(
     proven: Tensor,
     bound: Bound,
 ) -> tuple[Tensor, Tensor]:
-    """Lipschitz constant and largest output norm of one layer before the division by alpha_2."""
+    """Return Lipschitz constant and largest output norm of a layer, before dividing by alpha_2."""
     value_radius = norms.value * proven
     largest = value_radius * lengths.clamp_max(attention.heads).sqrt()
     if isinstance(attention, OneLipschitzL2Attention):
@@ -222,6 +224,7 @@ def _attention(
     if attention.value_clip is not None:
         value_radius = torch.minimum(value_radius, attention.value_radius(used))
         largest = torch.minimum(largest, value_radius * math.sqrt(attention.heads))
+    # Scores of a row differ by at most this.
     oscillation = norms.score * norms.key * proven / attention.alpha_1
     offsets = lengths.clamp_max(attention.offset_heads)
     reach = (mixing_norm(oscillation, lengths).square() + offsets).sqrt()

@@ -45,6 +45,7 @@ class AttentionAround:
         self.norms, self.temperature = norms, 2 * attention.alpha_1
         self.width, self.lengths = x.shape[-1], mask.sum(dim=1).to(x.dtype)
         value, logits, weights = weighed or attention.weigh(x, mask, radius)
+        # Offset heads have constant weights: only the other heads mix by scores.
         value = value[:, attention.offset_heads :]
         padding = ~mask[:, None, None, :]
         rows = mask[:, None, :]
@@ -65,18 +66,18 @@ class AttentionAround:
         self.columns = columns.amax(dim=2).sqrt()
 
     def gain(self, distance: Tensor, radius: Tensor) -> Tensor:
-        """`[B]`: K with |alpha_2 (F(X') - F(X))| <= K |X' - X| for all X' within a distance of X.
+        """Return `[B]` constants K of |alpha_2 (F(X') - F(X))| <= K |X' - X|, for X' near X.
 
         Args:
-            distance: `[B]`, in Frobenius norm.
+            distance: `[B]`, the largest |X' - X| in Frobenius norm.
             radius: `[B]` bound on the norm of every token, of X and of X'.
         """
         norms = self.norms
         sizes = (torch.as_tensor(n) for n in (norms.query, norms.key, norms.value))
         longest = torch.stack(list(sizes)).amax().clamp_min(1)
         sharpness = 1 + 2 * norms.score * longest * radius / self.temperature
-        asked, answered = norms.kappa * norms.query, norms.score * norms.key
-        turned = ((2 * asked + answered) ** 2 + answered**2) ** 0.5
+        of_query, of_key = norms.kappa * norms.query, norms.score * norms.key
+        turned = ((2 * of_query + of_key) ** 2 + of_key**2) ** 0.5
         grown = turned / self.temperature * distance
         oscillation = self.oscillation + grown + _ROUNDED * sharpness
         mixing = norms.value * mixing_norm(oscillation, self.lengths)
@@ -89,7 +90,7 @@ class AttentionAround:
         keyed = (keys.amax(dim=1), far)
         # Both grow with the distance as convex functions: their mean along the way is at most that
         # of the two ends.
-        found = mixing + (asked * sum(queried) + answered * sum(keyed)) / (2 * self.temperature)
+        constant = mixing + (of_query * sum(queried) + of_key * sum(keyed)) / (2 * self.temperature)
         error = rounding_of_sums(self.width, self.lengths) * math.sqrt(self.width)
         fine = error * sharpness * longest < _FINE
-        return torch.where(fine, found * (1 + _ROUNDED), torch.inf)
+        return torch.where(fine, constant * (1 + _ROUNDED), torch.inf)

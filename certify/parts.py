@@ -2,12 +2,13 @@
 
 A certificate is computed from weights and settings, on the assumption that each part computes what
 its class does. Whatever could make a part compute something else is refused: a subclass, a hook, a
-parametrisation, a method or an attribute of the instance's own, a part in the place of another.
+parametrisation, a method or an attribute of the instance's own, a part instead of another.
 """
 
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import torch
@@ -58,7 +59,7 @@ class Part:
         optional: parameters that may be None.
         settings: its other attributes by name, and what their values must be.
         children: its parts by name, and their very class.
-        others: the class that a part of that name may be of instead.
+        alternatives: the class that a part of that name may have instead.
         absent: children that may be None.
     """
 
@@ -66,7 +67,7 @@ class Part:
     optional: tuple[str, ...] = ()
     settings: Mapping[str, Check] = field(default_factory=dict)
     children: Mapping[str, type[nn.Module]] = field(default_factory=dict)
-    others: Mapping[str, type[nn.Module]] = field(default_factory=dict)
+    alternatives: Mapping[str, type[nn.Module]] = field(default_factory=dict)
     absent: tuple[str, ...] = ()
 
 
@@ -81,7 +82,7 @@ PARTS: dict[type[nn.Module], Part] = {
             "norm": MeanOnlyNorm,
             "dropout": nn.Dropout,
         },
-        others={"attention": OneLipschitzL2Attention},
+        alternatives={"attention": OneLipschitzL2Attention},
         absent=("feedforward", "norm"),
     ),
     OneLipschitzSelfAttention: Part(
@@ -99,11 +100,7 @@ PARTS: dict[type[nn.Module], Part] = {
     ),
     OneLipschitzL2Attention: Part(
         parameters=("raw_alpha_1",),
-        settings={
-            "width": _count,
-            "heads": _count,
-            "bound": lambda value: value in BOUNDS,
-        },
+        settings={"width": _count, "heads": _count, "bound": lambda value: value in BOUNDS},
         children={"query": OrthogonalLinear, "output": OrthogonalLinear},
     ),
     OrthogonalFeedForward: Part(
@@ -129,6 +126,7 @@ PARTS: dict[type[nn.Module], Part] = {
 }
 """The classes whose compositions docs/certificates.md proves bounds for."""
 
+# Attributes that every module has.
 _STATE = frozenset(vars(nn.Module()))
 FORWARD_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 Complaint = tuple[str, str]
@@ -139,17 +137,17 @@ def check_network(network: nn.Module) -> None:
     """Refuse a network that may compute anything else than the theorem says.
 
     Raises:
-        ValueError: it names the part and what is wrong with it.
+        ValueError: names the part and its fault.
     """
     check_everywhere()
     refuse(_in_part(network, LipschitzClassifier, "network"))
 
 
 def check_holder(holder: object, network: nn.Module) -> None:
-    """Refuse what holds the network, if it may change what goes in or comes out.
+    """Refuse an object with the network, if it may change inputs or outputs.
 
     Args:
-        holder: what is certified. A module in it that holds the network is checked, too.
+        holder: the certified object. A module in it that holds the network is checked, too.
         network: its network.
 
     Raises:
@@ -158,13 +156,13 @@ def check_holder(holder: object, network: nn.Module) -> None:
     around = [holder]
     if isinstance(holder, nn.Module):
         inside = [part for part in holder.modules() if part is not holder and part is not network]
-        around += [part for part in inside if any(one is network for one in part.modules())]
-    for one in around:
-        refuse(complaints_about_holder(one))
+        around += [part for part in inside if any(inner is network for inner in part.modules())]
+    for inner in around:
+        refuse(complaints_about_holder(inner))
 
 
 def check_unwrapped(*parts: object) -> None:
-    """Refuse a module inside another one that runs it otherwise, where there is no certificate.
+    """Refuse a module inside another one that runs it otherwise, also without a certificate.
 
     Args:
         parts: a model, and its network.
@@ -188,10 +186,10 @@ _WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel, torch.jit.Scr
 
 
 def foreign_code(network: nn.Module) -> str | None:
-    """Returns the first hook on a forward pass, or method of an instance's own; None for none."""
-    of_parts = (one for part in network.modules() for one in complaints_about_holder(part))
-    found = [*_everywhere(), *of_parts]
-    return found[0][0] if found else None
+    """Return the first hook on a forward pass, or method of an instance's own; None for none."""
+    of_parts = chain.from_iterable(map(complaints_about_holder, network.modules()))
+    complaints = [*_everywhere(), *of_parts]
+    return complaints[0][0] if complaints else None
 
 
 def check_everywhere() -> None:
@@ -209,9 +207,9 @@ def refuse(complaints: Iterator[Complaint]) -> None:
     Raises:
         ValueError: there is one.
     """
-    for found, expected in complaints:
+    for actual, expected in complaints:
         msg = (
-            f"got {found}, expected {expected}: no theorem covers others; certify a model as "
+            f"got {actual}, expected {expected}: no theorem covers others; certify a model as "
             "lit_modules.load() returns it"
         )
         raise ValueError(msg)
@@ -225,11 +223,11 @@ def _everywhere() -> Iterator[Complaint]:
 def complaints_about_holder(
     holder: object, *, allowed: Callable[[Any], bool] | None = None
 ) -> Iterator[Complaint]:
-    """Yields hooks on a forward pass, and what an instance has in the place of a method.
+    """Yield hooks on a forward pass, and attributes of an instance that replace a method.
 
     Args:
         holder: the object.
-        allowed: says of a hook whether it may be there; none may if there is no function.
+        allowed: whether a hook is allowed; without a function none is.
     """
     name = type(holder).__name__
     if isinstance(holder, nn.Module):
@@ -240,7 +238,7 @@ def complaints_about_holder(
         method = getattr(type(holder), attribute, None)
         # Lightning's strategy for several processes leaves the class's own method on the instance.
         own = getattr(value, "__func__", None) is method
-        # A compiled module keeps a function in the place of None.
+        # A compiled module has a function instead of None.
         special = attribute.startswith("__") or attribute == "_compiled_call_impl"
         if callable(method) or (special and callable(value)):
             if own and getattr(value, "__self__", None) is holder:
@@ -252,6 +250,7 @@ def _in_part(part: nn.Module, kind: type[nn.Module], path: str) -> Iterator[Comp
     if isinstance(part, L2Attention) and not isinstance(part, TiedL2Attention):
         theorem = "which has no Lipschitz constant (Kim et al., 2021, Lemma F.1)"
         yield f"L2 attention with own keys as {path}, {theorem}", "a tied one"
+    # Not isinstance: a subclass may compute something else.
     if type(part) is not kind:
         yield f"a {type(part).__name__} as {path}", f"a {kind.__name__}"
     yield from _hooks(part, path)
@@ -261,44 +260,46 @@ def _in_part(part: nn.Module, kind: type[nn.Module], path: str) -> Iterator[Comp
 
 
 def _hooks(part: nn.Module, path: str) -> Iterator[Complaint]:
-    """Those of the backward pass cannot change an output."""
+    """Yield a complaint about forward hooks; those of the backward pass change no output."""
     if any(getattr(part, hooks) for hooks in FORWARD_HOOKS):
         yield f"a forward hook on {path}", "none"
 
 
-def _tensors_of(part: nn.Module, known: Part, path: str) -> Iterator[Complaint]:
-    found = {**part._parameters, **part._buffers}
-    if found.keys() != set(known.parameters):
-        yield f"tensors {list(found)} in {path}", f"{list(known.parameters)}"
-    for name, tensor in found.items():
-        if type(tensor) is not nn.Parameter and (tensor is not None or name not in known.optional):
+def _tensors_of(part: nn.Module, allowed: Part, path: str) -> Iterator[Complaint]:
+    tensors = {**part._parameters, **part._buffers}
+    if tensors.keys() != set(allowed.parameters):
+        yield f"tensors {list(tensors)} in {path}", f"{list(allowed.parameters)}"
+    for name, tensor in tensors.items():
+        if type(tensor) is not nn.Parameter and (
+            tensor is not None or name not in allowed.optional
+        ):
             yield f"a {type(tensor).__name__} as {path}.{name}", "a Parameter"
 
 
-def _attributes(part: nn.Module, known: Part, path: str) -> Iterator[Complaint]:
+def _attributes(part: nn.Module, allowed: Part, path: str) -> Iterator[Complaint]:
     own = {name: value for name, value in vars(part).items() if name not in _STATE}
-    for name in known.absent:
-        # Such an attribute stands before the part of that name, if there is one.
+    for name in allowed.absent:
+        # A part that is absent is a plain attribute, None.
         if name not in part._modules and own.get(name, part) is None:
             del own[name]
-    if own.keys() != known.settings.keys():
-        yield f"attributes {sorted(own)} of {path}", f"{sorted(known.settings)}"
+    if own.keys() != allowed.settings.keys():
+        yield f"attributes {sorted(own)} of {path}", f"{sorted(allowed.settings)}"
     for name, value in own.items():
-        if not known.settings[name](value):
+        if not allowed.settings[name](value):
             yield f"{path}.{name}={value!r}", "a value that its class takes"
 
 
-def _children(part: nn.Module, known: Part, path: str) -> Iterator[Complaint]:
-    found = part._modules
-    kinds = known.children
+def _children(part: nn.Module, allowed: Part, path: str) -> Iterator[Complaint]:
+    children = part._modules
+    kinds = allowed.children
     if type(part) is nn.ModuleList:
-        kinds = dict.fromkeys(found, LipschitzBlock)
-    if found.keys() - kinds.keys() or kinds.keys() - found.keys() - set(known.absent):
-        yield f"parts {list(found)} in {path}", f"{list(kinds)}"
-    for name, child in found.items():
+        kinds = dict.fromkeys(children, LipschitzBlock)
+    if children.keys() - kinds.keys() or kinds.keys() - children.keys() - set(allowed.absent):
+        yield f"parts {list(children)} in {path}", f"{list(kinds)}"
+    for name, child in children.items():
         if child is not None:
-            other = known.others.get(name)
+            other = allowed.alternatives.get(name)
             kind = other if other is not None and type(child) is other else kinds[name]
             yield from _in_part(child, kind, f"{path}.{name}")
-        elif name not in known.absent:
+        elif name not in allowed.absent:
             yield f"None as {path}.{name}", f"a {kinds[name].__name__}"

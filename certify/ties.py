@@ -8,18 +8,18 @@ ALLOWANCE = 1e-9
 
 
 def allowance(logits: Tensor) -> Tensor:
-    """`[...]`: the lead that rounding may make up, for `[..., C]` logits in float64."""
+    """Return `[...]`: the lead that rounding may make up, for `[..., C]` logits in float64."""
     return ALLOWANCE * (1 + logits.abs().amax(dim=-1))
 
 
 def leads(logits: Tensor, labels: Tensor) -> Tensor:
-    """`[n]`: how far the logit of a class is above every other one, for `[n, C]` logits."""
+    """Return `[n]`: how far the logit of a class is above every other one, for `[n, C]` logits."""
     gaps = logits.gather(1, labels.unsqueeze(1)) - logits
     return gaps.scatter(1, labels.unsqueeze(1), torch.inf).amin(dim=1)
 
 
 def classes(logits: Tensor) -> Tensor:
-    """`[n]` int64: the predicted class; -1 for a tie, and where a logit is NaN."""
+    """Return `[n]` int64: the predicted class; -1 for a tie, and where a logit is NaN."""
     logits = logits.to(torch.float64)
     predictions = logits.argmax(dim=1)
     clear = leads(logits, predictions) > allowance(logits)

@@ -18,16 +18,16 @@ SAMPLES = [
 
 
 def classify(texts: list[str]) -> list[list[float]]:
-    """Returns a row of scores for each text, one score per class. Put your own model here."""
+    """Return a row of scores for each text, one score per class. Put your own model here."""
     rows = []
     for text in texts:
         words = text.replace(",", "").split()
-        rows.append([2.0 * sum(word in known for word in words) for known in (BAD, GOOD)])
+        rows.append([2.0 * sum(word in opinions for word in words) for opinions in (BAD, GOOD)])
     return rows
 
 
 def main() -> None:
-    """Misspells words until the model gives a wrong class, and prints what came of it."""
+    """Misspell words until the model gives a wrong class, and print the results."""
     # DeepWordBug needs no download; docs/attacks.md has the other recipes and what they need.
     outcome = attacks.attack(classify, SAMPLES, recipe="deepwordbug", query_budget=200)
     print(outcome)

@@ -11,7 +11,7 @@ import lit_modules
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Loads a checkpoint, certifies texts and prints a line for each.
+    """Load a checkpoint, certify texts and print a line for each.
 
     Args:
         arguments: the checkpoint, then one or more texts.
@@ -22,8 +22,10 @@ def main(arguments: Sequence[str]) -> None:
     if not isinstance(model, lit_modules.TaskModule):
         sys.exit(f"got a checkpoint of {type(model).__name__}, expected one of a classifier")
     _, class_names = model.require_text()
-    found = certify.certify(model, texts)
-    for text, prediction, radius in zip(texts, found.prediction, found.radius, strict=True):
+    certificates = certify.certify(model, texts)
+    for text, prediction, radius in zip(
+        texts, certificates.prediction, certificates.radius, strict=True
+    ):
         # No perturbation of the embedded text that is shorter than the radius changes the class.
         print(f"{class_names[int(prediction)]}, certified radius {float(radius):.3f}: {text}")
     if model.no_certificate is not None:

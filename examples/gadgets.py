@@ -18,7 +18,7 @@ ENDS = ("", " !", " , really", " , my second one", " for the price", " , as i ha
 
 
 def main() -> None:
-    """Writes train.tsv, dev.tsv and test.tsv; of the two remarks of a note the second decides."""
+    """Write train.tsv, dev.tsv and test.tsv; of the two remarks of a note the second decides."""
     draw, rows, folder = random.Random(0), list[str](), Path(sys.argv[1])
     while len(rows) < 1500:
         good = len(rows) % 2 == 0

@@ -16,7 +16,7 @@ from lit_modules import OLSA, Optimisation
 
 
 def main(epochs: int = 10, texts: int | None = None, **settings: Any) -> dict[str, float]:
-    """Returns the metrics of the test and of the certificates.
+    """Return the metrics of the test and of the certificates.
 
     Args:
         epochs: passes over the training texts.

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from torch import Tensor
 
-from certify.encoding import EncodedCertifier, Encoding
+from certify.encoding import EncodedCertifier, SynonymEncoding
 from certify.threats import TextCertifier, Threat, ThreatName
 from layers.backbones import POOLINGS, Backbone, BackboneClassifier, Pooling, Reading
 from layers.pretrained_encoders import pooler_of
@@ -77,7 +77,7 @@ class FineTuning(TaskModule, method=True):
         found = self.source.build_tokenizer(texts, max_length=self.max_length)
         if self.encoding is None:
             return found
-        return EncodedWords(found, Encoding.read(self.encoding).representatives)
+        return EncodedWords(found, SynonymEncoding.read(self.encoding).representatives)
 
     def configure_model(self) -> None:
         if hasattr(self, "network"):
@@ -135,5 +135,5 @@ class FineTuning(TaskModule, method=True):
                 f"{tokenizer.splitter.settings}, expected the same words"
             )
             raise ValueError(msg)
-        encoding = Encoding(tokenizer.representatives)
+        encoding = SynonymEncoding(tokenizer.representatives)
         return EncodedCertifier(self.exact_answer(), encoding, threat)

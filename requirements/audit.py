@@ -6,8 +6,8 @@ Nothing is installed, and nothing is sent but the names and versions.
 
 The table below needs no network. The databases (OSV, then that of PyPI) are asked through
 pip-audit; first about a version that is known to be weak, because a mirror may answer like a
-database and know nothing. Where neither can be reached, one loud line says so, and that is no
-failure. A weakness is one, unless it is accepted below with date and reason.
+database and know nothing. Where neither can be reached, one loud line says so, without
+a failure. A weakness is one, unless it is accepted below with date and reason.
 
 Exit status: 0, or 1 if there is a weakness.
 """
@@ -84,7 +84,7 @@ class UnreachableError(Exception):
 
 
 def locked(folder: Path = HERE) -> dict[str, Pin]:
-    """All pins, without the conditions under which they are installed."""
+    """Return all pins, without the conditions under which they are installed."""
     pins: dict[str, Pin] = {}
     for name in LOCKS:
         for pin in parse((folder / name).read_text(encoding="utf-8")).values():
@@ -97,7 +97,7 @@ def locked(folder: Path = HERE) -> dict[str, Pin]:
 
 
 def below_floors(pins: Mapping[str, Pin]) -> list[Weakness]:
-    """Returns the weaknesses in the table."""
+    """Return the weaknesses in the table."""
     return [
         Weakness(name, pins[name].version, (ids,), f"{floor} or newer")
         for name, (floor, ids) in FLOORS.items()
@@ -106,7 +106,7 @@ def below_floors(pins: Mapping[str, Pin]) -> list[Weakness]:
 
 
 def ask(service: Sequence[str], pins: Iterable[Pin], seconds: float) -> dict[str, Any]:
-    """Asks a database through pip-audit, and returns its answer.
+    """Ask a database through pip-audit, and return its answer.
 
     Args:
         service: pip-audit's options that choose the database.
@@ -134,28 +134,28 @@ def ask(service: Sequence[str], pins: Iterable[Pin], seconds: float) -> dict[str
         answer: dict[str, Any] = json.loads(done.stdout)
     except ValueError as error:
         last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        # A proxy's password may stand in its address.
+        # The address of a proxy may have its password.
         raise UnreachableError(re.sub(r"://[^/\s@]+@", "://***@", last)[:200]) from error
     return answer
 
 
 def usable(service: Sequence[str], seconds: float) -> None:
     """Raise UnreachableError unless a database knows that the canary is weak."""
-    (found,) = ask(service, [CANARY], seconds)["dependencies"]
-    if not found.get("vulns"):
-        reason = found.get("skip_reason", "it knows of none")
+    (package,) = ask(service, [CANARY], seconds)["dependencies"]
+    if not package.get("vulns"):
+        reason = package.get("skip_reason", "it knows of none")
         msg = f"no weakness of {CANARY.name} {CANARY.version}, which has some ({reason})"
         raise UnreachableError(msg)
 
 
 def weaknesses(answer: Mapping[str, Any]) -> tuple[list[Weakness], list[str]]:
-    """Returns the weaknesses of an answer, and the packages unknown to the database."""
-    found, skipped = [], []
+    """Return the weaknesses of an answer, and the packages unknown to the database."""
+    weak, skipped = [], []
     for package in answer["dependencies"]:
         if "vulns" not in package:
             skipped.append(str(package["name"]))
             continue
-        found += [
+        weak += [
             Weakness(
                 package["name"],
                 package["version"],
@@ -164,38 +164,38 @@ def weaknesses(answer: Mapping[str, Any]) -> tuple[list[Weakness], list[str]]:
             )
             for vulnerability in package["vulns"]
         ]
-    return found, skipped
+    return weak, skipped
 
 
 def judged(
-    found: Iterable[Weakness], accepted: Iterable[Accepted] = ACCEPTED
+    weak: Iterable[Weakness], accepted: Iterable[Accepted] = ACCEPTED
 ) -> tuple[list[Weakness], list[Accepted]]:
-    """Returns the weaknesses that are not accepted, and the unused acceptances."""
+    """Return the weaknesses that are not accepted, and the unused acceptances."""
     by_id = {entry.id: entry for entry in accepted}
     open_ones, used = [], set()
-    for weakness in found:
-        known = [by_id[name] for name in weakness.ids if name in by_id]
-        used |= {entry.id for entry in known}
-        if not known:
+    for weakness in weak:
+        matching = [by_id[name] for name in weakness.ids if name in by_id]
+        used |= {entry.id for entry in matching}
+        if not matching:
             open_ones.append(weakness)
     return open_ones, [entry for name, entry in by_id.items() if name not in used]
 
 
 def live(
-    pins: Mapping[str, Pin], services: Iterable[Sequence[str]], canary: float, whole: float
+    pins: Mapping[str, Pin], services: Iterable[Sequence[str]], canary: float, seconds: float
 ) -> tuple[list[Weakness], str]:
-    """Returns the weaknesses of the first usable database, and one line for the report."""
+    """Return the weaknesses of the first usable database, and one line for the report."""
     reasons = []
     for service in services:
         try:
             usable(service, canary)
-            found, skipped = weaknesses(ask(service, pins.values(), whole))
+            weak, skipped = weaknesses(ask(service, pins.values(), seconds))
         except UnreachableError as error:
             reasons.append(f"{service[1]}: {error}")
             continue
         text = f"{len(pins) - len(skipped)} versions compared with {service[1]} today"
         text += f"; NOT COMPARED, unknown there: {', '.join(skipped)}" if skipped else ""
-        return found, text
+        return weak, text
     text = f"NOT COMPARED WITH LIVE DATA, no database could be asked ({'; '.join(reasons)})"
     return [], text
 
@@ -213,9 +213,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     pins = locked()
     print(f"audit: {len(pins)} versions, {len(FLOORS)} of them in the table of known weaknesses")
-    found, text = live(pins, services, settings.canary_seconds, settings.seconds)
+    weak, text = live(pins, services, settings.canary_seconds, settings.seconds)
     print(f"audit: {text}", flush=True)
-    open_ones, unused = judged([*below_floors(pins), *found])
+    open_ones, unused = judged([*below_floors(pins), *weak])
     for entry in unused:
         print(f"audit: {entry.id} is accepted since {entry.since}, and not found: remove the entry")
     for weakness in open_ones:

@@ -1,7 +1,7 @@
 """Resolve the dependencies of pyproject.toml into locks with hashes.
 
-`cuda.txt` is what the package index says: torch as published, with the CUDA packages that its Linux
-build needs. `cpu.txt` is the same list without those packages; its torch line also takes the CPU
+`cuda.txt` has the versions of the package index: torch as published, with the CUDA packages of its
+Linux build. `cpu.txt` is the same list without those packages; its torch line also takes the CPU
 wheels whose hashes were given with `--torch-wheel`. `torch-cpu.txt` names these wheels alone, so
 that pip can be asked for them first. `dev.txt` is what tests and lint need on top of either.
 
@@ -53,7 +53,7 @@ class Pin:
     via: tuple[str, ...] = field(default=(), compare=False)
 
     def render(self) -> str:
-        """The lines of this package in a requirements file."""
+        """Return the lines of this package in a requirements file."""
         condition = f" ; {self.marker}" if self.marker else ""
         lines = [f"{self.name}=={self.version}{condition}"]
         lines += [f"    --hash=sha256:{digest}" for digest in sorted(self.hashes)]
@@ -80,19 +80,19 @@ def parse(text: str) -> dict[str, Pin]:
             msg = f"got {block.splitlines()[0]!r}, expected one line name==version per package"
             raise ValueError(msg)
         comments = " ".join(re.findall(r"^\s+#(.*)", block, flags=re.MULTILINE))
-        asked = re.sub(r"-[cr] \S+", "", comments.replace("via", "", 1)).replace(",", " ").split()
+        parents = re.sub(r"-[cr] \S+", "", comments.replace("via", "", 1)).replace(",", " ").split()
         pins[head[1]] = Pin(
             name=head[1],
             version=head[2],
             marker=head[3] or "",
             hashes=frozenset(re.findall(r"--hash=sha256:([0-9a-f]{64})", block)),
-            via=tuple(name for name in asked if not name.startswith("(")),
+            via=tuple(name for name in parents if not name.startswith("(")),
         )
     return pins
 
 
 def render(name: str, pins: Iterable[Pin]) -> str:
-    """The whole text of the lock called `name`."""
+    """Return the text of the lock called `name`."""
     head = (
         f"# {HEADERS[name]}\n"
         "# Written by requirements/lock.py from pyproject.toml; do not edit. Install with\n"
@@ -125,7 +125,7 @@ def resolve(uv: str, preferences: str, *, dev: bool, upgrade: bool) -> dict[str,
 
 
 def split(everything: dict[str, Pin], runtime: dict[str, Pin]) -> dict[str, Pin]:
-    """Returns the packages of `everything` that are not in `runtime`.
+    """Return the packages of `everything` that are not in `runtime`.
 
     Raises:
         ValueError: a package has different pins in the two.
@@ -138,7 +138,7 @@ def split(everything: dict[str, Pin], runtime: dict[str, Pin]) -> dict[str, Pin]
 
 
 def cpu_from_cuda(cuda: dict[str, Pin], cpu_wheels: frozenset[str]) -> dict[str, Pin]:
-    """The CPU lock: no CUDA packages, and a torch that may also be one of the CPU wheels.
+    """Return the CPU lock: no CUDA packages, and a torch that may also be one of the CPU wheels.
 
     Args:
         cuda: the lock as resolved.
@@ -155,7 +155,7 @@ def cpu_from_cuda(cuda: dict[str, Pin], cpu_wheels: frozenset[str]) -> dict[str,
 
 
 def wheel_hashes(wheels: Sequence[Path], version: str) -> frozenset[str]:
-    """The sha256 of torch CPU wheels.
+    """Return the sha256 of torch CPU wheels.
 
     Args:
         wheels: files named `torch-<version>+cpu-...whl`.
@@ -172,7 +172,7 @@ def wheel_hashes(wheels: Sequence[Path], version: str) -> frozenset[str]:
 
 
 def previous(name: str) -> str:
-    """The content of the lock called `name`, empty where there is none yet."""
+    """Return the content of the lock called `name`, empty before the first one."""
     path = HERE / name
     return path.read_text(encoding="utf-8") if path.exists() else ""
 
@@ -193,8 +193,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if uv is None:
         sys.exit("lock.py: uv not found; install it (pip install uv) or put it on the PATH")
 
-    known = previous("cuda.txt") + previous("dev.txt")
-    everything = resolve(uv, known, dev=True, upgrade=settings.upgrade)
+    former = previous("cuda.txt") + previous("dev.txt")
+    everything = resolve(uv, former, dev=True, upgrade=settings.upgrade)
     chosen = "\n".join(pin.render() for pin in everything.values())
     cuda = resolve(uv, chosen, dev=False, upgrade=False)
     dev = split(everything, cuda)

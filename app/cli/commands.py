@@ -73,10 +73,6 @@ COMMANDS = {
     "runs": Command(
         "List the runs, their state and main figures.", "app.runs.runs_command:main", light=True
     ),
-    "lipschitz": Command(
-        "Compare proven Lipschitz constants of attentions with those found.",
-        "app.lipschitz.lipschitz_command:main",
-    ),
     "report": Command(
         "Write a page about a run: figures, certificates, attacks, what was not measured.",
         "app.report.report_command:main",

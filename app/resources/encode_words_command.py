@@ -11,7 +11,7 @@ from pathlib import Path
 from app.cli.run_options import command_parser
 from app.runs import atomic
 from certify.encoding import cluster_words
-from certify.encoding.word_clusters import Encoding, stability
+from certify.encoding.word_clusters import SynonymEncoding, stability
 from certify.threats import Synonyms
 from text.bounded_files import read_bytes
 
@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
     atomic.write_text(args.to, json.dumps(dict(found.representatives), indent=0, sort_keys=True))
     total = sum(counts.values())
     kept = sum(count for word, count in counts.items() if found.of_word(word) == word)
-    means = [stability(one, threat, counts) for one in (Encoding({}), found)]
+    means = [stability(one, threat, counts) for one in (SynonymEncoding({}), found)]
     print("| | before | after |\n|---|---|---|")
     print(f"| encodings of a word and its substitutes, mean | {means[0]:.2f} | {means[1]:.2f} |")
     print(f"| words of the texts that stay as they are, % | 100.0 | {100 * kept / total:.1f} |")

@@ -22,7 +22,7 @@ from app.threats.threat_records import record
 from app.training.join import require_classification, require_classifier
 from attacks.digests import file_digest
 from certify.edits import EDIT_BOUNDS
-from certify.encoding import EncodedCertifier, Encoding
+from certify.encoding import EncodedCertifier, SynonymEncoding
 from certify.smoothing import NOISES, SmoothedCertifier, Smoothing
 from certify.threats import THREATS, TextCertifier, Threat, parse_threat
 from certify.threats.parsing import parse_k
@@ -141,7 +141,7 @@ def _certifier(args: argparse.Namespace, model: TaskModule, threat: Threat) -> T
         answer = model.exact_copy().predict_texts
         return SmoothedCertifier(lambda texts: classes(answer(texts)), threat, settings)
     if args.encoding is not None:
-        return EncodedCertifier(model.exact_answer(), Encoding.read(args.encoding), threat)
+        return EncodedCertifier(model.exact_answer(), SynonymEncoding.read(args.encoding), threat)
     return model.text_certifier(threat)
 
 

@@ -18,6 +18,7 @@ class PairSums(Node):
     @override
     def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
         query, key = self.inputs
+        # [B, R, H, N, N, f]: q_i occurs in all pairs of row i, and k_j in all of column j.
         passed = [(query, weights.sum(dim=4)), (key, weights.sum(dim=3))]
         return passed, weights.new_zeros(weights.shape[:2])
 
@@ -26,9 +27,8 @@ class OfFeatures(Node):
     """`weight_h . x + own_j`: scores `[B, H, N, N]` of pairs with features `[B, H, N, N, f]`.
 
     Args:
-        graph: where it enters.
         pairs: the features.
-        keys: what a key adds to the scores of all queries, `[B, H, N, 1]`.
+        keys: the share of a key in the scores of all queries, `[B, H, N, 1]`.
         weight: `[H, f]`.
     """
 
@@ -42,41 +42,40 @@ class OfFeatures(Node):
         weights = (self.weight, self.weight, self.weight.abs())
         return Affine(
             *(
-                torch.einsum("bhijf...,hf->bhij...", one, weight) + own.transpose(2, 3)
-                for one, own, weight in zip(pairs, keys, weights, strict=True)
+                torch.einsum("bhijf...,hf->bhij...", values, weight) + own.transpose(2, 3)
+                for values, own, weight in zip(pairs, keys, weights, strict=True)
             )
         )
 
     @override
     def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
         pairs, keys = self.inputs
+        # [B, R, H, N, N] -> [B, R, H, N, N, f]
         of_pairs = torch.einsum("brhij,hf->brhijf", weights, self.weight)
         passed = [(pairs, of_pairs), (keys, weights.sum(dim=3).unsqueeze(-1))]
         return passed, weights.new_zeros(weights.shape[:2])
 
 
 class Offsets(Node):
-    """The view of heads of fixed offsets: `[B, H, N, e]` to the same shape.
+    """The tokens that heads of fixed offsets see: `[B, H, N, e]` to the same shape.
 
     Args:
-        graph: where it enters.
-        x: input.
         places: `[H, N, N]`, 1 where the token of a row sees that of a column.
     """
 
-    def __init__(self, graph: Graph, x: Node, places: Tensor) -> None:
-        self.places = places
+    def __init__(self, graph: Graph, x: Node, view: Tensor) -> None:
+        self.view = view
         super().__init__(graph, x)
 
     @override
     def forward(self) -> Affine:
         return Affine(
-            *(torch.einsum("hij,bhj...->bhi...", self.places, one) for one in self.inputs[0].affine)
+            *(torch.einsum("hij,bhj...->bhi...", self.view, a) for a in self.inputs[0].affine)
         )
 
     @override
     def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
-        passed = torch.einsum("brhie,hij->brhje", weights, self.places)
+        passed = torch.einsum("brhie,hij->brhje", weights, self.view)
         return [(self.inputs[0], passed)], weights.new_zeros(weights.shape[:2])
 
 
@@ -84,25 +83,23 @@ class SomeHeads(Node):
     """Some heads of `[B, H, N, e]`.
 
     Args:
-        graph: where it enters.
-        x: input.
         first: the first head.
-        behind: the head behind the last one.
+        stop: the head after the last one.
     """
 
-    def __init__(self, graph: Graph, x: Node, first: int, behind: int) -> None:
-        self.first, self.behind = first, behind
+    def __init__(self, graph: Graph, x: Node, first: int, stop: int) -> None:
+        self.first, self.stop = first, stop
         super().__init__(graph, x)
 
     @override
     def forward(self) -> Affine:
-        return Affine(*(one[:, self.first : self.behind] for one in self.inputs[0].affine))
+        return Affine(*(values[:, self.first : self.stop] for values in self.inputs[0].affine))
 
     @override
     def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
         before = self.inputs[0].affine.centre.shape
         passed = weights.new_zeros(*weights.shape[:2], *before[1:])
-        passed[:, :, self.first : self.behind] = weights
+        passed[:, :, self.first : self.stop] = weights
         return [(self.inputs[0], passed)], weights.new_zeros(weights.shape[:2])
 
 
@@ -111,8 +108,8 @@ class AllHeads(Node):
 
     @override
     def forward(self) -> Affine:
-        one, other = (node.affine for node in self.inputs)
-        return Affine(*(torch.cat(both, dim=1) for both in zip(one, other, strict=True)))
+        first, second = (node.affine for node in self.inputs)
+        return Affine(*(torch.cat(both, dim=1) for both in zip(first, second, strict=True)))
 
     @override
     def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
@@ -124,12 +121,10 @@ class AllHeads(Node):
 class Clipped(Node):
     """Vectors `[B, H, N, e]` projected to a ball: `c v` with c = min(1, radius / |v|).
 
-    c lies between its values for the longest and the shortest vector of the set, and the middle of
-    these is taken: exact where no vector is longer than the radius.
+    c is between its values for the longest and the shortest vector of the set, and the node takes
+    the middle of these: exact where no vector is longer than the radius.
 
     Args:
-        graph: where it enters.
-        x: input.
         radius: of the ball.
     """
 
@@ -141,13 +136,14 @@ class Clipped(Node):
     def forward(self) -> Affine:
         x = self.inputs[0]
         lower, upper = x.interval()
+        # Largest and least magnitude of each number; the least is 0 where the interval has 0.
         most = torch.maximum(lower.abs(), upper.abs())
         least = torch.maximum(lower, -upper).clamp_min(0)
         factors = [
-            (self.radius / one.norm(dim=-1, keepdim=True)).clamp_max(1.0) for one in (most, least)
+            (self.radius / v.norm(dim=-1, keepdim=True)).clamp_max(1.0) for v in (most, least)
         ]
         self.middle, half = (factors[0] + factors[1]) / 2, (factors[1] - factors[0]) / 2
-        self.rest = half * most
+        self.rest = half * most  # |c - middle| <= half
         return Affine(
             self.middle * x.affine.centre,
             self.middle[..., None, None] * x.affine.slope,
@@ -161,5 +157,5 @@ class Clipped(Node):
 
 
 def absolutes(graph: Graph, query: Node, key: Node) -> Node:
-    """`|q_i + k_j|`, from two `[B, H, N, f]` to `[B, H, N, N, f]`."""
+    """Return `|q_i + k_j|`, from two `[B, H, N, f]` to `[B, H, N, N, f]`."""
     return Elementwise(graph, PairSums(graph, query, key), "abs")

@@ -31,7 +31,7 @@ from layers.encoders import LipschitzBlock, LipschitzClassifier, OrthogonalFeedF
 
 
 def check_olsa(network: nn.Module) -> None:
-    """Refuses a network that the graph does not compute.
+    """Refuse a network that the graph does not compute.
 
     Args:
         network: from tokens and mask to logits.
@@ -52,10 +52,10 @@ def check_olsa(network: nn.Module) -> None:
 
 
 def olsa_logits(graph: Graph, network: LipschitzClassifier, table: Tensor, k: Tensor) -> Node:
-    """Adds an OLSA classifier to an empty graph.
+    """Add an OLSA classifier to an empty graph.
 
     Args:
-        graph: over `Choices`.
+        graph: over `WordReplacements`.
         network: `check_olsa` has passed it; in float64.
         table: `[N, S + 1, d]`, embedded words and candidates, see `OfWords`.
         k: `[B]`, largest number of replaced words.
@@ -65,6 +65,7 @@ def olsa_logits(graph: Graph, network: LipschitzClassifier, table: Tensor, k: Te
     """
     encoder = network.encoder
     length = len(table)
+    # The encoder projects its tokens first: exact in a table, word by word.
     table = project_to_ball(table, encoder.radius)
     choices = Input(graph)
     x: Node = OfWords(graph, choices, table)
@@ -80,9 +81,11 @@ def olsa_logits(graph: Graph, network: LipschitzClassifier, table: Tensor, k: Te
             x = Sum(graph, x, _fed(graph, x, block.feedforward), factor=0.5)
         if block.norm is not None:
             bias = block.norm.bias
+            # Subtracting the mean is linear.
             eye = torch.eye(len(bias), dtype=bias.dtype, device=bias.device)
             x = Linear(graph, x, eye - 1 / len(bias), bias)
             radius = radius + torch.linalg.vector_norm(bias)
+    # The pooling is a sum over sqrt(N), which is 1-Lipschitz.
     shares = table.new_full((1, length), length**-0.5).expand(len(k), -1)
     return Linear(graph, Weighted(graph, x, shares), network.head.weight, network.head.bias)
 
@@ -94,7 +97,7 @@ class _FirstLayer:
         self.choices, self.table, self.k = choices, table, k
 
     def values(self, graph: Graph, attention: OneLipschitzSelfAttention, radius: Tensor) -> Node:
-        """`[B, H, N, e]`."""
+        """Return `[B, H, N, e]`."""
         values = attention.value(self.table)
         if attention.value_clip is not None:
             parts = torch.unflatten(values, -1, (attention.heads, -1))
@@ -103,7 +106,7 @@ class _FirstLayer:
         return Linear(graph, OfWords(graph, self.choices, values), eye, None, heads=attention.heads)
 
     def scores(self, graph: Graph, attention: OneLipschitzSelfAttention) -> Node:
-        """`[B, H, N, N]`."""
+        """Return `[B, H, N, N]`."""
         size = attention.width // attention.heads
         # [H, N (S + 1), e]
         query, key = (
@@ -125,7 +128,7 @@ def _attended(
     radius: Tensor,
     first: _FirstLayer | None,
 ) -> tuple[Node, Tensor]:
-    """The output of an attention, and the bound on its tokens' norms."""
+    """Return the output of an attention, and the bound on its tokens' norms."""
     heads, ahead, width = attention.heads, attention.offset_heads, attention.width
     if first is not None:
         values, scores = first.values(graph, attention, radius), first.scores(graph, attention)
@@ -137,48 +140,50 @@ def _attended(
     length = scores.affine.centre.shape[-1]
     keys = torch.ones(1, 1, 1, length, dtype=torch.bool, device=radius.device)
     shares = Elementwise(graph, LogSoftmax(graph, scores, keys), "exp")
-    seen: Node = Mixed(graph, shares, SomeHeads(graph, values, ahead, heads))
+    mixed: Node = Mixed(graph, shares, SomeHeads(graph, values, ahead, heads))
     if ahead:
-        places = torch.stack([_shift(number, length) for number in range(ahead)]).to(radius)
-        fixed = Offsets(graph, SomeHeads(graph, values, 0, ahead), places)
-        seen = AllHeads(graph, fixed, seen)
+        view = torch.stack([_shift(number, length) for number in range(ahead)]).to(radius)
+        fixed = Offsets(graph, SomeHeads(graph, values, 0, ahead), view)
+        mixed = AllHeads(graph, fixed, mixed)
     lengths = radius.new_full((1,), length)
     alpha_2 = attention.alpha_2(lengths, radius)
     eye = torch.eye(width, dtype=radius.dtype, device=radius.device)
-    out = Linear(graph, seen, eye / alpha_2, None, joins=True)
+    out = Linear(graph, mixed, eye / alpha_2, None, joins=True)
     return out, radius * attention.growth(lengths, radius) / alpha_2
 
 
 def _shift(head: int, length: int) -> Tensor:
-    """`[N, N]`: the token that an offset head sees, 1 to the left, 1 to the right, 2, ..."""
+    """Return `[N, N]`: the token that an offset head sees, 1 to the left, 1 to the right, 2, ..."""
     step = (head // 2 + 1) * (1 if head % 2 else -1)
-    places = torch.arange(length)
-    return (places == places.unsqueeze(1) + step).to(torch.float64)
+    positions = torch.arange(length)
+    return (positions == positions.unsqueeze(1) + step).to(torch.float64)
 
 
 def _scores(graph: Graph, x: Node, attention: OneLipschitzSelfAttention) -> Node:
-    """Scores as `additive_scores` has them: of the key alone, and of absolute values of sums."""
+    """Return the scores of `additive_scores`: a term of the key, and absolute values of sums."""
     maps = attention.query_key.weight()
     weight = attention.score_weight()
     heads, size = weight.shape
     # [H, e, d]
-    query, key = (torch.unflatten(one, 0, (heads, size)) for one in maps)
+    query, key = (torch.unflatten(values, 0, (heads, size)) for values in maps)
     if attention.activation == "maxmin":
+        # a max(u, v) + b min(u, v) = (a + b) / 2 (u + v) + (a - b) / 2 |u - v|.
         even, odd = weight[:, 0::2], weight[:, 1::2]
         mean, half = (even + odd) / 2, (even - odd) / 2
         own = torch.einsum("hf,hfd->hd", mean, key[:, 0::2] + key[:, 1::2])
         query, key = query[:, 0::2] - query[:, 1::2], key[:, 0::2] - key[:, 1::2]
     else:
+        # relu(u) = (u + |u|) / 2; the query's share of u is the same for all keys of a row.
         half = weight / 2
         own = torch.einsum("hf,hfd->hd", half, key)
     scale = 1 / (2 * attention.alpha_1)
-    queries, keys = (Linear(graph, x, one.flatten(0, 1), None, heads=heads) for one in (query, key))
+    queries, keys = (Linear(graph, x, w.flatten(0, 1), None, heads=heads) for w in (query, key))
     of_keys = Linear(graph, x, scale * own, None, heads=heads)
     return OfFeatures(graph, absolutes(graph, queries, keys), of_keys, scale * half)
 
 
 def _fed(graph: Graph, x: Node, part: OrthogonalFeedForward) -> Node:
-    """`outer(maxmin(inner(x)))`, by the sums and the absolute differences of the pairs."""
+    """Return `outer(maxmin(inner(x)))`, by sums and absolute differences of the pairs."""
     inner, outer = part.inner.weight()[0], part.outer.weight()[0]
     even, odd = inner[0::2], inner[1::2]
     differences = Elementwise(graph, Linear(graph, x, even - odd, None), "abs")

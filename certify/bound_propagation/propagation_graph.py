@@ -45,7 +45,7 @@ Weights = list[tuple["Node", Tensor]]
 
 
 class Node(ABC):
-    """A value `[B, *S]`."""
+    """A value `[B, *S]`, which is a function of earlier values in the same graph."""
 
     affine: Affine
     lower: Tensor
@@ -53,7 +53,7 @@ class Node(ABC):
     refined = False
 
     def __init__(self, graph: "Graph", *inputs: "Node") -> None:
-        """Enters the graph behind its inputs."""
+        """Add the node to the graph, after its inputs."""
         self.graph, self.inputs = graph, inputs
         self.index = len(graph.nodes)
         graph.nodes.append(self)
@@ -62,11 +62,11 @@ class Node(ABC):
 
     @abstractmethod
     def forward(self) -> Affine:
-        """Returns the value as a function of the perturbation."""
+        """Return the value as a function of the perturbation."""
 
     @abstractmethod
     def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
-        """Bounds `weights . value` from below by combinations of the inputs.
+        """Bound `weights . value` from below by combinations of the inputs.
 
         Args:
             weights: `[B, R, *S]`.
@@ -76,7 +76,7 @@ class Node(ABC):
         """
 
     def interval(self, worth: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Least and largest values `[B, *S]`, refined by backward passes if the graph says so.
+        """Return least and largest values `[B, *S]`, refined where the graph refines this node.
 
         Args:
             worth: `[B, *S]` bool, True where a refinement is of use; None for everywhere.
@@ -89,27 +89,27 @@ class Node(ABC):
         return self.lower, self.upper
 
     def _refine(self, worth: Tensor) -> None:
-        """Takes what backward passes find where it is better."""
+        """Take the bounds of backward passes where they are better."""
         rows = worth.flatten(1).any(dim=0).nonzero().squeeze(1)
         if len(rows) == 0:
             return
-        every = self.graph.every(self, rows)
+        bounds = self.graph.bound_values(self, rows)
         shape = self.affine.centre.shape
-        found = Affine(
+        refined = Affine(
             *(
                 old.flatten(1, len(shape) - 1).index_copy(1, rows, new).view(old.shape)
-                for old, new in zip(self.affine, every, strict=True)
+                for old, new in zip(self.affine, bounds, strict=True)
             )
         )
-        lower, upper = self.graph.interval(found)
+        lower, upper = self.graph.interval(refined)
         self.lower = torch.maximum(self.lower, lower)
         self.upper = torch.minimum(self.upper, upper)
-        better = found.error < self.affine.error
+        better = refined.error < self.affine.error
         wide = better[..., None, None]
         self.affine = Affine(
-            torch.where(better, found.centre, self.affine.centre),
-            torch.where(wide, found.slope, self.affine.slope),
-            torch.where(better, found.error, self.affine.error),
+            torch.where(better, refined.centre, self.affine.centre),
+            torch.where(wide, refined.slope, self.affine.slope),
+            torch.where(better, refined.error, self.affine.error),
         )
 
 
@@ -128,18 +128,18 @@ class Graph:
         self.nodes: list[Node] = []
 
     def interval(self, affine: Affine) -> tuple[Tensor, Tensor]:
-        """Least and largest values of what is affine, `[B, *S]` each."""
+        """Return least and largest values of an affine function, `[B, *S]` each."""
         least, largest = self.region.ends(affine.slope)
         return affine.centre + least - affine.error, affine.centre + largest + affine.error
 
     def refines(self, node: Node) -> bool:
-        """Returns True if the bounds of a node are refined by backward passes."""
+        """Return True if the bounds of a node are refined by backward passes."""
         if isinstance(node, Elementwise):
-            return False  # what is known of its input says as much
+            return False  # the bounds of its input already determine its own
         return self.passes == "backward" or (self.passes == "mixed" and isinstance(node, Linear))
 
     def line(self, node: Node, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """A function of the perturbation that is below `weights . value` of a node.
+        """Return a function of the perturbation that is below `weights . value` of a node.
 
         Args:
             node: the node.
@@ -150,50 +150,51 @@ class Graph:
         """
         pending: dict[int, Tensor] = {node.index: weights}
         constant = weights.new_zeros(weights.shape[:2])
-        for one in reversed(self.nodes[1 : node.index + 1]):
-            found = pending.pop(one.index, None)
-            if found is None:
+        # From the last node to the first: all consumers of a node come before it.
+        for current in reversed(self.nodes[1 : node.index + 1]):
+            combination = pending.pop(current.index, None)
+            if combination is None:
                 continue
-            passed, share = one.backward(found)
+            passed, share = current.backward(combination)
             constant = constant + share
-            for before, its in passed:
-                known = pending.get(before.index)
-                pending[before.index] = its if known is None else known + its
-        # The first node is the input; whatever is linear in it ends there.
+            for before, new in passed:
+                former = pending.get(before.index)
+                pending[before.index] = new if former is None else former + new
+        # The first node is the input: every linear path ends there.
         of_input = pending[0]
         return constant + _dot(of_input, self.region.centre), self.region.of_words(of_input)
 
     def least(self, node: Node, weights: Tensor) -> Tensor:
-        """`[B, R]` lower bounds on `weights . value` of a node; weights `[B, R, *S]`."""
+        """Return `[B, R]` lower bounds on `weights . value` of a node; weights `[B, R, *S]`."""
         constant, slope = self.line(node, weights)
         return constant + self.region.ends(slope)[0]
 
-    def every(self, node: Node, rows: Tensor) -> Affine:
-        """Some values of a node, each between the lines of two backward passes.
+    def bound_values(self, node: Node, rows: Tensor) -> Affine:
+        """Return some values of a node, each between the lines of two backward passes.
 
         Args:
             node: the node.
-            rows: `[R]` int64, places of the values in a flattened `[*S]`.
+            rows: `[R]` int64, positions of the values in a flattened `[*S]`.
 
         Returns:
             `[B, R]`, slopes `[B, R, W, d]`.
         """
         shape = node.affine.centre.shape
         size = shape[1:].numel()
-        found = []
-        for places in torch.split(rows, ROWS):
-            one = functional.one_hot(places, size).to(node.affine.centre.dtype)
-            weights = one.view(1, len(places), *shape[1:]).expand(shape[0], *[-1] * len(shape))
+        parts = []
+        for positions in torch.split(rows, ROWS):
+            units = functional.one_hot(positions, size).to(node.affine.centre.dtype)
+            weights = units.view(1, len(positions), *shape[1:]).expand(shape[0], *[-1] * len(shape))
             low, low_slope = self.line(node, weights)
             high, high_slope = self.line(node, -weights)
             # Two lines become one with an error: a mean slope, and the widest gap around it.
             gap = -self.region.ends((high_slope + low_slope) / 2)[0]
-            found.append(((low - high) / 2, (low_slope - high_slope) / 2, -(low + high) / 2 + gap))
-        return Affine(*(torch.cat(parts, dim=1) for parts in zip(*found, strict=True)))
+            parts.append(((low - high) / 2, (low_slope - high_slope) / 2, -(low + high) / 2 + gap))
+        return Affine(*(torch.cat(columns, dim=1) for columns in zip(*parts, strict=True)))
 
 
 def _dot(weights: Tensor, values: Tensor) -> Tensor:
-    """`[B, R]` from `[B, R, *S]` and `[B, *S]`."""
+    """Return `[B, R]` from `[B, R, *S]` and `[B, *S]`."""
     return (weights * values.unsqueeze(1)).flatten(2).sum(dim=-1)
 
 
@@ -204,6 +205,7 @@ class Input(Node):
     def forward(self) -> Affine:
         region = self.graph.region
         moved, (batch, length, width) = region.words.shape[1], region.centre.shape
+        # [B, N, d, W, d]: the identity where a word moves, else 0.
         slope = region.centre.new_zeros(batch, length, width, moved, width)
         rows = torch.arange(batch, device=region.words.device)
         eye = torch.eye(width, dtype=slope.dtype, device=slope.device)
@@ -213,6 +215,7 @@ class Input(Node):
 
     @override
     def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
+        # The path ends here: `Graph.line` reads the weights of node 0.
         return [(self, weights)], weights.new_zeros(weights.shape[:2])
 
 
@@ -220,8 +223,6 @@ class Linear(Node):
     """`x W^T + b` of the last dimension of its input, and a change of shape before and after.
 
     Args:
-        graph: where it enters.
-        x: input.
         weight: `[n, m]`.
         bias: `[n]`, or None.
         heads: split the output `[B, N, n]` to `[B, heads, N, n / heads]`; 0 leaves it.
@@ -244,7 +245,8 @@ class Linear(Node):
     def _shaped(self, x: Tensor, weight: Tensor) -> Tensor:
         if self.joins:
             x = x.transpose(1, 2).flatten(2, 3)
-        # The features are the third dimension, or the second behind the pooling.
+        # The features are the third dimension, or the second after the pooling.
+        # [B, N, d], with slopes [B, N, d, W, d]; pooled [B, d] and [B, d, W, d].
         at = 2 if x.dim() in (3, 5) else 1
         out = torch.movedim(torch.movedim(x, at, -1) @ weight.mT, -1, at)
         if self.heads:
@@ -282,20 +284,19 @@ class Sum(Node):
     """The sum of two values of one shape, times a factor.
 
     Args:
-        graph: where it enters.
         one: summand.
         other: summand.
         factor: at least 0.
     """
 
-    def __init__(self, graph: Graph, one: Node, other: Node, *, factor: float = 1.0) -> None:
+    def __init__(self, graph: Graph, first: Node, second: Node, *, factor: float = 1.0) -> None:
         self.factor = factor
-        super().__init__(graph, one, other)
+        super().__init__(graph, first, second)
 
     @override
     def forward(self) -> Affine:
-        one, other = (node.affine for node in self.inputs)
-        return Affine(*(self.factor * (a + b) for a, b in zip(one, other, strict=True)))
+        first, second = (node.affine for node in self.inputs)
+        return Affine(*(self.factor * (a + b) for a, b in zip(first, second, strict=True)))
 
     @override
     def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
@@ -307,8 +308,6 @@ class Weighted(Node):
     """A weighted sum of tokens, `[B, N, d]` to `[B, d]`: the pooling.
 
     Args:
-        graph: where it enters.
-        x: input.
         shares: `[B, N]`, at least 0.
     """
 
@@ -319,7 +318,7 @@ class Weighted(Node):
     @override
     def forward(self) -> Affine:
         return Affine(
-            *(torch.einsum("bn,bn...->b...", self.shares, one) for one in self.inputs[0].affine)
+            *(torch.einsum("bn,bn...->b...", self.shares, a) for a in self.inputs[0].affine)
         )
 
     @override
@@ -332,8 +331,6 @@ class Elementwise(Node):
     """A function of each number.
 
     Args:
-        graph: where it enters.
-        x: input.
         kind: the function.
         mask: 1 where the function is taken and 0 where the value is 0; broadcasts to the input.
     """
@@ -351,11 +348,12 @@ class Elementwise(Node):
     @override
     def forward(self) -> Affine:
         x = self.inputs[0]
+        # Refining an interval costs a backward pass: tiny gaps are not worth it.
         first = band(self.kind, x.lower, x.upper)
         gap = first.high - first.low
         ends = x.interval(gap > WORTH * gap.flatten(1).amax(dim=1).view(-1, *[1] * (gap.dim() - 1)))
-        slope, low, high = (self._masked(one) for one in band(self.kind, *ends))
-        self.lines = [self._masked(one) for one in lines(self.kind, *ends)]
+        slope, low, high = (self._masked(line) for line in band(self.kind, *ends))
+        self.lines = [self._masked(line) for line in lines(self.kind, *ends)]
         return Affine(
             slope * x.affine.centre + (low + high) / 2,
             slope[..., None, None] * x.affine.slope,
@@ -365,6 +363,7 @@ class Elementwise(Node):
     @override
     def backward(self, weights: Tensor) -> tuple[Weights, Tensor]:
         low_slope, low, high_slope, high = self.lines
+        # A lower bound takes the lower line for positive weights, and the upper one for negative.
         above, below = weights.clamp_min(0), weights.clamp_max(0)
         passed = above * low_slope.unsqueeze(1) + below * high_slope.unsqueeze(1)
         return [(self.inputs[0], passed)], _dot(above, low) + _dot(below, high)
@@ -374,8 +373,6 @@ class LogSoftmax(Node):
     """`s - logsumexp(s)` of each row of scores `[B, H, N, N]`, over the real tokens.
 
     Args:
-        graph: where it enters.
-        scores: input.
         keys: `[B, 1, 1, N]` bool, True at real tokens.
     """
 
@@ -387,10 +384,11 @@ class LogSoftmax(Node):
         self.lower = torch.maximum(self.lower, own[0])
         self.upper = torch.minimum(self.upper, own[1])
 
-    def _of_others(self, one: Tensor, others: Tensor) -> Tensor:
-        """The logarithm of the softmax where a score is `one` and the other keys' are `others`."""
-        gaps = others.unsqueeze(-2) - one.unsqueeze(-1)
-        same = torch.eye(one.shape[-1], dtype=torch.bool, device=one.device)
+    def _of_others(self, own: Tensor, rest: Tensor) -> Tensor:
+        """Return the log-softmax of a row with the score `own`, and `rest` at all other keys."""
+        # [B, H, N, N, N]: for each key the gaps to all other keys of its row.
+        gaps = rest.unsqueeze(-2) - own.unsqueeze(-1)
+        same = torch.eye(own.shape[-1], dtype=torch.bool, device=own.device)
         gaps = gaps.masked_fill(same, 0.0).masked_fill(~self.keys.unsqueeze(-2) & ~same, -torch.inf)
         return -gaps.logsumexp(dim=-1)
 
@@ -405,7 +403,7 @@ class LogSoftmax(Node):
         below = middle.logsumexp(dim=-1) - (tangent * real).sum(dim=-1)
         shift = upper.masked_fill(~self.keys, -torch.inf).amax(dim=-1, keepdim=True)
         chords = band("exp", lower - shift, upper - shift)
-        slope, high = (one.masked_fill(~self.keys, 0.0) for one in (chords.slope, chords.high))
+        slope, high = (a.masked_fill(~self.keys, 0.0) for a in (chords.slope, chords.high))
         total = (slope * (real - shift) + high).sum(dim=-1, keepdim=True)
         steep = slope / total
         # log T <= log t + (T - t) / t with T = sum(slope (s - shift) + high).
@@ -442,19 +440,18 @@ class Product(Node):
     """
 
     def _middles(self) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-        """Middle and half the width of each factor's interval."""
-        found = []
+        """Return the middle and half the width of each factor's interval."""
+        halves = []
         for factor in self.inputs:
             lower, upper = factor.interval()
-            found.append(((lower + upper) / 2, (upper - lower) / 2))
-        return found[0], found[1]
+            halves.append(((lower + upper) / 2, (upper - lower) / 2))
+        return halves[0], halves[1]
 
 
 class Scores(Product):
     """`scale * q_i . k_j`, from two `[B, H, N, e]` to `[B, H, N, N]`.
 
     Args:
-        graph: where it enters.
         query: q.
         key: k.
         scale: factor.
@@ -470,6 +467,7 @@ class Scores(Product):
         query, key = (node.affine for node in self.inputs)
         self.rest = self.scale * wide @ broad.mT
         self.constant = -self.scale * self.query @ self.key.mT
+        # q k' + q' k - q' k'; the rest, (q - q')(k - k'), is an error.
         centre = self.scale * (query.centre @ self.key.mT + self.query @ key.centre.mT)
         slope = torch.einsum("bhie...,bhje->bhij...", query.slope, self.key)
         slope = slope + torch.einsum("bhie,bhje...->bhij...", self.query, key.slope)

@@ -22,16 +22,16 @@ class Moves(ABC):
 
     @abstractmethod
     def ends(self, slopes: Tensor) -> tuple[Tensor, Tensor]:
-        """Least and largest `slopes . delta`, the shape of `slopes` without W and d.
+        """Return least and largest `slopes . delta`, in the shape of `slopes` without W and d.
 
         Args:
             slopes: `[B, ..., W, d]`.
         """
 
     def of_words(self, weights: Tensor) -> Tensor:
-        """`[B, R, W, d]`: the part of `[B, R, N, d]` that meets the words that move."""
-        places = self.words[:, None, :, None].expand(-1, weights.shape[1], -1, weights.shape[-1])
-        return weights.gather(2, places)
+        """Return `[B, R, W, d]`: the part of `[B, R, N, d]` that meets the words that move."""
+        index = self.words[:, None, :, None].expand(-1, weights.shape[1], -1, weights.shape[-1])
+        return weights.gather(2, index)
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ class Region(Moves):
 
     @override
     def ends(self, slopes: Tensor) -> tuple[Tensor, Tensor]:
+        # Hoelder: |s . delta| <= |s|_q |delta|_p with 1/p + 1/q = 1.
         dual = {1.0: torch.inf, 2.0: 2.0, torch.inf: 1.0}[self.p]
         reach: Tensor = torch.linalg.vector_norm(slopes, ord=dual, dim=-1).sum(dim=-1)
         reach = reach * self.epsilon.view(-1, *[1] * (reach.dim() - 1))
@@ -55,11 +56,11 @@ class Region(Moves):
 
 
 @dataclass(frozen=True)
-class Choices(Moves):
+class WordReplacements(Moves):
     """All texts with at most k chosen words replaced, each by one of S candidates.
 
-    A delta is 0, or 1 at the candidate that stands in the place: d is S, and the centre is 0. A
-    linear form is then bounded exactly. Nodes of `word_nodes` turn choices into numbers.
+    A delta is 0, or 1 at the chosen candidate: d is S, and the centre is 0. A linear form is then
+    bounded exactly. Nodes of `word_nodes` turn choices into numbers.
 
     Attributes:
         k: `[B]` int64, largest number of replaced words.
@@ -68,8 +69,8 @@ class Choices(Moves):
     k: Tensor
 
     @classmethod
-    def among(cls, candidates: int, length: int, words: Tensor, k: Tensor) -> "Choices":
-        """Returns the set around a text for each of B numbers of changes.
+    def among(cls, candidates: int, length: int, words: Tensor, k: Tensor) -> "WordReplacements":
+        """Return the set around a text for each of B numbers of changes.
 
         Args:
             candidates: S.
@@ -86,7 +87,7 @@ class Choices(Moves):
         return -self._most(-slopes), self._most(slopes)
 
     def _most(self, slopes: Tensor) -> Tensor:
-        """Sum of the k largest of what each word can add."""
+        """Return the sum of the k largest gains of single words."""
         best = slopes.amax(dim=-1).clamp_min(0).sort(dim=-1, descending=True).values
         counted = torch.arange(best.shape[-1], device=best.device) < self.k.view(
             -1, *[1] * (best.dim() - 1)
@@ -94,11 +95,11 @@ class Choices(Moves):
         return (best * counted).sum(dim=-1)
 
     def worst(self, slopes: Tensor) -> Tensor:
-        """`[B, R, W]`: the choices with the least `slopes . delta`; -1 where the word stays.
+        """Return `[B, R, W]`: the choices with the least `slopes . delta`; -1 where the word stays.
 
         Args:
             slopes: `[B, R, W, S]`.
         """
         least, choice = slopes.min(dim=-1)
-        rank = least.argsort(dim=-1).argsort(dim=-1)
+        rank = least.argsort(dim=-1).argsort(dim=-1)  # 0 for the word with the largest loss
         return choice.masked_fill((least >= 0) | (rank >= self.k.view(-1, 1, 1)), -1)

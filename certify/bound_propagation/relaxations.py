@@ -36,7 +36,7 @@ class Lines(NamedTuple):
 
 
 def value(kind: Kind, x: Tensor) -> Tensor:
-    """Returns f(x)."""
+    """Return f(x)."""
     if kind == "relu":
         return x.relu()
     if kind == "abs":
@@ -45,7 +45,7 @@ def value(kind: Kind, x: Tensor) -> Tensor:
 
 
 def extremes(kind: Kind, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
-    """Numbers below and above f on [lower, upper]; for GELU none, as its band is as good."""
+    """Return numbers below and above f on an interval; infinite for GELU: its band is as good."""
     if kind == "gelu":
         nowhere = torch.full_like(lower, torch.inf)
         return -nowhere, nowhere
@@ -57,7 +57,7 @@ def extremes(kind: Kind, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def band(kind: Kind, lower: Tensor, upper: Tensor) -> Band:
-    """Two parallel lines around f on [lower, upper]; the slope is that of the chord.
+    """Return two parallel lines around f on [lower, upper], with the slope of the chord.
 
     Args:
         kind: the function.
@@ -66,11 +66,11 @@ def band(kind: Kind, lower: Tensor, upper: Tensor) -> Band:
     """
     width = upper - lower
     ends = value(kind, lower), value(kind, upper)
-    wide = width > 1e-9
+    wide = width > 1e-9  # below this the quotient of the chord would be rounding
     slope = torch.where(wide, (ends[1] - ends[0]) / torch.where(wide, width, 1.0), 0.0)
     if kind == "relu":
         # On one side of 0 the function is its chord; else it is below the chord and above slope*x.
-        # On a short interval slope is 0, and the function lies between its ends.
+        # On a short interval slope is 0, and the function is between its ends.
         chord = torch.where(wide, ends[0] - slope * lower, ends[1])
         low = torch.where((lower >= 0) & wide, chord, torch.where(wide, 0.0, ends[0]))
         return Band(slope, low, chord)
@@ -83,7 +83,7 @@ def band(kind: Kind, lower: Tensor, upper: Tensor) -> Band:
         return Band(slope, low, chord)
     if kind == "exp":
         # Convex: the chord is above it, and the tangent of its slope, at log(slope), below it. On
-        # a short interval slope is 0, and the function lies between its ends.
+        # a short interval slope is 0, and the function is between its ends.
         tiny = torch.finfo(slope.dtype).tiny
         tangent = slope - slope * slope.clamp_min(tiny).log()
         low = torch.where(wide, tangent, ends[0])
@@ -97,7 +97,7 @@ def band(kind: Kind, lower: Tensor, upper: Tensor) -> Band:
 
 
 def lines(kind: Kind, lower: Tensor, upper: Tensor) -> Lines:
-    """Two lines around f on [lower, upper], as CROWN takes them for a backward pass.
+    """Return two lines around f on [lower, upper], those of CROWN for a backward pass.
 
     ReLU: the chord above; below slope 1 or 0, whichever leaves the smaller triangle; the absolute
     value likewise, with 1 or -1. exp: the chord above, the tangent at the middle below. GELU:

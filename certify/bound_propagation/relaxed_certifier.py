@@ -28,7 +28,7 @@ class RelaxedModel(NamedTuple):
 
     Attributes:
         bounds: of its network.
-        embed: ids `[n, N]` to `[n, N, d]`; a token depends on its word and its place only.
+        embed: ids `[n, N]` to `[n, N, d]`; a token depends on its word and its position only.
         tokenizer: of its words.
     """
 
@@ -37,31 +37,31 @@ class RelaxedModel(NamedTuple):
     tokenizer: WordTokenizer
 
 
-class _Asked(NamedTuple):
-    """A text that is read.
+class _EmbeddedText(NamedTuple):
+    """The words of a text that the model reads.
 
     Attributes:
-        places: for each place the ids that it can have, and a word with each; its own first.
+        candidates: for each position the ids that it can have, and a word with each; its own first.
         table: `[N, S + 1, d]` float64, what these are embedded to.
         label: the predicted class.
-        allowed: lead that rounding may make up.
+        allowed: margin that rounding may cause.
     """
 
-    places: list[dict[int, str]]
+    candidates: list[dict[int, str]]
     table: Tensor
     label: int
     allowed: float
 
     @property
     def choices(self) -> list[range]:
-        """The numbers of the ids of each place."""
-        return [range(len(place)) for place in self.places]
+        """Numbers of the ids of each position."""
+        return [range(len(ids)) for ids in self.candidates]
 
 
 class RelaxedCertifier:
     """Certifies texts against replaced words by linear relaxation.
 
-    Words behind the model's `max_length` are not read, and replacements move no word.
+    Words after the model's `max_length` are not read, and replacements move no word.
 
     Args:
         model: the classifier.
@@ -88,132 +88,133 @@ class RelaxedCertifier:
         return [self._certified(text, ks) for text in texts]
 
     def table(self, text: str) -> Tensor:
-        """`[N, S + 1, d]` float64: each word that is read, and its candidates, embedded."""
-        return self._read(self._places(text)).table
+        """Return `[N, S + 1, d]` float64: each word that is read, and its candidates, embedded."""
+        return self._read(self._candidates(text)).table
 
-    def _places(self, text: str) -> list[dict[int, str]]:
-        """The ids that each place can have, and a word with each; its own first."""
+    def _candidates(self, text: str) -> list[dict[int, str]]:
+        """Return the ids that each position can have, and a word with each; its own first."""
         vocabulary = self.model.tokenizer.vocabulary
-        places: list[dict[int, str]] = []
+        choices: list[dict[int, str]] = []
         for candidates in self.threat.candidates(text):
-            # Unknown words share an id: one in the place of another changes nothing.
-            places.append({})
-            for one, word in zip(vocabulary([*candidates]), candidates, strict=True):
-                places[-1].setdefault(one, word)
-        return places
+            # Unknown words share an id: to replace one by another changes nothing.
+            choices.append({})
+            for index, word in zip(vocabulary([*candidates]), candidates, strict=True):
+                choices[-1].setdefault(index, word)
+        return choices
 
     def _certified(self, text: str, ks: Sequence[int | None]) -> TextCertificate:
         tokenizer = self.model.tokenizer
-        places = self._places(text)
-        asked = self._read(places)
-        held, worst = self._relaxed(asked, ks)
+        choices = self._candidates(text)
+        embedded = self._read(choices)
+        held, worst = self._relaxed(embedded, ks)
         witness: list[int] | None = None
         exact = True
         for number, k in enumerate(ks):
             if held[number]:
                 continue
-            held[number], witness = self._decided(asked, k, worst[number])
+            held[number], witness = self._decided(embedded, k, worst[number])
             if not held[number]:
-                # What holds for more changes holds for these: nothing behind holds, either.
+                # A certificate for more changes would hold for these: none can follow.
                 exact = witness is not None
                 break
-        shown = None
+        changed, rival = None, None
         if witness is not None:
-            changed = [
-                list(place.values())[i] for place, i in zip(asked.places, witness, strict=True)
-            ]
-            rest = [next(iter(place.values())) for place in places[len(changed) :]]
-            shown = " ".join([*changed, *rest])
+            # Words after those that are read are not changed; a text may have none at all.
+            chosen = [*witness, *[0] * (len(choices) - len(witness))]
+            words = (list(ids.values())[i] for ids, i in zip(choices, chosen, strict=False))
+            changed, rival = " ".join(words), int(self._logits(embedded, [witness]).argmax())
         return TextCertificate(
             text=text,
-            prediction=asked.label,
+            prediction=embedded.label,
             holds=tuple(held),
             certified=largest(held, ks),
             kind="exact" if exact else "lower bound",
-            witness=shown,
-            witness_prediction=(
-                None if witness is None else int(self._logits(asked, [witness]).argmax())
-            ),
-            cut=len(places) > tokenizer.max_length,
-            unknown=sum(next(iter(place)) == tokenizer.unk_id for place in places),
+            witness=changed,
+            witness_prediction=rival,
+            cut=len(choices) > tokenizer.max_length,
+            unknown=sum(next(iter(ids)) == tokenizer.unk_id for ids in choices),
         )
 
-    def _read(self, places: list[dict[int, str]]) -> _Asked:
-        """Embeds the words that are read, and classifies the text."""
+    def _read(self, choices: list[dict[int, str]]) -> _EmbeddedText:
+        """Embed the words that are read, and classify the text."""
         tokenizer = self.model.tokenizer
-        places = places[: tokenizer.max_length] or [{tokenizer.unk_id: ""}]
-        size = max(len(place) for place in places)
-        # A word fills up its own place.
-        ids = [[*place, *list(place)[:1] * (size - len(place))] for place in places]
+        choices = choices[: tokenizer.max_length] or [{tokenizer.unk_id: ""}]
+        size = max(len(words) for words in choices)
+        # Shorter lists are filled up with the word itself.
+        ids = [[*words, *list(words)[:1] * (size - len(words))] for words in choices]
         table = self.model.embed(torch.tensor(ids).T).to(torch.float64).transpose(0, 1)
         logits = self.model.bounds.logits(table[:, 0].unsqueeze(0))
-        return _Asked(places, table, int(logits.argmax()), float(allowance(logits)))
+        return _EmbeddedText(choices, table, int(logits.argmax()), float(allowance(logits)))
 
     def _relaxed(
-        self, asked: _Asked, ks: Sequence[int | None]
+        self, embedded: _EmbeddedText, ks: Sequence[int | None]
     ) -> tuple[list[bool], list[list[list[int]]]]:
-        """Proves numbers of changes; returns these answers, and the worst text of each."""
-        own = [0] * len(asked.places)
-        movable = [place for place, choice in enumerate(asked.choices) if len(choice) > 1]
+        """Return for each number of changes whether it is proven, and its worst texts."""
+        own = [0] * len(embedded.candidates)
+        movable = [position for position, choice in enumerate(embedded.choices) if len(choice) > 1]
         numbers = [len(movable) if k is None else min(k, len(movable)) for k in ks]
-        proven = {0: self._leads(asked, [own]) > asked.allowed}
+        proven = {0: self._leads(embedded, [own]) > embedded.allowed}
         worst = {0: [own]}
         if several := sorted({number for number in numbers if number}):
-            found = self.model.bounds(asked.table, movable, several, asked.label)
-            proven |= dict(zip(several, (found.margin > 0).tolist(), strict=True))
-            # Where a word fills up its own place, rounding may take it for another one.
-            sizes = torch.tensor([len(choice) for choice in asked.choices]).to(found.choices)
-            chosen = found.choices.masked_fill(found.choices >= sizes, 0)
+            bounds = self.model.bounds(embedded.table, movable, several, embedded.label)
+            proven |= dict(zip(several, (bounds.margin > 0).tolist(), strict=True))
+            # Rounding may choose a filled-up entry, which is the word itself.
+            sizes = torch.tensor([len(choice) for choice in embedded.choices]).to(bounds.choices)
+            chosen = bounds.choices.masked_fill(bounds.choices >= sizes, 0)
             worst |= dict(zip(several, chosen.tolist(), strict=True))
+        # Proofs for more changes hold for fewer; relaxations alone need not be monotone.
         held = [any(proven[more] for more in proven if more >= number) for number in numbers]
         return held, [worst[number] for number in numbers]
 
     def _decided(
-        self, asked: _Asked, k: int | None, worst: list[list[int]]
+        self, embedded: _EmbeddedText, k: int | None, worst: list[list[int]]
     ) -> tuple[bool, list[int] | None]:
-        """Returns True if a list proves k changes; else a witness, if one is found."""
-        if count(asked.choices, k) <= self.limit:
-            texts = list(reachable(asked.choices, k))
-            margins = self._leads(asked, texts)
+        """Return whether a list proves k changes, and a witness if it does not and one is known."""
+        if count(embedded.choices, k) <= self.limit:
+            texts = list(reachable(embedded.choices, k))
+            margins = self._leads(embedded, texts)
             lowest = int(margins.argmin())
             if margins[lowest] <= 0:
                 return False, texts[lowest]
-            return bool((margins > asked.allowed).all()), None
-        return False, self._searched(asked, k, worst)
+            return bool((margins > embedded.allowed).all()), None
+        return False, self._searched(embedded, k, worst)
 
-    def _searched(self, asked: _Asked, k: int | None, texts: list[list[int]]) -> list[int] | None:
-        """Changes one word after the other, from the worst texts of the relaxation."""
+    def _searched(
+        self, embedded: _EmbeddedText, k: int | None, texts: list[list[int]]
+    ) -> list[int] | None:
+        """Change one word after the other, from the worst texts of the relaxation."""
         lead = torch.inf
         for _ in range(STEPS + 1):
-            margins = self._leads(asked, texts)
+            margins = self._leads(embedded, texts)
             lowest = int(margins.argmin())
             if margins[lowest] <= 0:
                 return texts[lowest]
             if margins[lowest] >= lead:
                 return None
+            # Greedy: keep the text with the least margin, and change one more word.
             lead, best = float(margins[lowest]), texts[lowest]
             near = (
-                [*best[:place], one, *best[place + 1 :]]
-                for place, choice in enumerate(asked.choices)
-                for one in choice
-                if one != best[place]
+                [*best[:position], number, *best[position + 1 :]]
+                for position, choice in enumerate(embedded.choices)
+                for number in choice
+                if number != best[position]
             )
             texts = [text for text in near if k is None or sum(map(bool, text)) <= k]
             if not texts:
                 return None
         return None
 
-    def _leads(self, asked: _Asked, texts: list[list[int]]) -> Tensor:
-        """`[n]`: how far the predicted class is above every other one, for choices of words."""
-        logits = self._logits(asked, texts)
-        return leads(logits, logits.new_full((len(texts),), asked.label, dtype=torch.int64))
+    def _leads(self, embedded: _EmbeddedText, texts: list[list[int]]) -> Tensor:
+        """Return the margins `[n]` of the predicted class, for choices of words."""
+        logits = self._logits(embedded, texts)
+        return leads(logits, logits.new_full((len(texts),), embedded.label, dtype=torch.int64))
 
-    def _logits(self, asked: _Asked, texts: list[list[int]]) -> Tensor:
-        places = torch.arange(len(asked.places), device=asked.table.device)
-        chosen = torch.tensor(texts, device=asked.table.device)
+    def _logits(self, embedded: _EmbeddedText, texts: list[list[int]]) -> Tensor:
+        positions = torch.arange(len(embedded.candidates), device=embedded.table.device)
+        chosen = torch.tensor(texts, device=embedded.table.device)
         return torch.cat(
             [
-                self.model.bounds.logits(asked.table[places, part])
+                self.model.bounds.logits(embedded.table[positions, part])
                 for part in torch.split(chosen, AT_ONCE)
             ]
         )

@@ -31,7 +31,7 @@ from layers.transformer import CentringNorm, TransformerBlock, TransformerClassi
 
 
 def check_transformer(network: nn.Module) -> None:
-    """Refuses a network that the graph does not compute.
+    """Refuse a network that the graph does not compute.
 
     Args:
         network: from tokens and mask to logits.
@@ -62,8 +62,8 @@ def check_transformer(network: nn.Module) -> None:
         if isinstance(part, TransformerBlock) and part.activation not in _ACTIVATIONS:
             msg = f"got the activation {part.activation} in {path}, expected relu or gelu"
             raise ValueError(msg)
-    if (found := foreign_code(network)) is not None:
-        msg = f"got {found}, expected none: certify a model as lit_modules.load() returns it"
+    if (complaint := foreign_code(network)) is not None:
+        msg = f"got {complaint}, expected none: certify a model as lit_modules.load() returns it"
         raise ValueError(msg)
 
 
@@ -81,22 +81,17 @@ _PARTS = (
 _ACTIVATIONS = {functional.relu: "relu", functional.gelu: "gelu"}
 
 
-def double(network: TransformerClassifier) -> TransformerClassifier:
-    """Returns a float64 copy in evaluation mode."""
-    made = copy.deepcopy(network).to(torch.float64)
-    return made.eval().requires_grad_(requires_grad=False)
+def copy_double(network: TransformerClassifier) -> TransformerClassifier:
+    """Return a float64 copy in evaluation mode."""
+    copied = copy.deepcopy(network).to(torch.float64)
+    return copied.eval().requires_grad_(requires_grad=False)
 
 
 @torch.no_grad()
 def least_margins(
-    network: TransformerClassifier,
-    region: Region,
-    mask: Tensor,
-    labels: Tensor,
-    *,
-    passes: Passes,
+    network: TransformerClassifier, region: Region, mask: Tensor, labels: Tensor, *, passes: Passes
 ) -> Tensor:
-    """Lower bounds on how far the label's logit is above every other one, in a whole region.
+    """Return lower bounds on the margin of a label in a full region.
 
     Args:
         network: `check_transformer` has passed it; in float64.
@@ -120,22 +115,11 @@ def least_margins(
     return least - allowance(logits.affine.centre)
 
 
-def logit_bounds(
-    network: TransformerClassifier, region: Region, mask: Tensor, *, passes: Passes
-) -> tuple[Tensor, Tensor]:
-    """Lower and upper bounds `[B, C]` on each logit; see `least_margins`."""
-    graph = Graph(region, passes=passes)
-    logits = _logits(graph, network, Input(graph), mask)
-    classes = logits.affine.centre.shape[1]
-    found = graph.every(logits, torch.arange(classes, device=mask.device))
-    return graph.interval(found)
-
-
 def replaced_logits(graph: Graph, network: TransformerClassifier, table: Tensor, k: Tensor) -> Node:
-    """Adds a Transformer classifier to an empty graph over `Choices`.
+    """Add a Transformer classifier to an empty graph over `WordReplacements`.
 
     Args:
-        graph: over `Choices`.
+        graph: over `WordReplacements`.
         network: `check_transformer` has passed it; in float64.
         table: `[N, S + 1, d]`, embedded words and candidates, see `OfWords`.
         k: `[B]`, largest number of replaced words.
@@ -168,7 +152,7 @@ def _logits(
     mask: Tensor,
     first: Callable[[TransformerBlock], Node] | None = None,
 ) -> Node:
-    """The logits; `first` makes the scores of the first block where they are known better."""
+    """Return the logits; `first` makes the scores of the first block, where tables are exact."""
     for number, block in enumerate(network.blocks):
         assert isinstance(block, TransformerBlock)  # `check_transformer` made sure
         scores = first(block) if first is not None and number == 0 else None
@@ -202,6 +186,7 @@ def _head(head: nn.Module) -> tuple[Tensor, Tensor | None]:
 def _normed(graph: Graph, x: Node, norm: nn.Module) -> Node:
     assert isinstance(norm, CentringNorm)  # `check_transformer` made sure
     width = len(norm.weight)
+    # CentringNorm subtracts the mean and scales: linear, as it does not divide.
     centring = torch.eye(width, dtype=norm.weight.dtype, device=norm.weight.device) - 1 / width
     return Linear(graph, x, norm.weight.unsqueeze(1) * centring, norm.bias)
 

@@ -4,14 +4,18 @@ import math
 from dataclasses import dataclass
 from itertools import combinations
 from time import perf_counter
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import torch
 from torch import Tensor
 
 from certify.bound_propagation.propagation_graph import Passes
 from certify.bound_propagation.regions import Region
-from certify.bound_propagation.transformer_bounds import check_transformer, double, least_margins
+from certify.bound_propagation.transformer_bounds import (
+    check_transformer,
+    copy_double,
+    least_margins,
+)
 from certify.certificate import Certifiable, evaluating
 from certify.parts import check_holder
 from layers.transformer import TransformerClassifier
@@ -31,8 +35,7 @@ class WordBalls:
             forward pass in each attention and backward passes else; backward: by backward passes
             only. Those of the margins always come from a backward pass.
         steps: number of radii tried for each choice of words.
-        numbers: largest number of bounds of scores of attention that are kept at once; less takes
-            less memory.
+        numbers: largest number of bounds of attention scores in memory at once.
     """
 
     words: Literal[1, 2] = 1
@@ -42,12 +45,11 @@ class WordBalls:
     numbers: int = 4_000_000
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
-        taken = {"words": (1, 2), "norm": ("1", "2", "inf"), "passes": get_args(Passes)}
-        for name, choices in taken.items():
+        expected = {"words": (1, 2), "norm": ("1", "2", "inf"), "passes": get_args(Passes)}
+        for name, choices in expected.items():
             if getattr(self, name) not in choices:
-                known = ", ".join(map(str, choices))
-                msg = f"got propagation.{name}={getattr(self, name)!r}, expected one of {known}"
+                names = ", ".join(map(str, choices))
+                msg = f"got propagation.{name}={getattr(self, name)!r}, expected one of {names}"
                 raise ValueError(msg)
         for name in ("steps", "numbers"):
             if getattr(self, name) < 1:
@@ -87,14 +89,14 @@ class WordBallsCertifier:
         check_holder(module, module.network)
         check_transformer(module.network)
         assert isinstance(module.network, TransformerClassifier)  # as just checked
-        self.network = double(module.network)
+        self.network = copy_double(module.network)
 
     @torch.no_grad()
     def __call__(self, batch: Any) -> WordRadii:
-        """Certifies one batch.
+        """Certify one batch.
 
         Args:
-            batch: has `mask` `[B, N]` and whatever `module.embed` reads.
+            batch: has `mask` `[B, N]` and the inputs of `module.embed`.
         """
         check_transformer(self.module.network)
         started = perf_counter()
@@ -102,30 +104,27 @@ class WordBallsCertifier:
             x, mask = self.module.embed(batch).to(torch.float64), batch.mask
         logits: Tensor = self.network(x, mask)
         prediction = logits.argmax(dim=1)
-        found = [
+        radii = [
             self._radii(x[row, :length], int(prediction[row]))
             for row, length in enumerate(mask.sum(dim=1).tolist())
         ]
-        least = torch.stack([radii.amin() for radii in found])
-        mean = torch.stack([radii.mean() for radii in found])
+        least = torch.stack([of_choices.amin() for of_choices in radii])
+        mean = torch.stack([of_choices.mean() for of_choices in radii])
         return WordRadii(prediction, least, mean, perf_counter() - started)
 
     def _radii(self, x: Tensor, label: int) -> Tensor:
-        """Radius of every choice of words of one text `[N, d]`."""
-        length = len(x)
+        """Return the radius of every choice of words of one text `[N, d]`."""
+        length, blocks = len(x), cast(Any, self.network.blocks)
         choices = list(combinations(range(length), min(self.settings.words, length)))
         words = torch.tensor(choices, device=x.device)
         # The slopes of the scores are the largest tensor of the forward pass.
-        heads = max([block.attention.heads for block in self._blocks()], default=1)
-        one = max(1, heads * length * length * max(words.shape[1] * x.shape[1], length))
-        size = max(1, self.settings.numbers // one)
+        heads = max([block.attention.heads for block in blocks], default=1)
+        numbers = max(1, heads * length * length * max(words.shape[1] * x.shape[1], length))
+        size = max(1, self.settings.numbers // numbers)
         return torch.cat([self._searched(x, part, label) for part in torch.split(words, size)])
 
-    def _blocks(self) -> Any:
-        return self.network.blocks
-
     def _searched(self, x: Tensor, words: Tensor, label: int) -> Tensor:
-        """The largest radius that was proven, of each row of `words` `[K, W]`."""
+        """Return the largest proven radius for each row of `words` `[K, W]`."""
         count = len(words)
         certain = torch.zeros(count, dtype=x.dtype, device=x.device)
         failed = torch.full_like(certain, torch.inf)
@@ -134,15 +133,17 @@ class WordBallsCertifier:
         mask = torch.ones(centre.shape[:2], dtype=torch.bool, device=x.device)
         labels = torch.full((count,), label, device=x.device)
         for _ in range(self.settings.steps):
+            # Each row is the same text with other words that move.
             region = Region(centre, words, tried, p=float(self.settings.norm))
             passes = self.settings.passes
             margins = least_margins(self.network, region, mask, labels, passes=passes)
             held = margins > 0  # false where it is NaN, too
+            # Bisection: `certain` is proven, and `failed` is not.
             certain = torch.where(held, tried, certain)
             failed = torch.where(held, failed, tried)
             # Twice or a quarter until both ends are known; then the geometric mean.
-            known = (certain > 0) & (failed < math.inf)
+            enclosed = (certain > 0) & (failed < math.inf)
             tried = torch.where(
-                known, (certain * failed).sqrt(), torch.where(held, 2 * tried, tried / 4)
+                enclosed, (certain * failed).sqrt(), torch.where(held, 2 * tried, tried / 4)
             )
         return certain

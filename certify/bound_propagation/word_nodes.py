@@ -1,4 +1,4 @@
-"""Values of one word, or of two, by the tables of what each candidate gives: see `Choices`.
+"""Values of one word or of two, by tables over the candidates of `WordReplacements`.
 
 A function of one word is linear in its choice, and so exact. A function of two words has a table
 of all pairs; the nearest sum of two functions of one word is linear, and the rest is its error.
@@ -18,7 +18,6 @@ class OfWords(Node):
     """A function of each word, `[B, N, d]`.
 
     Args:
-        graph: where it enters; its first node has the choices.
         choices: the first node.
         table: `[N, S + 1, d]`, the value for the word itself and for each candidate; where a word
             has fewer than S candidates, its own value again.
@@ -30,6 +29,7 @@ class OfWords(Node):
 
     @override
     def forward(self) -> Affine:
+        # [B, N, S, W, S] slopes of the choices become [B, N, d, W, S].
         slope = torch.einsum("nsd,bnswt->bndwt", self.gains, self.inputs[0].affine.slope)
         centre = self.own.expand(len(slope), -1, -1)
         return Affine(centre, slope, torch.zeros_like(centre))
@@ -44,7 +44,6 @@ class OfPairs(Node):
     """A function of each pair of words, `[B, H, N, N]`: scores of a first layer.
 
     Args:
-        graph: where it enters.
         choices: the first node.
         table: `[H, N, S + 1, N, S + 1]`, see `OfWords`.
         k: `[B]`, largest number of replaced words: with one, no pair is replaced as a whole.
@@ -69,7 +68,7 @@ class OfPairs(Node):
         self.lower, self.upper = least, largest
 
     def _fit(self) -> None:
-        """Finds the sum near the table: midranges by turns (Diliberto and Straus, 1951)."""
+        """Find the sum near the table: midranges by turns (Diliberto and Straus, 1951)."""
         rows = self.pairs[..., 0]
         columns = torch.zeros_like(rows)
         for _ in range(ROUNDS):

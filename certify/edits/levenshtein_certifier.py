@@ -47,11 +47,12 @@ class LevenshteinCertifier:
             raise ValueError(msg)
         self.tokenizer, self.threat, self.bound = tokenizer, threat, bound
         self.kind: Kind = "lower bound" if bound == "sound" else "unproven"
-        made = copy.deepcopy(network).to(device="cpu", dtype=torch.float64)
-        self.network = made.eval().requires_grad_(requires_grad=False)
+        copied = copy.deepcopy(network).to(device="cpu", dtype=torch.float64)
+        self.network = copied.eval().requires_grad_(requires_grad=False)
         self.shares, self.reach = shares_of(self.network), reach_of(self.network)
         self.constant = constant_of(self.network)
         rows = self.network.rows()
+        # [C, C]: how fast each difference of logits changes with the pooled sum.
         self.gaps = (rows.unsqueeze(1) - rows).norm(self.network.dual, dim=-1)
 
     @torch.no_grad()
@@ -65,26 +66,27 @@ class LevenshteinCertifier:
         mask = torch.ones_like(ids, dtype=torch.bool)
         (logits,) = self.network(self.network.embed(ids), mask)
         label = int(logits.argmax())
-        others = torch.arange(len(logits)) != label
-        lead = (logits[label] - logits - allowance(logits))[others]
-        gaps = self.gaps[label][others]
+        rivals = torch.arange(len(logits)) != label
+        lead = (logits[label] - logits - allowance(logits))[rivals]
+        gaps = self.gaps[label][rivals]
+        # k insertions must fit: the model would cut a longer text.
         room = -1 if encoding.truncated else self.tokenizer.max_length - ids.shape[1]
-        holds = [
+        verdicts = [
             k is not None and k <= room and bool((lead > self.moved(ids, k) * gaps).all())
             for k in ks
         ]
         return TextCertificate(
             text=text,
             prediction=label,
-            holds=tuple(holds),
-            certified=largest(holds, ks),
+            holds=tuple(verdicts),
+            certified=largest(verdicts, ks),
             kind=self.kind,
             cut=encoding.truncated,
             unknown=sum(index == self.tokenizer.unk_id for index in encoding.input_ids),
         )
 
     def moved(self, ids: Tensor, k: int) -> float:
-        """Returns the most by which k edits of a text move the sum over all windows.
+        """Return the most by which k edits of a text move the sum over all windows.
 
         Args:
             ids: of the text.
@@ -100,14 +102,14 @@ class LevenshteinCertifier:
 
 
 def reach_of(network: LevenshteinCNN) -> Tensor:
-    """Returns `[V]`: the largest distance of each embedding, 0 of padding, from all the others."""
+    """Return `[V]`: the largest distance of each embedding, 0 of padding, from all the others."""
     table = network.embed(torch.arange(len(network.symbols) + 1))
     reach: Tensor = (table.unsqueeze(1) - table).norm(network.order, dim=-1).amax(dim=1)
     return reach
 
 
 def shares_of(network: LevenshteinCNN) -> Tensor:
-    """Returns `[W]` measured norms of the matrices of a window of all layers, see `joined`."""
+    """Return `[W]` measured norms of the matrices of a window of all layers, see `joined`."""
     shares = []
     for kernel in network.kernels:
         # What the forward pass divides by is no bound; measured again, it is.
@@ -119,7 +121,7 @@ def shares_of(network: LevenshteinCNN) -> Tensor:
 
 
 def constant_of(network: LevenshteinCNN) -> float:
-    """Returns the constant of an edit of any text, from measured norms.
+    """Return the constant of an edit of any text, from measured norms.
 
     Args:
         network: in float64.

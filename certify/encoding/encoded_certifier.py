@@ -1,25 +1,25 @@
-"""Certificates of a classifier behind an encoding, by all encodings that a text can reach."""
+"""Certificates of a classifier with an encoding, by all encodings that a text can reach."""
 
 from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor
 
-from certify.encoding.word_clusters import Encoding
+from certify.encoding.word_clusters import SynonymEncoding
 from certify.threats import Kind, Synonyms, TextCertificate, Threat
 from certify.threats.listing import count, reachable
 from certify.threats.text_certificate import largest
 from certify.ties import allowance, leads
 
-Choices = list[dict[str, str]]
+Forms = list[dict[str, str]]
 """For each position, the encodings that it can have, and a word that has each; its own first."""
 
 
 class EncodedCertifier:
     """Certifies a classifier that reads encoded words, exactly where it can list all encodings.
 
-    Each encoded text is classified alone, so that no other text of a batch plays a part. A tie is
-    another prediction, and so is a lead that rounding could make up.
+    Each encoded text is classified alone, so that no other text of a batch plays a part. A tie
+    counts as another prediction, and so does a margin that rounding could cause.
 
     Args:
         answer: logits `[n, C]` of n texts, in float64; it is asked about one text at a time.
@@ -36,7 +36,7 @@ class EncodedCertifier:
     def __init__(
         self,
         answer: Callable[[list[str]], Tensor],
-        encoding: Encoding,
+        encoding: SynonymEncoding,
         threat: Threat,
         *,
         limit: int = 4096,
@@ -54,35 +54,36 @@ class EncodedCertifier:
         return [self._certified(text, ks) for text in texts]
 
     def _certified(self, text: str, ks: Sequence[int | None]) -> TextCertificate:
-        choices: Choices = []
+        choices: Forms = []
         for candidates in self.threat.candidates(text):
             choices.append({})
             for word in candidates:
+                # Words of one form are the same to the classifier.
                 choices[-1].setdefault(self.encoding.of_word(word), word)
         encodings = [list(choice) for choice in choices]
         answers = _Answers(self.answer, [encoding[0] for encoding in encodings])
-        holds: list[bool] = []
+        verdicts: list[bool] = []
         worst: list[str] | None = None
         exact = True
         for k in ks:
             if worst is None and count(encodings, k) <= self.limit:
                 near = answers.nearest(reachable(encodings, k))
-                holds.append(near is None)
+                verdicts.append(near is None)
                 # A lead within rounding proves nothing, neither way.
                 exact = exact and (near is None or answers.lead(near) <= 0)
                 worst = near
             else:
                 exact = exact and worst is not None
-                holds.append(False)
+                verdicts.append(False)
         witness, rival = None, None
         if worst is not None and answers.lead(worst) <= 0:
-            words = (choice[one] for choice, one in zip(choices, worst, strict=True))
+            words = (choice[form] for choice, form in zip(choices, worst, strict=True))
             witness, rival = " ".join(words), answers.rival(worst)
         return TextCertificate(
             text=text,
             prediction=answers.prediction,
-            holds=tuple(holds),
-            certified=largest(holds, ks),
+            holds=tuple(verdicts),
+            certified=largest(verdicts, ks),
             kind="exact" if exact else "lower bound",
             witness=witness,
             witness_prediction=rival,
@@ -104,22 +105,22 @@ class _Answers:
     def _of(self, words: Sequence[str]) -> Tensor:
         text = " ".join(words)
         if text not in self._logits:
-            (found,) = self._answer([text])
-            self._logits[text] = found.to("cpu", torch.float64)
+            (logits,) = self._answer([text])
+            self._logits[text] = logits.to("cpu", torch.float64)
         return self._logits[text]
 
     def lead(self, words: Sequence[str]) -> float:
-        """Returns how far the prediction of the text itself is above every other class."""
+        """Return how far the prediction of the text itself is above every other class."""
         return float(leads(self._of(words).unsqueeze(0), torch.tensor([self.prediction])))
 
     def rival(self, words: Sequence[str]) -> int:
-        """Returns the largest class but the predicted one."""
-        others = self._of(words).clone()
-        others[self.prediction] = -torch.inf
-        return int(others.argmax())
+        """Return the largest class but the predicted one."""
+        logits = self._of(words).clone()
+        logits[self.prediction] = -torch.inf
+        return int(logits.argmax())
 
     def nearest(self, texts: Iterable[list[str]]) -> list[str] | None:
-        """Returns the first of some texts whose lead is not certain; None for none."""
+        """Return the first of some texts whose lead is not certain; None for none."""
         for words in texts:
             # Not `<=`: a NaN is not certain, either.
             if not self.lead(words) > float(allowance(self._of(words))):

@@ -12,7 +12,7 @@ from text.bounded_files import read_json
 
 
 @dataclass(frozen=True)
-class Encoding:
+class SynonymEncoding:
     """A map from words to the representatives of their clusters.
 
     Attributes:
@@ -22,30 +22,32 @@ class Encoding:
     representatives: Mapping[str, str]
 
     def of_word(self, word: str) -> str:
-        """Returns the representative of a word."""
+        """Return the representative of a word."""
         return self.representatives.get(word, word)
 
     def of_words(self, words: Sequence[str]) -> str:
-        """Returns the encoded text, which the classifier reads."""
+        """Return the encoded text, which the classifier reads."""
         return " ".join(self.of_word(word) for word in words)
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """Reads a JSON object of words and their representatives.
+        """Read a JSON object of words and their representatives.
 
         Raises:
             ValueError: other content.
             OSError: the file cannot be read.
         """
-        found = read_json(Path(path), "an object of words and words")
-        if not isinstance(found, dict) or not all(isinstance(word, str) for word in found.values()):
+        content = read_json(Path(path), "an object of words and words")
+        if not isinstance(content, dict) or not all(
+            isinstance(word, str) for word in content.values()
+        ):
             msg = f"got {path} with other JSON, expected an object of words and words"
             raise ValueError(msg)
-        return cls(found)
+        return cls(content)
 
 
-def cluster_words(threat: Synonyms, counts: Mapping[str, int], fidelity: float) -> Encoding:
-    """Merges clusters of words, beginning with single words, while that makes the cost less.
+def cluster_words(threat: Synonyms, counts: Mapping[str, int], fidelity: float) -> SynonymEncoding:
+    """Merge clusters of words, beginning with single words, while that makes the cost less.
 
     The cost of an encoding is, over words w with their shares s(w) of a corpus,
     `(1 - fidelity) sum_w s(w) * (encodings that w and its substitutes have)
@@ -54,7 +56,7 @@ def cluster_words(threat: Synonyms, counts: Mapping[str, int], fidelity: float) 
 
     Args:
         threat: with lists for words.
-        counts: how often each word stands in a corpus.
+        counts: how often each word occurs in a corpus.
         fidelity: weight of fidelity, between 0 and 1: 0 merges all words that are connected, and 1
             none.
 
@@ -67,7 +69,7 @@ def cluster_words(threat: Synonyms, counts: Mapping[str, int], fidelity: float) 
     if not 0 <= fidelity <= 1:
         msg = f"got fidelity={fidelity}, expected between 0 and 1"
         raise ValueError(msg)
-    return Encoding(_Clusters(threat, counts, fidelity).merged())
+    return SynonymEncoding(_Clusters(threat, counts, fidelity).merged())
 
 
 class _Clusters:
@@ -75,7 +77,7 @@ class _Clusters:
 
     def __init__(self, threat: Synonyms, counts: Mapping[str, int], fidelity: float) -> None:
         reach = {word: threat.of_word(word) for word in sorted({*counts, *threat.lists})}
-        words = sorted({*reach, *(other for others in reach.values() for other in others)})
+        words = sorted({*reach, *(other for reachable in reach.values() for other in reachable)})
         number = {word: index for index, word in enumerate(words)}
         total = max(1, sum(counts.values()))
         self.words, self.fidelity = words, fidelity
@@ -83,64 +85,65 @@ class _Clusters:
         # The clusters that each word reaches, and the words that reach each cluster.
         self.reach = [{number[other] for other in reach.get(word, (word,))} for word in words]
         self.reached: list[set[int]] = [set() for _ in words]
-        for index, places in enumerate(self.reach):
-            for place in places:
-                self.reached[place].add(index)
+        for index, clusters in enumerate(self.reach):
+            for cluster in clusters:
+                self.reached[cluster].add(index)
         self.members = [[index] for index in range(len(words))]
         self.most = list(self.share)
         self.age = [0] * len(words)
 
-    def _gain(self, one: int, other: int) -> float:
-        fewer, more = sorted((self.reached[one], self.reached[other]), key=len)
+    def _gain(self, first: int, second: int) -> float:
+        # Words that reach both clusters gain stability; the rarer representative loses fidelity.
+        fewer, more = sorted((self.reached[first], self.reached[second]), key=len)
         stable = sum(self.share[word] for word in fewer if word in more)
-        lost = min(self.most[one], self.most[other])
+        lost = min(self.most[first], self.most[second])
         return (1 - self.fidelity) * stable - self.fidelity * lost
 
-    def _near(self, cluster: int) -> set[int]:
-        return {c for word in self.reached[cluster] for c in self.reach[word]} - {cluster}
-
-    def _entry(self, one: int, other: int) -> tuple[float, int, int, int, int] | None:
-        low, high = min(one, other), max(one, other)
+    def _entry(self, first: int, second: int) -> tuple[float, int, int, int, int] | None:
+        low, high = min(first, second), max(first, second)
         gain = self._gain(low, high)
         # Words that the corpus does not have cost nothing, and gain nothing by a merge.
         return (-gain, low, high, self.age[low], self.age[high]) if gain > 0 else None
 
     def merged(self) -> dict[str, str]:
-        """Returns the representative of each word that has another one than itself."""
-        pairs = {(min(c, d), max(c, d)) for places in self.reach for c in places for d in places}
-        found = (self._entry(c, d) for c, d in sorted(pairs) if c != d)
-        heap = [entry for entry in found if entry is not None]
+        """Return the representative of each word that has another one than itself."""
+        pairs = {(min(c, d), max(c, d)) for near in self.reach for c in near for d in near}
+        entries = (self._entry(c, d) for c, d in sorted(pairs) if c != d)
+        heap = [entry for entry in entries if entry is not None]
         heapq.heapify(heap)
         while heap:
-            _, one, other, age, its_age = heapq.heappop(heap)
-            if (self.age[one], self.age[other]) != (age, its_age):
+            # Entries of a cluster that was merged are stale: its age has changed.
+            _, first, second, age, its_age = heapq.heappop(heap)
+            if (self.age[first], self.age[second]) != (age, its_age):
                 continue  # one of them has been merged since
-            self._merge(one, other)
-            for near in sorted(self._near(one)):
-                if (entry := self._entry(one, near)) is not None:
+            self._merge(first, second)
+            reachable = {c for word in self.reached[first] for c in self.reach[word]}
+            for near in sorted(reachable - {first}):
+                if (entry := self._entry(first, near)) is not None:
                     heapq.heappush(heap, entry)
         representatives = {}
         for members in self.members:
             if members:
+                # The most frequent word represents its cluster.
                 first = min(members, key=lambda index: (-self.share[index], self.words[index]))
                 named = {self.words[i]: self.words[first] for i in members if i != first}
                 representatives.update(named)
         return representatives
 
-    def _merge(self, one: int, other: int) -> None:
-        for word in self.reached[other]:
-            self.reach[word] = (self.reach[word] - {other}) | {one}
-        self.reached[one] |= self.reached[other]
-        self.members[one] += self.members[other]
-        self.most[one] = max(self.most[one], self.most[other])
-        self.age[one] += 1
-        self.reached[other], self.members[other], self.age[other] = set(), [], -1
+    def _merge(self, first: int, second: int) -> None:
+        for word in self.reached[second]:
+            self.reach[word] = (self.reach[word] - {second}) | {first}
+        self.reached[first] |= self.reached[second]
+        self.members[first] += self.members[second]
+        self.most[first] = max(self.most[first], self.most[second])
+        self.age[first] += 1
+        self.reached[second], self.members[second], self.age[second] = set(), [], -1
 
 
-def stability(encoding: Encoding, threat: Synonyms, counts: Mapping[str, int]) -> float:
-    """Returns the mean number of encodings of a word and its substitutes, over a corpus."""
+def stability(encoding: SynonymEncoding, threat: Synonyms, counts: Mapping[str, int]) -> float:
+    """Return the mean number of encodings of a word and its substitutes, over a corpus."""
     total = sum(counts.values())
-    found: dict[str, int] = defaultdict(int)
+    encodings: dict[str, int] = defaultdict(int)
     for word in counts:
-        found[word] = len({encoding.of_word(other) for other in threat.of_word(word)})
-    return sum(counts[word] * found[word] for word in counts) / total
+        encodings[word] = len({encoding.of_word(other) for other in threat.of_word(word)})
+    return sum(counts[word] * encodings[word] for word in counts) / total

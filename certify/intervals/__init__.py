@@ -1,4 +1,4 @@
-"""Certificates by intervals: every candidate of a word lies in the hull of all of them."""
+"""Certificates by intervals: the hull of all candidates of a word contains each of them."""
 
 from certify.intervals.hull_certifier import HullCertifier, HullModel
 

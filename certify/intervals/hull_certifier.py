@@ -30,8 +30,8 @@ class HullModel(NamedTuple):
 class HullCertifier:
     """Certifies texts against replaced words; one change by each position on its own.
 
-    For more changes than one the hulls of all words are taken: what is certified for two is
-    certified for any number. Words behind the model's `max_length` are not read, and replacements
+    For two or more changes it takes the hulls of all words: a certificate for two
+    holds for any number. Words after the model's `max_length` are not read, and replacements
     move no word.
 
     Args:
@@ -55,39 +55,35 @@ class HullCertifier:
 
     def _certified(self, text: str, ks: Sequence[int | None]) -> TextCertificate:
         network, vectors, tokenizer = self.model
-        places = [tokenizer.vocabulary(list(one)) for one in self.threat.candidates(text)]
-        known = places[: tokenizer.max_length] or [[tokenizer.unk_id]]
-        size = max(len(place) for place in known)
-        # A word fills up its own place: the hull does not change.
-        ids = torch.tensor([[*place, *place[:1] * (size - len(place))] for place in known])
+        candidates = [tokenizer.vocabulary(list(words)) for words in self.threat.candidates(text)]
+        read = candidates[: tokenizer.max_length] or [[tokenizer.unk_id]]
+        size = max(len(row) for row in read)
+        # Shorter lists are filled up with the word itself: the hull does not change.
+        ids = torch.tensor([[*row, *row[:1] * (size - len(row))] for row in read])
         mask = torch.ones(1, len(ids), dtype=torch.bool)
         logits = network(vectors[ids[:, 0]].unsqueeze(0), mask)
         label = logits.argmax(dim=1)
         own = network.hull(vectors[ids[None, :, :1]])
         hull = network.hull(vectors[ids].unsqueeze(0))
+        # [N, N, w]: the hull at one position, for each of N positions.
+        at = torch.eye(len(ids), dtype=torch.bool).unsqueeze(-1)
+        each = [torch.where(at, wide, bound) for bound, wide in zip(own, hull, strict=True)]
+        # 0: the text; 1: the hull at one position; 2: hulls at all positions, for any number.
         needed = {0 if k == 0 else 1 if k == 1 else 2 for k in ks}
         held = {}
         for number in needed:
-            lower, upper = (own, self._each(own, hull), hull)[number]
+            lower, upper = (own, each, hull)[number]
             rows = len(lower)
             leads = network.least_leads(lower, upper, mask.expand(rows, -1), label.expand(rows))
-            others = torch.arange(leads.shape[1]) != label
-            held[number] = bool((leads[:, others] > allowance(logits)).all())
-        holds = [held[0 if k == 0 else 1 if k == 1 else 2] for k in ks]
+            rivals = torch.arange(leads.shape[1]) != label
+            held[number] = bool((leads[:, rivals] > allowance(logits)).all())
+        verdicts = [held[0 if k == 0 else 1 if k == 1 else 2] for k in ks]
         return TextCertificate(
             text=text,
             prediction=int(label),
-            holds=tuple(holds),
-            certified=largest(holds, ks),
+            holds=tuple(verdicts),
+            certified=largest(verdicts, ks),
             kind=self.kind,
-            cut=len(places) > tokenizer.max_length,
-            unknown=sum(place[0] == tokenizer.unk_id for place in places),
+            cut=len(candidates) > tokenizer.max_length,
+            unknown=sum(row[0] == tokenizer.unk_id for row in candidates),
         )
-
-    @staticmethod
-    def _each(own: tuple[Tensor, Tensor], hull: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        """The text with the hull at one position, for each of N positions: `[N, N, w]`."""
-        length = own[0].shape[1]
-        at = torch.eye(length, dtype=torch.bool).unsqueeze(-1)
-        lower, upper = (torch.where(at, wide, one) for one, wide in zip(own, hull, strict=True))
-        return lower, upper

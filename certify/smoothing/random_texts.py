@@ -25,15 +25,15 @@ class RandomTexts(Protocol):
     threats: Sequence[ThreatName]
 
     def draw(self, words: Sequence[str], random: Random) -> list[str]:
-        """Returns the words of one random text."""
+        """Return the words of one random text."""
         ...
 
     def overlap(self, words: Sequence[str], k: int | None) -> float:
-        """Returns 1 minus how much a share of random texts can fall by k changes; at least 0."""
+        """Return 1 minus how much a share of random texts can fall by k changes; at least 0."""
         ...
 
 
-class Masked:
+class MaskedWords:
     """Keeps a fixed number of words, drawn without replacement, and masks the others (RanMASK).
 
     A text keeps `max(1, round((1 - rate) n))` of its n words. A changed word that is masked is not
@@ -43,27 +43,27 @@ class Masked:
     threats: Sequence[ThreatName] = ("synonyms",)
 
     def __init__(self, rate: float, mask: str) -> None:
-        """Args: rate: share of masked words. mask: the word in their place."""
+        """Args: rate: share of masked words. mask: the word that replaces them."""
         self.rate, self.mask = rate, mask
 
     def kept(self, length: int) -> int:
-        """Returns the number of words of a text that are kept."""
+        """Return the number of words of a text that are kept."""
         return min(length, max(1, round((1 - self.rate) * length)))
 
     def draw(self, words: Sequence[str], random: Random) -> list[str]:
         """See `RandomTexts`."""
-        kept = set(random.sample(range(len(words)), self.kept(len(words))))
-        return [word if place in kept else self.mask for place, word in enumerate(words)]
+        visible = set(random.sample(range(len(words)), self.kept(len(words))))
+        return [word if position in visible else self.mask for position, word in enumerate(words)]
 
     def overlap(self, words: Sequence[str], k: int | None) -> float:
         """See `RandomTexts`."""
         length = len(words)
         changed = length if k is None else min(k, length)
-        kept = self.kept(length)
-        return math.comb(length - changed, kept) / math.comb(length, kept)
+        visible = self.kept(length)
+        return math.comb(length - changed, visible) / math.comb(length, visible)
 
 
-class Deleted:
+class DeletedWords:
     """Deletes each word with the same probability, independently (CERT-ED).
 
     All words of a text that an edited one does not have are deleted with the probability rate^k.
@@ -81,11 +81,11 @@ class Deleted:
 
     def overlap(self, words: Sequence[str], k: int | None) -> float:
         """See `RandomTexts`."""
-        found: float = self.rate ** (len(words) if k is None else k)
-        return found
+        overlap: float = self.rate ** (len(words) if k is None else k)
+        return overlap
 
 
-class Substituted:
+class SubstitutedWords:
     """Replaces each word by one that is drawn evenly from its neighbourhood (SAFER).
 
     The neighbourhood of a word are the words of its list, and those of their lists, and so on for
@@ -101,12 +101,14 @@ class Substituted:
         self._shared: dict[str, float] = {}
 
     def around(self, word: str) -> tuple[str, ...]:
-        """Returns the neighbourhood of a word, in alphabetical order."""
+        """Return the neighbourhood of a word, in alphabetical order."""
         if word not in self._known:
-            found = {word}
+            neighbours = {word}
             for _ in range(self.hops):
-                found |= {other for one in found for other in self.threat.of_word(one)}
-            self._known[word] = tuple(sorted(found))
+                neighbours |= {
+                    other for neighbour in neighbours for other in self.threat.of_word(neighbour)
+                }
+            self._known[word] = tuple(sorted(neighbours))
         return self._known[word]
 
     def draw(self, words: Sequence[str], random: Random) -> list[str]:
@@ -114,37 +116,39 @@ class Substituted:
         return [random.choice(self.around(word)) for word in words]
 
     def shared(self, word: str) -> float:
-        """Returns the least overlap of the two distributions where a word is replaced."""
+        """Return the least overlap of the two distributions where a word is replaced."""
         if word not in self._shared:
             own = set(self.around(word))
-            others = [set(self.around(other)) for other in self.threat.of_word(word)]
+            neighbourhoods = [set(self.around(other)) for other in self.threat.of_word(word)]
+            # Two uniform distributions overlap by their common words over the larger size.
             self._shared[word] = min(
-                len(own & other) / max(len(own), len(other)) for other in others
+                len(own & other) / max(len(own), len(other)) for other in neighbourhoods
             )
         return self._shared[word]
 
     def overlap(self, words: Sequence[str], k: int | None) -> float:
         """See `RandomTexts`."""
+        # The k least overlaps: words are independent.
         return math.prod(sorted(self.shared(word) for word in words)[:k])
 
 
 def random_texts(noise: Noise, threat: Threat, *, rate: float, mask: str, hops: int) -> RandomTexts:
-    """Returns the random texts of a smoothed classifier.
+    """Return the random texts of a smoothed classifier.
 
     Args:
         noise: their kind.
-        threat: what is certified against.
+        threat: the sets of texts.
         rate: share of words that are masked or deleted.
-        mask: the word in the place of a masked one.
-        hops: see `Substituted`.
+        mask: the word that replaces a masked one.
+        hops: see `SubstitutedWords`.
 
     Raises:
         ValueError: the noise has no certificate for this threat.
     """
     kinds: dict[str, type[RandomTexts]] = {
-        "mask": Masked,
-        "delete": Deleted,
-        "substitute": Substituted,
+        "mask": MaskedWords,
+        "delete": DeletedWords,
+        "substitute": SubstitutedWords,
     }
     if threat.name not in kinds[noise].threats:
         fit = [name for name, kind in kinds.items() if threat.name in kind.threats]
@@ -153,13 +157,13 @@ def random_texts(noise: Noise, threat: Threat, *, rate: float, mask: str, hops: 
         )
         raise ValueError(msg)
     if noise == "delete":
-        return Deleted(rate)
+        return DeletedWords(rate)
     if noise == "mask":
-        return Masked(rate, mask)
+        return MaskedWords(rate, mask)
     if not isinstance(threat, Synonyms) or threat.texts:
         msg = (
             "got lists for texts for smoothing.noise=substitute, expected lists for words: random "
             "texts are drawn around any text, changed ones included"
         )
         raise ValueError(msg)
-    return Substituted(threat, hops)
+    return SubstitutedWords(threat, hops)

@@ -1,6 +1,5 @@
 """Certificates of a smoothed classifier, by Clopper-Pearson bounds on its shares."""
 
-import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,8 +21,8 @@ class Smoothing:
         rate: share of the words that are masked, or probability of a word to be deleted.
         samples: random texts of each text that its certificate is estimated from.
         selection: other random texts, from which its class is chosen.
-        alpha: probability that a certificate is wrong, of each text by itself.
-        mask: word in the place of a masked one, unknown to a model of words. For BERT: [MASK].
+        alpha: probability that the certificate of a text is wrong.
+        mask: word that replaces a masked one, unknown to a model of words. For BERT: [MASK].
         hops: steps of a neighbourhood in the lists, of noise=substitute.
         seed: of the random texts.
     """
@@ -38,7 +37,6 @@ class Smoothing:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
         if self.noise not in NOISES:
             msg = f"got smoothing.noise={self.noise!r}, expected one of {', '.join(NOISES)}"
             raise ValueError(msg)
@@ -53,7 +51,7 @@ class Smoothing:
 
 
 def least_share(hits: int, samples: int, alpha: float) -> float:
-    """One-sided lower bound on a probability (Clopper and Pearson, 1934).
+    """Return a one-sided lower bound on a probability (Clopper and Pearson, 1934).
 
     Args:
         hits: how often it happened.
@@ -68,11 +66,11 @@ def least_share(hits: int, samples: int, alpha: float) -> float:
 class SmoothedCertifier:
     """Certifies texts for the smoothed classifier around any classifier.
 
-    What is certified is the smoothed classifier, and not the classifier itself. A text whose
+    The certificate is about the smoothed classifier, and not the classifier itself. A text whose
     smoothed class is not certain even without a change has `holds` false for 0, too.
 
     Args:
-        answer: the classes `[n]` of n texts; -1 for a tie, which is no vote for any class.
+        answer: the classes `[n]` of n texts; -1 for a tie, which votes for no class.
         threat: the sets of texts.
         settings: of the smoothing.
 
@@ -87,11 +85,7 @@ class SmoothedCertifier:
     ) -> None:
         self.answer, self.threat, self.settings = answer, threat, settings
         self.noise = random_texts(
-            settings.noise,
-            threat,
-            rate=settings.rate,
-            mask=settings.mask,
-            hops=settings.hops,
+            settings.noise, threat, rate=settings.rate, mask=settings.mask, hops=settings.hops
         )
 
     def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
@@ -99,22 +93,26 @@ class SmoothedCertifier:
         return [self._certified(text, ks) for text in texts]
 
     def _certified(self, text: str, ks: Sequence[int | None]) -> TextCertificate:
-        given, words = self.settings, self.threat.split(text)
+        settings, words = self.settings, self.threat.split(text)
         # The random texts of a text do not depend on what else is certified.
-        random = Random(f"{given.seed} {' '.join(words)}")
-        first = Counter(one for one in self._classes(words, given.selection, random) if one >= 0)
+        random = Random(f"{settings.seed} {' '.join(words)}")
+        # The class is chosen on other samples than the bound: else the bound would be too large.
+        first = Counter(
+            label for label in self._classes(words, settings.selection, random) if label >= 0
+        )
         prediction = min(first, key=lambda label: (-first[label], label), default=0)
-        hits = sum(label == prediction for label in self._classes(words, given.samples, random))
-        share = least_share(hits, given.samples, given.alpha)
-        holds = [share - (1 - self.noise.overlap(words, k)) > 0.5 for k in ks]
-        certified = largest(holds, ks)
+        hits = sum(label == prediction for label in self._classes(words, settings.samples, random))
+        # A share above 1/2 after the loss by k changes means that the class wins.
+        share = least_share(hits, settings.samples, settings.alpha)
+        verdicts = [share - (1 - self.noise.overlap(words, k)) > 0.5 for k in ks]
+        certified = largest(verdicts, ks)
         return TextCertificate(
             text=text,
             prediction=prediction,
-            holds=tuple(holds),
+            holds=tuple(verdicts),
             certified=certified,
             kind=self.kind,
-            confidence=1 - given.alpha,
+            confidence=1 - settings.alpha,
         )
 
     def _classes(self, words: Sequence[str], number: int, random: Random) -> list[int]:
@@ -123,15 +121,3 @@ class SmoothedCertifier:
         different = list(dict.fromkeys(texts))
         answers = dict(zip(different, self.answer(different).tolist(), strict=True))
         return [int(answers[text]) for text in texts]
-
-
-def samples_needed(overlap: float, alpha: float) -> int | None:
-    """Returns how many samples of one class alone certify a text; None if no number does.
-
-    Args:
-        overlap: see `RandomTexts`.
-        alpha: see `Smoothing`.
-    """
-    # All n of n hits give the bound alpha^(1/n).
-    share = 1.5 - overlap
-    return None if share >= 1 else math.floor(math.log(alpha) / math.log(share)) + 1

@@ -15,20 +15,18 @@ and offers none):
 
     def text_certifier(self, threat: Threat) -> TextCertifier: ...
 
-`threats` names what the class can certify; `text_certifier` measures whatever does not depend on a
-text, and returns a `TextCertifier`: a callable from texts and numbers of changes to a
-`TextCertificate` for each text. It raises ValueError where these weights or settings have none
-(`TaskModule.no_certifier` makes the message, which names the methods that have one), and where
-`threat.words` is not how the model splits texts. `certify --threat` asks no more than this.
+`threats` lists the threats of the class. `text_certifier` measures everything that does not depend
+on a text, and returns a `TextCertifier`; it raises ValueError where these weights or settings have
+no certificate, and where `threat.words` differs from the words of the model. `certify --threat`
+needs no more than this.
 
-A certifier certifies `threat.subject(text)`, the text that the threat is about: with lists for each
-text and position this is the text of the list file. It is None where the lists have no such text;
-the text is skipped then, and counted.
+A certifier certifies `threat.subject(text)`: with lists for each text and position this is the text
+of the list file, or None where the file has no such text. Such texts are skipped and counted.
 
 - `Synonyms`: words replaced by those of a list.
-- `Characters`: characters inserted, deleted or replaced, in the string as it is given.
-- `Words`: words inserted, deleted or replaced.
-- `L2`: embedded tokens moved; no set of texts, and so without `contains`.
+- `Characters`: characters inserted, deleted or replaced, in the raw string.
+- `WordEditDistance`: words inserted, deleted or replaced.
+- `L2`: embedded tokens moved; not a set of texts, and so without `contains`.
 """
 
 from certify.threats.character_edits import Characters
@@ -37,7 +35,7 @@ from certify.threats.parsing import THREATS, parse_threat
 from certify.threats.synonym_lists import Synonyms
 from certify.threats.text_certificate import Kind, TextCertificate, TextCertifier
 from certify.threats.threat import Threat, ThreatName
-from certify.threats.word_edits import Words
+from certify.threats.word_edits import WordEditDistance
 
 __all__ = [
     "L2",
@@ -49,6 +47,6 @@ __all__ = [
     "TextCertifier",
     "Threat",
     "ThreatName",
-    "Words",
+    "WordEditDistance",
     "parse_threat",
 ]

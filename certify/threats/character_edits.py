@@ -12,7 +12,7 @@ from certify.threats.threat import Threat, ThreatName
 class Characters(Threat):
     """Texts within a Levenshtein distance of k.
 
-    An edit inserts, deletes or replaces one character of the string as it is given: any character
+    An edit inserts, deletes or replaces one character of the raw string: any character
     of Unicode, before any normalisation. `words` has no influence on the set.
     """
 

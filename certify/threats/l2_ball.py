@@ -11,7 +11,7 @@ from certify.threats.threat import Threat, ThreatName
 class L2(Threat):
     """Embedded tokens within an l2 distance: the threat of `certify.Certifier`.
 
-    It is no set of texts, so an attack on texts cannot be held inside it.
+    It is not a set of texts, so an attack on texts cannot be held inside it.
 
     Attributes:
         radius: Frobenius norm of the change of all embedded tokens together.
@@ -24,7 +24,7 @@ class L2(Threat):
     radius: float = 0.0
 
     def __post_init__(self) -> None:
-        """Checks the settings.
+        """Check the settings.
 
         Raises:
             ValueError: a radius that is negative or not finite, or a number of changes.
@@ -35,7 +35,7 @@ class L2(Threat):
             raise ValueError(msg)
 
     def contains(self, original: str, changed: str) -> bool:
-        """Raises ValueError: the set has no texts."""
+        """Raise ValueError: the set has no texts."""
         msg = "got texts for the threat l2, expected synonyms, characters or words: it has no texts"
         raise ValueError(msg)
 

@@ -4,19 +4,19 @@ from certify.threats.character_edits import Characters
 from certify.threats.l2_ball import L2
 from certify.threats.synonym_lists import Synonyms
 from certify.threats.threat import Threat
-from certify.threats.word_edits import Words
+from certify.threats.word_edits import WordEditDistance
 from text.word_settings import WordSettings
 
 THREATS: dict[str, type[Threat]] = {
     "synonyms": Synonyms,
     "characters": Characters,
-    "words": Words,
+    "words": WordEditDistance,
     "l2": L2,
 }
 
 
 def parse_k(value: str) -> int | None:
-    """Returns a number of changes, None for `all`.
+    """Return a number of changes, None for `all`.
 
     Raises:
         ValueError: it is neither.
@@ -32,7 +32,7 @@ def parse_k(value: str) -> int | None:
 def parse_threat(
     name: str, *, lists: str | None, k: int | None, words: WordSettings = WordSettings()
 ) -> Threat:
-    """Returns a threat of the command line.
+    """Return a threat of the command line.
 
     Args:
         name: one of `THREATS`.
@@ -48,8 +48,8 @@ def parse_threat(
         msg = f"got threat {name!r}, expected one of {', '.join(THREATS)}"
         raise ValueError(msg)
     if (lists is not None) != (name == "synonyms"):
-        given = "lists" if lists is not None else "no lists"
-        msg = f"got {given} for {name}, expected a file of lists for synonyms, and only for them"
+        kind = "lists" if lists is not None else "no lists"
+        msg = f"got {kind} for {name}, expected a file of lists for synonyms, and only for them"
         raise ValueError(msg)
     if lists is not None:
         return Synonyms.read(lists, k=k, words=words)

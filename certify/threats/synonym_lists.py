@@ -43,7 +43,7 @@ class Synonyms(Threat):
     def read(
         cls, path: str | Path, *, k: int | None = None, words: WordSettings = WordSettings()
     ) -> Self:
-        """Reads a JSON file, also packed (.gz).
+        """Read a JSON file, also packed (.gz).
 
         Args:
             path: an object with a list of words for each word; or, for texts and positions, one
@@ -69,7 +69,7 @@ class Synonyms(Threat):
         k: int | None = None,
         words: WordSettings = WordSettings(),
     ) -> Self:
-        """Makes a threat of what a JSON file has.
+        """Make a threat from the content of a JSON file.
 
         Args:
             content: see `read`.
@@ -84,17 +84,18 @@ class Synonyms(Threat):
         by_text = bool(values) and all(isinstance(value, dict) for value in values)
         for lists in values if by_text else [content]:
             _check_lists(lists, name)
-        made = cls(k=k, words=words, lists={} if by_text else content, texts={})
+        threat = cls(k=k, words=words, lists={} if by_text else content, texts={})
         if not by_text:
-            made._check_tokens(name)
-            return made
-        made = cls(k=k, words=words, lists={}, texts=content)
-        made._check_positions(name)
-        return made
+            threat._check_tokens(name)
+            return threat
+        threat = cls(k=k, words=words, lists={}, texts=content)
+        threat._check_positions(name)
+        return threat
 
     def _check_tokens(self, name: str) -> None:
-        """Some lists of other tokenisers have words such as "don't": no text has them as one."""
+        """Refuse lists of other tokenisers, with words such as "don't" that texts here split."""
         strange = [word for word in self.lists if self.split(word) != (word,)]
+        # Some such words are normal; most of them mean another tokeniser.
         if 2 * len(strange) > len(self.lists):
             msg = (
                 f"got {name}, where {len(strange)} of {len(self.lists)} words, as "
@@ -104,7 +105,7 @@ class Synonyms(Threat):
             raise ValueError(msg)
 
     def _check_positions(self, name: str) -> None:
-        """Each list is about one word, and each text splits as its tokens do."""
+        """Check that each list is about one word, and that each text splits like its tokens."""
         for text, lists in self.texts.items():
             tokens = text.split()
             for position, listed in lists.items():
@@ -112,10 +113,10 @@ class Synonyms(Threat):
                 token = tokens[int(position)] if fits else None
                 if token is not None and (not listed or self.split(token) == (token,)):
                     continue
-                found = f"only {len(tokens)} words" if token is None else repr(token)
+                actual = f"only {len(tokens)} words" if token is None else repr(token)
                 msg = (
                     f"got {name} with a list for position {position!r} of {text[:60]!r}, which has "
-                    f"{found}, expected lists of one word for words.split={self.words.split}"
+                    f"{actual}, expected lists of one word for words.split={self.words.split}"
                 )
                 raise ValueError(msg)
 
@@ -125,7 +126,7 @@ class Synonyms(Threat):
 
     @classmethod
     def of_model(cls, threat: Threat, words: WordSettings) -> "Synonyms":
-        """Returns a threat that a model of these words can be certified against.
+        """Return a threat that a model of these words can be certified against.
 
         Raises:
             ValueError: another threat, or synonyms of other words.
@@ -139,14 +140,14 @@ class Synonyms(Threat):
         return threat
 
     def subject(self, text: str) -> str | None:
-        """Returns the text itself, or, with lists for texts, that of the file.
+        """Return the text itself, or, with lists for texts, that of the file.
 
         The two may differ in case, spaces and punctuation, which tokenisers write differently.
         """
         return self._places.get(_squeezed(text)) if self.texts else text
 
     def candidates(self, text: str) -> list[tuple[str, ...]]:
-        """Returns for each word of a text what may stand in its place, the word itself first.
+        """Return the candidates of each word of a text, the word itself first.
 
         Args:
             text: as `subject` returns it.
@@ -159,37 +160,40 @@ class Synonyms(Threat):
         if (lists := self.texts.get(text)) is None:
             msg = f"got {text[:60]!r}, which the lists do not have, expected a text of subject()"
             raise ValueError(msg)
-        found: list[tuple[str, ...]] = []
+        candidates: list[tuple[str, ...]] = []
         for position, token in enumerate(text.split()):
             # One token of the file may be several words here: those have no list.
-            found += [(word,) for word in self.split(token)]
+            candidates += [(word,) for word in self.split(token)]
             if listed := lists.get(str(position)):
-                found[-1] = self._with(found[-1][0], listed)
-        return found
+                candidates[-1] = self._with(candidates[-1][0], listed)
+        return candidates
 
     def of_word(self, word: str) -> tuple[str, ...]:
-        """Returns a word and what may stand in its place, for lists of words."""
-        found = self._of_words.get(word)
-        if found is None:
-            found = self._of_words[word] = self._with(word, self.lists.get(word, ()))
-        return found
+        """Return a word and its candidates, for lists of words."""
+        candidates = self._of_words.get(word)
+        if candidates is None:
+            candidates = self._of_words[word] = self._with(word, self.lists.get(word, ()))
+        return candidates
 
     @cached_property
     def _of_words(self) -> dict[str, tuple[str, ...]]:
         return {}
 
     def _with(self, word: str, listed: Sequence[str]) -> tuple[str, ...]:
+        # A candidate of several words would move the words after it.
         fits = (other for other in listed if self.split(other) == (other,))
         return tuple(dict.fromkeys((word, *fits)))
 
     def contains(self, original: str, changed: str) -> bool:
         """See `Threat`."""
-        places, words = self.candidates(original), self.split(changed)
-        if len(places) != len(words):
+        candidates, words = self.candidates(original), self.split(changed)
+        if len(candidates) != len(words):
             return False
-        both = list(zip(places, words, strict=True))
-        count = sum(place[0] != word for place, word in both)
-        return all(word in place for place, word in both) and (self.k is None or count <= self.k)
+        both = list(zip(candidates, words, strict=True))
+        count = sum(allowed[0] != word for allowed, word in both)
+        return all(word in allowed for allowed, word in both) and (
+            self.k is None or count <= self.k
+        )
 
     @property
     def content(self) -> Any:
@@ -205,13 +209,13 @@ class Synonyms(Threat):
 
 
 def lists_file(path: str | Path) -> Path:
-    """Returns the file that a path names: one that is there, or one that comes with the program."""
+    """Return the file that a path names: one that is there, or one that comes with the program."""
     shipped = _ROOT / path
     return shipped if shipped.is_file() and not Path(path).exists() else Path(path)
 
 
 def _squeezed(text: str) -> str:
-    """Without what tokenisers place differently: spaces and punctuation."""
+    """Remove spaces and punctuation, which tokenisers write differently."""
     return re.sub(r"[\W_]+", "", _BREAK.sub(" ", text.lower()))
 
 

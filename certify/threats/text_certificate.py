@@ -1,4 +1,4 @@
-"""The answer of a certifier of texts."""
+"""The result of a certifier of texts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ class TextCertificate:
     """The certificate of one text.
 
     Attributes:
-        text: the text that is certified, `Threat.subject` of what was asked.
+        text: the text that is certified, `Threat.subject` of the original.
         prediction: predicted class.
-        holds: for each number of changes that was asked about, True if no text of the set has
-            another prediction. A tie is another prediction.
+        holds: for each number of changes in the request, True if no text of the set changes
+            the prediction. A tie counts as a change.
         certified: largest number of changes that is certified, at least 0; None if any number is.
-            Of a certifier that cannot know it, the largest of those asked.
+            Of a certifier that cannot know it, the largest in the request.
         kind: exact: where it does not hold, there is a text with another prediction or with a tie;
             lower bound: it may hold for more; probabilistic: it holds with some confidence;
-            unproven: a formula as printed, which is no theorem.
-        witness: a text of the set at the first number asked for which it does not hold, whose
+            unproven: a printed formula without a proof.
+        witness: a text of the set at the first number for which it does not hold, whose
             prediction is another one or tied; None if there is none or none is known.
         witness_prediction: the class that the witness gets.
-        confidence: of a probabilistic certificate, for each text by itself.
+        confidence: of a probabilistic certificate, for each text.
         cut: True if the model does not read the whole text.
         unknown: number of words that the model does not know.
     """
@@ -51,21 +51,21 @@ class TextCertifier(Protocol):
     kind: Kind
 
     def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
-        """Certifies texts.
+        """Certify texts.
 
         Args:
             texts: as `Threat.subject` returns them.
-            ks: numbers of changes, from few to many; None, the last, for any number. They stand in
-                the place of the threat's own k.
+            ks: numbers of changes, from few to many; None, the last, for any number. They replace
+                the threat's own k.
         """
         ...
 
 
-def largest(holds: Sequence[bool], ks: Sequence[int | None]) -> int | None:
-    """Returns the largest number of those asked up to which all hold; 0 if the first does not."""
-    found: int | None = 0
-    for hold, k in zip(holds, ks, strict=True):
-        if not hold:
+def largest(verdicts: Sequence[bool], ks: Sequence[int | None]) -> int | None:
+    """Return the largest number up to which all verdicts are True; 0 if the first is not."""
+    certified: int | None = 0
+    for verdict, k in zip(verdicts, ks, strict=True):
+        if not verdict:
             break
-        found = k
-    return found
+        certified = k
+    return certified

@@ -29,7 +29,7 @@ class Threat:
     words: WordSettings = field(default=WordSettings())
 
     def __post_init__(self) -> None:
-        """Checks the settings.
+        """Check the settings.
 
         Raises:
             ValueError: k is negative, or None where the threat needs a number; or words as base
@@ -37,30 +37,30 @@ class Threat:
         """
         endless = " or all" if self.endless else ""
         if (self.k is None and not self.endless) or (self.k is not None and self.k < 0):
-            shown = "all" if self.k is None else self.k
-            msg = f"got k={shown} for {self.name}, expected an integer of at least 0{endless}"
+            number = "all" if self.k is None else self.k
+            msg = f"got k={number} for {self.name}, expected an integer of at least 0{endless}"
             raise ValueError(msg)
         if self.words.lemmas != "none":
             msg = (
                 f"got words.lemmas={self.words.lemmas} for a threat, expected none: a base form "
-                "does not say which word stands in the text"
+                "does not say which word is in the text"
             )
             raise ValueError(msg)
 
     def at(self, k: int | None) -> Self:
-        """Returns the same threat with another number of changes."""
+        """Return the same threat with another number of changes."""
         return replace(self, k=k)
 
     def split(self, text: str) -> tuple[str, ...]:
-        """Returns the words of a text, in lower case."""
+        """Return the words of a text, in lower case."""
         return _split(self.words.split, text)
 
     def subject(self, text: str) -> str | None:
-        """Returns the text that the threat is about; None if it says nothing about this one."""
+        """Return the text that the threat is about; None if it says nothing about this one."""
         return text
 
     def contains(self, original: str, changed: str) -> bool:
-        """Returns True if the set around the first text has the second one.
+        """Return True if the set around the first text has the second one.
 
         Args:
             original: as `subject` returns it.
@@ -76,8 +76,8 @@ class Threat:
     @property
     def digest(self) -> str:
         """32 hexadecimal digits of the SHA-256 of `content`."""
-        whole = json.dumps(self.content, sort_keys=True).encode()
-        return hashlib.sha256(whole).hexdigest()[:32]
+        text = json.dumps(self.content, sort_keys=True).encode()
+        return hashlib.sha256(text).hexdigest()[:32]
 
     @property
     def statement(self) -> str:

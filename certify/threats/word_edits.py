@@ -9,7 +9,7 @@ from certify.threats.threat import Threat, ThreatName
 
 
 @dataclass(frozen=True, kw_only=True)
-class Words(Threat):
+class WordEditDistance(Threat):
     """Texts whose words are within a Levenshtein distance of k: any word for any other.
 
     Case, spaces and what else does not change the words of a text is free.
@@ -23,6 +23,7 @@ class Words(Threat):
         """See `Threat`."""
         assert self.k is not None  # __post_init__ made sure
         words = self.split(original), self.split(changed)
+        # A cutoff makes it faster: distances above k are k + 1.
         return Levenshtein.distance(*words, score_cutoff=self.k) <= self.k
 
     @property

@@ -1,9 +1,9 @@
-"""The worst text within some edits of characters: spans of text between separators that stay.
+"""The worst text within some edits of characters, from spans between kept separators.
 
-A text with some edits keeps some of its separators. They cut it: what stands before one and behind
-it is read by itself, and has its own edits. So the least score of a text is a least sum over all
-ways to choose the separators that stay, and to share the edits among the spans between them. In a
-span no separator stays, so it has at most k of them.
+A text with some edits keeps some of its separators. They cut it: the model reads the parts
+before and after one separately, and each has its own edits. So the least score of a text is a least
+sum over all ways to choose the kept separators, and to share the edits among the spans between
+them. In a span no separator is kept, so it has at most k of them.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class EditedTexts:
         self.edits = edits
 
     def least(self, texts: Sequence[str], direction: Tensor, k: int) -> Tensor:
-        """Returns the least scores `[B, J, k + 1]` of all texts within 0, 1, ..., k edits.
+        """Return the least scores `[B, J, k + 1]` of all texts within 0, 1, ..., k edits.
 
         Args:
             texts: B texts.
@@ -39,7 +39,7 @@ class EditedTexts:
         return _paths(self._of_spans(texts, direction, k))[-1]
 
     def witness(self, text: str, direction: Tensor, k: int) -> str:
-        """Returns a text within k edits with the least score.
+        """Return a text within k edits with the least score.
 
         Args:
             text: the text.
@@ -51,42 +51,44 @@ class EditedTexts:
         starts = [0, *(at + 1 for at, code in enumerate(codes_of(text)) if code == BETWEEN)]
         ends = [*(start - 1 for start in starts[1:]), len(text)]
         written: list[str] = []
-        last, left = len(starts) - 1, k
+        last, remaining = len(starts) - 1, k
         while last >= 0:
             ways = [
-                (float(best[last - more][0, 0, left - used] + values[0, last, more, 0, used]))
+                (float(best[last - more][0, 0, remaining - used] + values[0, last, more, 0, used]))
                 for more in range(min(last, k) + 1)
-                for used in range(left + 1)
+                for used in range(remaining + 1)
             ]
-            more, used = divmod(ways.index(min(ways)), left + 1)
+            # `ways` runs over `more`, and for each over `used`.
+            more, used = divmod(ways.index(min(ways)), remaining + 1)
             span = text[starts[last - more] : ends[last]]
             written.append(self.edits.witness(span, direction, used) if used else span)
-            last, left = last - more - 1, left - used
+            last, remaining = last - more - 1, remaining - used
             if last >= 0:
                 written.append(text[ends[last]])
         return "".join(reversed(written))
 
     def _of_spans(self, texts: Sequence[str], direction: Tensor, k: int) -> Tensor:
-        """`[B, P, k + 1, J, k + 1]`: by the last word of a span and its number of separators.
+        """Return `[B, P, k + 1, J, k + 1]` by the last word of a span and its number of separators.
 
-        Words behind a text are read at no cost; spans that do not exist have inf.
+        Words after a text cost nothing; spans that do not exist have inf.
         """
         words = ["".join(_SPELT[code] for code in codes_of(text)).split(" ") for text in texts]
         _, sense = torch.unique(direction.flatten(1), dim=0, return_inverse=True)
         number: dict[tuple[int, str], int] = {}
         owner: list[int] = []
         where = torch.zeros(len(texts), max(map(len, words)), k + 1, dtype=torch.int64)
-        for row, (found, way) in enumerate(zip(words, sense.tolist(), strict=True)):
-            for last in range(len(found)):
+        for row, (words_of_text, way) in enumerate(zip(words, sense.tolist(), strict=True)):
+            for last in range(len(words_of_text)):
                 for more in range(min(last, k) + 1):
-                    key = way, " ".join(found[last - more : last + 1])
+                    key = way, " ".join(words_of_text[last - more : last + 1])
                     if key not in number:
                         number[key] = len(number)
                         owner.append(row)
-                    # Two rows stand before those of the spans.
+                    # The rows of spans begin at 2: 0 is a span that does not exist, 1 is free.
                     where[row, last, more] = number[key] + 2
-            where[row, len(found) :, 0] = 1
+            where[row, len(words_of_text) :, 0] = 1
         spans = [span for _, span in number]
+        # Spans of like length together, as they are padded.
         order = sorted(range(len(spans)), key=lambda at: len(spans[at]))
         table = torch.full((len(spans) + 2, direction.shape[1], k + 1), torch.inf)
         table = table.to(torch.float64)
@@ -100,7 +102,7 @@ class EditedTexts:
 
 
 def _paths(values: Tensor) -> list[Tensor]:
-    """`[B, J, k + 1]` least scores of the first 0, 1, ..., P words of texts."""
+    """Return `[B, J, k + 1]` least scores of the first 0, 1, ..., P words of texts."""
     none = torch.full_like(values[:, 0, 0], torch.inf)
     none[..., 0] = 0.0
     best = [none]

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from certify.threats import Characters, Kind, Synonyms, TextCertificate, Threat, Words
+from certify.threats import Characters, Kind, Synonyms, TextCertificate, Threat, WordEditDistance
 from certify.threats.text_certificate import largest
 from certify.words.kept_separators import EditedTexts
 from certify.words.spelling import Edits, Trie
-from certify.words.worst_path import Worst, worst_path, worst_words
+from certify.words.worst_path import WorstTexts, worst_path, worst_words
 from layers.ngram_scores import LARGEST, NgramScores
 from text import WordTokenizer
 
@@ -32,14 +32,14 @@ class ScoreModel(NamedTuple):
     tokenizer: WordTokenizer
 
     def ids(self, words: Sequence[str]) -> list[int]:
-        """Returns the ids of words; a text without words is one unknown word."""
+        """Return the ids of words; a text without words is one unknown word."""
         return self.tokenizer.vocabulary(words)
 
     def logits(self, words: Sequence[str]) -> Tensor:
-        """`[C]` float64: the sums of the scores of a text."""
+        """Return `[C]` float64: the sums of the scores of a text."""
         ids = self.ids(words)[: self.tokenizer.max_length] or [self.tokenizer.unk_id]
-        found: Tensor = self.scores(torch.tensor([ids]))[0].sum(dim=0)
-        return found
+        logits: Tensor = self.scores(torch.tensor([ids]))[0].sum(dim=0)
+        return logits
 
 
 class _Certifier:
@@ -48,7 +48,7 @@ class _Certifier:
     kind: Kind = "exact"
 
     def __init__(self, model: ScoreModel, threat: Threat) -> None:
-        """Measures the model.
+        """Measure the model.
 
         Args:
             model: the classifier.
@@ -73,25 +73,26 @@ class _Certifier:
             if (length := model.tokenizer.max_length) > LONGEST:
                 msg = f"got max_length={length} for a net over windows, expected at most {LONGEST}"
                 raise ValueError(msg)
-        if not all(one <= LARGEST for one in largest_of):
+        if not all(score <= LARGEST for score in largest_of):
             msg = f"got scores above {LARGEST:g} or not finite, expected smaller ones: train anew"
             raise ValueError(msg)
         self.model, self.threat = model, threat
 
     def _rivals(self, predictions: Tensor) -> tuple[Tensor, Tensor]:
-        """`[B, C - 1]` classes other than the predicted ones, and `[B, C - 1, C]` directions."""
+        """Return the other classes `[B, C - 1]`, and the directions `[B, C - 1, C]` of margins."""
         classes = self.model.scores.classes
-        others = torch.arange(classes - 1).expand(len(predictions), -1)
-        rivals = others + (others >= predictions.unsqueeze(1))
+        numbers = torch.arange(classes - 1).expand(len(predictions), -1)
+        # 0 ... C - 1 without the predicted class.
+        rivals = numbers + (numbers >= predictions.unsqueeze(1))
         hot = torch.nn.functional.one_hot
         direction = hot(predictions, classes).unsqueeze(1) - hot(rivals, classes)
         return rivals, direction.to(torch.float64)
 
-    def _told(
+    def _certificate(
         self,
         text: str,
         prediction: int,
-        holds: Sequence[bool],
+        verdicts: Sequence[bool],
         ks: Sequence[int | None],
         *,
         certified: int | None = None,
@@ -100,40 +101,36 @@ class _Certifier:
         kind: Kind = "exact",
     ) -> TextCertificate:
         words = self.threat.split(text)
-        found = None if witness is None else self.model.logits(self.threat.split(witness))
-        known = certified is not None or endless
+        rival = None
+        if witness is not None:
+            # With a tie, the first of equal classes counts as another.
+            logits = self.model.logits(self.threat.split(witness))
+            rival = int(logits.scatter(0, torch.tensor([prediction]), -torch.inf).argmax())
+        has_number = certified is not None or endless
         return TextCertificate(
             text=text,
             prediction=prediction,
-            holds=tuple(holds),
-            certified=certified if known else largest(holds, ks),
+            holds=tuple(verdicts),
+            certified=certified if has_number else largest(verdicts, ks),
             kind=kind,
             witness=witness,
-            witness_prediction=None if found is None else _other(found, prediction),
+            witness_prediction=rival,
             cut=len(words) > self.model.tokenizer.max_length,
             unknown=sum(index == self.model.tokenizer.unk_id for index in self.model.ids(words)),
         )
 
 
-def _other(logits: Tensor, prediction: int) -> int:
-    """The largest class but the predicted one: the first of equal ones counts as another."""
-    lowered = logits.clone()
-    lowered[prediction] = -torch.inf
-    return int(lowered.argmax())
-
-
 class SynonymCertifier(_Certifier):
     """Certifies against replaced words: exact, by a shortest path through their candidates.
 
-    Words behind the model's `max_length` are not read; replacements move no word, so they change
-    nothing there. For words alone `certified` is the largest number of changes; for n-grams the
-    largest of those asked.
+    Words after the model's `max_length` are not read; replacements move no word, so they change
+    nothing after it. For words alone `certified` is the largest number of changes; for n-grams the
+    largest in the request.
     """
 
     threat: Synonyms
 
     def __init__(self, model: ScoreModel, threat: Synonyms) -> None:
-        """Measures the model; see `_Certifier`."""
         super().__init__(model, threat)
         self._worst_of = _WorstOfWords(model, threat)
 
@@ -141,26 +138,27 @@ class SynonymCertifier(_Certifier):
         """See `TextCertifier`."""
         if self.model.scores.width == 1 and not self.threat.texts:
             batches = (texts[i : i + 256] for i in range(0, len(texts), 256))
-            return [one for batch in batches for one in self._alone(batch, ks)]
-        places = [self.threat.candidates(text) for text in texts]
-        order = sorted(range(len(texts)), key=lambda i: _size(places[i]))
-        found: dict[int, TextCertificate] = {}
-        for rows in _batches([places[i] for i in order], self.model.scores.width):
+            return [certificate for batch in batches for certificate in self._alone(batch, ks)]
+        candidates = [self.threat.candidates(text) for text in texts]
+        order = sorted(range(len(texts)), key=lambda i: _size(candidates[i]))
+        certificates: dict[int, TextCertificate] = {}
+        for rows in _batches([candidates[i] for i in order], self.model.scores.width):
             some = [order[row] for row in rows]
-            answers = self._batch([texts[i] for i in some], [places[i] for i in some], ks)
-            found |= dict(zip(some, answers, strict=True))
-        return [found[i] for i in range(len(texts))]
+            answers = self._batch([texts[i] for i in some], [candidates[i] for i in some], ks)
+            certificates |= dict(zip(some, answers, strict=True))
+        return [certificates[i] for i in range(len(texts))]
 
     def _alone(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
-        """Words alone, with lists of words: what a word can lose is the same in every text."""
+        """Certify words alone, with lists of words: a word loses the same in every text."""
         limit = self.model.tokenizer.max_length
         words = [self.threat.split(text) for text in texts]
         index, own, lost = self._worst_of([text[:limit] for text in words])
-        read, place = (index >= 0).unsqueeze(-1), index.clamp_min(0)
-        logits = (own[place] * read).sum(dim=1)
+        read, rows = (index >= 0).unsqueeze(-1), index.clamp_min(0)
+        # [B, N, C] scores; padding has index -1 and none.
+        logits = (own[rows] * read).sum(dim=1)
         predictions = logits.argmax(dim=1, keepdim=True)
         # Rows of a word and a class, so that nothing of the other classes is copied.
-        losses = lost.flatten(0, 1)[place * logits.shape[1] + predictions] * read
+        losses = lost.flatten(0, 1)[rows * logits.shape[1] + predictions] * read
         losses, order = losses.sort(dim=1, descending=True, stable=True)
         lead = (logits.gather(1, predictions) - logits).scatter(1, predictions, torch.inf)
         # `[B, N + 1, C]`: the leads after 0, 1, ... changes.
@@ -168,14 +166,15 @@ class SynonymCertifier(_Certifier):
         least, rivals = leads.min(dim=2)
         at = [index.shape[1] if k is None else min(k, index.shape[1]) for k in ks]
         held, falls = (least[:, at] > 0).tolist(), (least <= 0).int()
+        # The first margin of 0 or less ends the certificate; -1: none does, for any number.
         most = torch.where(falls.any(dim=1), (falls.argmax(dim=1) - 1).clamp_min(0), -1).tolist()
-        told = []
-        for row, (text, y, holds) in enumerate(
+        certificates = []
+        for row, (text, y, verdicts) in enumerate(
             zip(texts, predictions[:, 0].tolist(), held, strict=True)
         ):
             witness = None
-            if not all(holds):
-                k = at[holds.index(False)]
+            if not all(verdicts):
+                k = at[verdicts.index(False)]
                 rival = int(rivals[row, k])
                 changed = list(words[row])
                 where = [i for i in order[row, :k, rival].tolist() if i < min(len(changed), limit)]
@@ -184,107 +183,106 @@ class SynonymCertifier(_Certifier):
                     changed[i] = word
                 witness = self._written(text, changed)
             certified = None if most[row] < 0 else most[row]
-            told.append(
-                self._told(
+            certificates.append(
+                self._certificate(
                     text,
                     y,
-                    holds,
+                    verdicts,
                     ks,
                     certified=certified,
                     endless=certified is None,
                     witness=witness,
                 )
             )
-        return told
+        return certificates
 
     def _batch(
         self,
         texts: Sequence[str],
-        places: Sequence[Sequence[tuple[str, ...]]],
+        listed: Sequence[Sequence[tuple[str, ...]]],
         ks: Sequence[int | None],
     ) -> list[TextCertificate]:
         model = self.model
         limit = model.tokenizer.max_length
-        candidates = filled([[model.ids(place) for place in text[:limit]] for text in places])
+        candidates = pad_ids([[model.ids(words) for words in text[:limit]] for text in listed])
         mask = candidates[..., 0] != 0
         logits = (model.scores(candidates[..., 0]) * mask.unsqueeze(-1)).sum(dim=1)
         predictions = logits.argmax(dim=1)
         rivals, direction = self._rivals(predictions)
         count = rivals.shape[1]
+        # A row for each text and other class: [B (C - 1), N, S].
         rows, flat = candidates.repeat_interleave(count, dim=0), direction.flatten(0, 1)
-        worst = {k: self._worst(rows, flat, k) for k in self._asked(ks, candidates)}
         alone = model.scores.width == 1
-        told = []
+        find = worst_words if alone else worst_path
+        worst = {k: find(model.scores, rows, flat, k) for k in self._limits(ks, candidates)}
+        certificates = []
         for row, text in enumerate(texts):
             mine = slice(row * count, (row + 1) * count)
             margins = [self._of(worst, k)[0][mine] for k in ks]
-            holds = [bool((margin > 0).all()) for margin in margins]
+            verdicts = [bool((margin > 0).all()) for margin in margins]
             certified = None
             if alone:
                 (single,) = worst.values()
+                # Least margin over the other classes, by number of changes.
                 least = single.value[mine].amin(dim=0) > 0
                 certified = None if bool(least.all()) else max(int(least.int().argmin()) - 1, 0)
             witness = None
-            if not all(holds):
-                first = holds.index(False)
+            if not all(verdicts):
+                first = verdicts.index(False)
                 at = int(margins[first].argmin()) + mine.start
                 choice = self._of(worst, ks[first])[1][at]
-                witness = self._text(text, places[row], choice[: len(places[row])].tolist())
-            told.append(
-                self._told(
+                witness = self._text(text, listed[row], choice[: len(listed[row])].tolist())
+            certificates.append(
+                self._certificate(
                     text,
                     int(predictions[row]),
-                    holds,
+                    verdicts,
                     ks,
                     certified=certified,
                     endless=alone and certified is None,
                     witness=witness,
                 )
             )
-        return told
+        return certificates
 
-    def _asked(self, ks: Sequence[int | None], candidates: Tensor) -> list[int | None]:
-        """With words alone one sort answers all; else one path with a limit, and one without."""
+    def _limits(self, ks: Sequence[int | None], candidates: Tensor) -> list[int | None]:
+        """Return the numbers of changes to solve for: one sort answers all for words alone."""
         if self.model.scores.width == 1:
             return [candidates.shape[1]]
         limits = [k for k in ks if k is not None]
-        asked: list[int | None] = [max(limits)] if limits else []
-        return [*asked, None] if None in ks else asked
+        numbers: list[int | None] = [max(limits)] if limits else []
+        return [*numbers, None] if None in ks else numbers
 
-    def _worst(self, candidates: Tensor, direction: Tensor, k: int | None) -> Worst:
-        find = worst_words if self.model.scores.width == 1 else worst_path
-        return find(self.model.scores, candidates, direction, k)
-
-    def _of(self, worst: dict[int | None, Worst], k: int | None) -> tuple[Tensor, Tensor]:
-        """`[R]` least scores with at most k changes, and `[R, N]` the choices that have them."""
+    def _of(self, worst: dict[int | None, WorstTexts], k: int | None) -> tuple[Tensor, Tensor]:
+        """Return least scores `[R]` with at most k changes, and their choices `[R, N]`."""
         limit = max((most for most in worst if most is not None), default=None)
-        found = worst[limit] if k is not None or None not in worst else worst[None]
-        at = -1 if k is None else min(k, found.value.shape[1] - 1)
-        return found.value[:, at], found.path[:, at]
+        texts = worst[limit] if k is not None or None not in worst else worst[None]
+        at = -1 if k is None else min(k, texts.value.shape[1] - 1)
+        return texts.value[:, at], texts.path[:, at]
 
-    def _text(self, text: str, places: Sequence[tuple[str, ...]], choice: Sequence[int]) -> str:
-        """The text with other words: as it was written between them, where that keeps its words."""
-        chosen = [*choice, *[0] * (len(places) - len(choice))]
+    def _text(self, text: str, candidates: Sequence[tuple[str, ...]], choice: Sequence[int]) -> str:
+        """Return the text with other words, and the original spelling between them if possible."""
+        chosen = [*choice, *[0] * (len(candidates) - len(choice))]
         words = [
-            place[at] if at < len(place) else place[0]
-            for place, at in zip(places, chosen, strict=True)
+            listed[at] if at < len(listed) else listed[0]
+            for listed, at in zip(candidates, chosen, strict=True)
         ]
         return self._written(text, words)
 
     def _written(self, text: str, words: Sequence[str]) -> str:
-        """The text with other words in the places of its own."""
-        made, end = [], 0
+        """Return the text with its words replaced one by one."""
+        parts, end = [], 0
         for (start, stop), old, new in zip(
             self.model.tokenizer.splitter.spans(text), self.threat.split(text), words, strict=True
         ):
-            made += [text[end:start], text[start:stop] if old == new else new]
+            parts += [text[end:start], text[start:stop] if old == new else new]
             end = stop
-        written = "".join([*made, text[end:]])
+        written = "".join([*parts, text[end:]])
         return written if self.threat.split(written) == tuple(words) else " ".join(words)
 
 
 class _WorstOfWords:
-    """Keeps for each word that is met the scores of its candidates, and what it can lose by them.
+    """Scores of the candidates of each word so far, and the largest losses by a replacement.
 
     Args:
         model: the classifier, of words alone.
@@ -300,10 +298,10 @@ class _WorstOfWords:
         self._listed: list[tuple[str, ...]] = []
 
     def __call__(self, texts: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor, Tensor]:
-        """Looks the words of texts up.
+        """Look the words of texts up.
 
         Returns:
-            `[B, N]` rows of the words, -1 behind a text; `[M, C]` scores of the words of the rows;
+            `[B, N]` rows of the words, -1 after a text; `[M, C]` scores of the words of the rows;
             `[M, C, C]`, for the classes y and j the largest loss of y's lead over j.
         """
         new = dict.fromkeys(word for words in texts for word in words if word not in self._rows)
@@ -314,7 +312,7 @@ class _WorstOfWords:
         return torch.tensor(rows, dtype=torch.int64).view(len(texts), length), self._own, self._lost
 
     def words(self, words: Sequence[str], y: int, rival: int) -> list[str]:
-        """Returns the candidates of words that take most from y's lead over a rival."""
+        """Return the candidates of words that take most from y's lead over a rival."""
         rows = [self._rows[word] for word in words]
         chosen = self._worst[rows, y, rival].tolist()
         return [self._listed[row][at] for row, at in zip(rows, chosen, strict=True)]
@@ -323,10 +321,11 @@ class _WorstOfWords:
         self._rows |= {word: len(self._rows) + i for i, word in enumerate(words)}
         listed = [self._threat.of_word(word) for word in words]
         self._listed += listed
-        candidates = filled([[self._model.ids(one) for one in listed]])[0]
+        candidates = pad_ids([[self._model.ids(candidates) for candidates in listed]])[0]
         scores = self._model.scores.word_table()[candidates]
         lost, worst = [], []
         for y in range(scores.shape[-1]):
+            # [M, S, C] margins of y for each candidate.
             lead = scores[..., y : y + 1] - scores
             most, which = (lead[:, :1] - lead).max(dim=1)
             lost.append(most)
@@ -346,53 +345,55 @@ class CharacterCertifier(_Certifier):
     threat: Characters
 
     def __init__(self, model: ScoreModel, threat: Threat) -> None:
-        """Measures the model; see `_Certifier`.
+        """Measure the model; see `_Certifier`.
 
         Raises:
             ValueError: n-grams, or words that a character may change from afar.
         """
         super().__init__(model, threat)
         tokens = model.tokenizer.vocabulary.get_itos()
-        known = [
+        words = [
             (word, index) for index, word in enumerate(tokens) if index >= model.scores.specials
         ]
-        self.edits = EditedTexts(Edits(Trie.of(known), model.scores.word_table()))
+        self.edits = EditedTexts(Edits(Trie.of(words), model.scores.word_table()))
 
     def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
         """See `TextCertifier`; a k of None is refused with a ValueError."""
         limits = [self.threat.at(k).k or 0 for k in ks]
-        found: dict[int, TextCertificate] = {}
+        certificates: dict[int, TextCertificate] = {}
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
         for start in range(0, len(order), 64):
             some = order[start : start + 64]
             answers = self._batch([texts[i] for i in some], limits)
-            found |= dict(zip(some, answers, strict=True))
-        return [found[i] for i in range(len(texts))]
+            certificates |= dict(zip(some, answers, strict=True))
+        return [certificates[i] for i in range(len(texts))]
 
     def _batch(self, texts: Sequence[str], ks: Sequence[int]) -> list[TextCertificate]:
         logits = torch.stack([self.model.logits(self.threat.split(text)) for text in texts])
         predictions = logits.argmax(dim=1)
         _, direction = self._rivals(predictions)
         least = self.edits.least(texts, direction, max(ks))
-        told = []
+        certificates = []
         for row, text in enumerate(texts):
             fits = [len(self.threat.split(text)) + k <= self.model.tokenizer.max_length for k in ks]
             values = [least[row, :, k] for k in ks]
-            holds = [
+            verdicts = [
                 fit and bool((value > 0).all()) for fit, value in zip(fits, values, strict=True)
             ]
             witness, kind = None, self.kind
-            if not all(holds):
-                first = holds.index(False)
+            if not all(verdicts):
+                first = verdicts.index(False)
                 if fits[first]:
                     way = direction[row, int(values[first].argmin())]
                     witness = self.edits.witness(text, way, ks[first])
                 else:
                     kind = "lower bound"
-            told.append(
-                self._told(text, int(predictions[row]), holds, ks, witness=witness, kind=kind)
+            certificates.append(
+                self._certificate(
+                    text, int(predictions[row]), verdicts, ks, witness=witness, kind=kind
+                )
             )
-        return told
+        return certificates
 
 
 class WordCertifier(_Certifier):
@@ -403,7 +404,7 @@ class WordCertifier(_Certifier):
     -k m and the k largest positive d_i.
     """
 
-    threat: Words
+    threat: WordEditDistance
 
     def __call__(self, texts: Sequence[str], ks: Sequence[int | None]) -> list[TextCertificate]:
         """See `TextCertifier`; a k of None is refused with a ValueError."""
@@ -416,66 +417,68 @@ class WordCertifier(_Certifier):
         _, directions = self._rivals(prediction)
         table, ids = model.scores.word_table(), torch.tensor(model.ids(words), dtype=torch.int64)
         fits = [len(words) + k <= model.tokenizer.max_length for k in ks]
-        holds, witness, kind = [], None, self.kind
+        verdicts, witness, kind = [], None, self.kind
         for k, fit in zip(ks, fits, strict=True):
             worst = [self._worst(table @ way, ids, k) for way in directions[0]]
             least, at = min((value, at) for at, (value, _) in enumerate(worst))
-            holds.append(fit and least > 0)
-            if not holds[-1] and witness is None and kind == "exact":
+            verdicts.append(fit and least > 0)
+            if not verdicts[-1] and witness is None and kind == "exact":
                 kind = "exact" if fit else "lower bound"
                 witness = (
                     self._witness(text, words, worst[at][1], table @ directions[0, at])
                     if fit
                     else None
                 )
-        return self._told(text, int(prediction), holds, ks, witness=witness, kind=kind)
+        return self._certificate(text, int(prediction), verdicts, ks, witness=witness, kind=kind)
 
     def _worst(self, differences: Tensor, ids: Tensor, k: int) -> tuple[float, list[int | None]]:
-        """The least score, and the positions that are replaced; None for an insertion."""
+        """Return the least score, and the replaced positions; None for an insertion."""
         own = differences[ids]
         lost = own.clamp_min(0.0).sort(descending=True, stable=True)
+        # An unknown word scores 0, so the least score of a word is at most 0.
         gained, least = lost.values[:k], float(differences.min().clamp_max(0.0))
-        places: list[int | None] = [
-            int(place) for place, value in zip(lost.indices, gained, strict=False) if value > 0
+        positions: list[int | None] = [
+            int(position)
+            for position, value in zip(lost.indices, gained, strict=False)
+            if value > 0
         ]
         value = float(own.sum()) - float(gained.sum()) + k * least
-        return value, [*places, *[None] * (k - len(places))]
+        return value, [*positions, *[None] * (k - len(positions))]
 
     def _witness(
-        self, text: str, words: Sequence[str], places: Sequence[int | None], differences: Tensor
+        self, text: str, words: Sequence[str], positions: Sequence[int | None], differences: Tensor
     ) -> str:
         at = int(differences.argmin())
-        known = float(differences[at]) < 0
-        worst = self.model.tokenizer.vocabulary.lookup_token(at) if known else None
-        made: list[str | None] = list(words)
-        for place in places:
-            if place is None:
-                made += [worst]
+        is_word = float(differences[at]) < 0
+        worst = self.model.tokenizer.vocabulary.lookup_token(at) if is_word else None
+        changed: list[str | None] = list(words)
+        for position in positions:
+            if position is None:
+                changed += [worst]
             else:
-                made[place] = worst
-        return " ".join(word for word in made if word is not None)
+                changed[position] = worst
+        return " ".join(word for word in changed if word is not None)
 
 
-def filled(rows: Sequence[Sequence[Sequence[int]]]) -> Tensor:
-    """Ids of candidates as one tensor `[B, N, S]`, filled up as `worst_words` wants them."""
+def pad_ids(rows: Sequence[Sequence[Sequence[int]]]) -> Tensor:
+    """Return ids of candidates as one tensor `[B, N, S]`, padded for `worst_words`."""
     length = max((len(row) for row in rows), default=0)
-    size = max((len(place) for row in rows for place in row), default=1)
-    whole = [
-        [[*place, *[place[0]] * (size - len(place))] for place in row]
-        + [[0] * size] * (length - len(row))
+    size = max((len(ids) for row in rows for ids in row), default=1)
+    padded = [
+        [[*ids, *[ids[0]] * (size - len(ids))] for ids in row] + [[0] * size] * (length - len(row))
         for row in rows
     ]
-    return torch.tensor(whole, dtype=torch.int64).view(len(rows), length, size)
+    return torch.tensor(padded, dtype=torch.int64).view(len(rows), length, size)
 
 
-def _size(places: Sequence[tuple[str, ...]]) -> tuple[int, int]:
-    return max(map(len, places), default=1), len(places)
+def _size(candidates: Sequence[tuple[str, ...]]) -> tuple[int, int]:
+    return max(map(len, candidates), default=1), len(candidates)
 
 
-def _batches(places: Sequence[Sequence[tuple[str, ...]]], width: int) -> Iterator[list[int]]:
-    """Yields positions of texts of like size."""
+def _batches(candidates: Sequence[Sequence[tuple[str, ...]]], width: int) -> Iterator[list[int]]:
+    """Yield positions of texts of like size."""
     batch: list[int] = []
-    for row, text in enumerate(places):
+    for row, text in enumerate(candidates):
         size, length = _size(text)
         cost = max(1, size**width * (length if width == 1 else 8))
         if batch and (len(batch) + 1) * cost > AT_ONCE:

@@ -1,13 +1,13 @@
-"""The worst text within some edits of characters, of a span of text between separators that stay.
+"""The worst text within some edits of characters, of a span of text between kept separators.
 
-Words are the runs of letters a to z and digits; all other characters, the separators, stand between
+Words are the runs of letters a to z and digits; all other characters, the separators, are between
 them. A word that is not known has score 0. Then the score of a text is found by reading it
 character by character: a state is the part of a known word that has been read (a node of the trie
 of all known words), or that no known word begins so. An edit reads another character than the one
 that is there. The least score over all texts within k edits is a shortest path through positions,
 nodes and numbers of edits: exact, whatever is inserted, split or joined.
 
-Here no separator of a span stays. `certify.words.kept_separators` makes whole texts of spans.
+Here no separator of a span is kept. `certify.words.kept_separators` makes whole texts of spans.
 """
 
 import string
@@ -19,12 +19,12 @@ from torch import Tensor
 
 LETTERS = string.ascii_lowercase + string.digits
 BETWEEN = len(LETTERS)
-"""Code of a character that stands between words."""
+"""Code of a separator."""
 START, LOST = 0, 1
 """The nodes of a word that has not begun, and of one that is no part of a known word."""
 _KEPT, _INSERTED, _REPLACED, _DELETED = -1, -2, 100, 200
 """The steps of a path: as it was; insertion of a character c, from -2 downwards; another character
-in the place of one, from 100 upwards; none. Else the character that stands there."""
+instead of one, from 100 upwards; none. Else the character that is there."""
 _CODE = {letter: code for code, letter in enumerate(LETTERS)}
 _CODE |= {letter.upper(): code for letter, code in _CODE.items()}
 
@@ -33,7 +33,7 @@ class Trie(NamedTuple):
     """All known words, letter by letter.
 
     Attributes:
-        child: `[M, 37]` int64, the node behind each node and character.
+        child: `[M, 37]` int64, the node after each node and character.
         word: `[M]` int64, id of the word that ends at a node; 0 where none does.
     """
 
@@ -42,7 +42,7 @@ class Trie(NamedTuple):
 
     @classmethod
     def of(cls, words: Sequence[tuple[str, int]]) -> "Trie":
-        """Makes the trie of words with their ids; words of other characters are never met."""
+        """Make the trie of words with their ids; words of other characters are never met."""
         rows: list[dict[int, int]] = [{}, {}]
         ends = {}
         for spelt, index in words:
@@ -57,6 +57,7 @@ class Trie(NamedTuple):
                     rows.append({})
                 node = rows[node][code]
             ends[node] = index
+        # A letter without a child leads to LOST, a separator to START.
         child = torch.full((len(rows), BETWEEN + 1), LOST)
         child[:, BETWEEN] = START
         where = [(node, code, to) for node, row in enumerate(rows) for code, to in row.items()]
@@ -69,7 +70,7 @@ class Trie(NamedTuple):
 
 
 def codes_of(text: str) -> list[int]:
-    """Returns the code of each character."""
+    """Return the code of each character."""
     return [_CODE.get(character, BETWEEN) for character in text]
 
 
@@ -90,7 +91,7 @@ class _Front(NamedTuple):
 
 
 class Edits:
-    """Finds the worst texts within some edits of spans, none of whose separators stays.
+    """Finds the worst texts within some edits of spans, without any of their separators.
 
     Args:
         trie: of all known words.
@@ -103,7 +104,7 @@ class Edits:
         self.nodes = len(trie.word)
 
     def least(self, spans: Sequence[str], direction: Tensor, k: int) -> Tensor:
-        """Returns the least scores `[B, J, k + 1]` of all texts within 0, 1, ..., k edits.
+        """Return the least scores `[B, J, k + 1]` of all texts within 0, 1, ..., k edits.
 
         They are inf for fewer edits than a span has separators.
 
@@ -117,47 +118,54 @@ class Edits:
         length = max(map(len, codes), default=0)
         filled = [row + [0] * (length - len(row)) for row in codes]
         padded = torch.tensor(filled, dtype=torch.int64).view(rows, length)
-        # The edits that may be spent before a position: the separators behind it take one each.
+        # The edits that may be spent before a position: the separators after it take one each.
         later = (padded == BETWEEN).long().flip(1).cumsum(1).flip(1)
         spent = k - torch.nn.functional.pad(later, (0, 1))
         best = torch.full((rows, direction.shape[1], k + 1), torch.inf, dtype=torch.float64)
         fronts = self._begin(rows, direction, k)
-        for place in range(length + 1):
-            fronts = self._insert(fronts, direction, spent[:, place])
-            done = ends == place
+        for position in range(length + 1):
+            fronts = self._insert(fronts, direction, spent[:, position])
+            done = ends == position
             if bool(done.any()):
                 for edits, front in enumerate(fronts):
                     last = self._only(front, done)
                     row = (last.key // self.nodes).unsqueeze(1).expand_as(last.value)
                     closed = self._closed(last, direction)
+                    # Several nodes of a row may end here: keep the least.
                     best[:, :, edits].scatter_reduce_(0, row, closed, "amin")
-                fronts = [self._only(front, ends > place) for front in fronts]
-            if place < length:
-                fronts = self._consume(fronts, padded[:, place], direction, spent[:, place + 1])
+                fronts = [self._only(front, ends > position) for front in fronts]
+            if position < length:
+                fronts = self._consume(
+                    fronts, padded[:, position], direction, spent[:, position + 1]
+                )
+        # Within k edits means at most k.
         return best.cummin(dim=2).values
 
     def witness(self, span: str, direction: Tensor, k: int) -> str:
-        """Returns a text within k edits with the least score.
+        """Return a text within k edits with the least score.
 
         Args:
             span: the text, of at most k separators.
             direction: `[C]`.
             k: number of edits.
         """
-        one, codes = direction.view(1, 1, -1), codes_of(span)
-        later = [codes[place:].count(BETWEEN) for place in range(len(codes) + 1)]
+        directions, codes = direction.view(1, 1, -1), codes_of(span)
+        later = [codes[position:].count(BETWEEN) for position in range(len(codes) + 1)]
         spent = k - torch.tensor(later)
-        fronts, history = self._begin(1, one, k), []
-        for place in range(len(codes) + 1):
-            before, fronts = fronts, self._insert(fronts, one, spent[place : place + 1])
-            history.append((place, before, fronts))
-            if place < len(codes):
-                code, rest = torch.tensor([codes[place]]), spent[place + 1 : place + 2]
-                fronts = self._consume(fronts, code, one, rest)
+        fronts, history = self._begin(1, directions, k), []
+        for position in range(len(codes) + 1):
+            before, fronts = (
+                fronts,
+                self._insert(fronts, directions, spent[position : position + 1]),
+            )
+            history.append((position, before, fronts))
+            if position < len(codes):
+                code, rest = torch.tensor([codes[position]]), spent[position + 1 : position + 2]
+                fronts = self._consume(fronts, code, directions, rest)
         ends = [
             (float(closed.min()), edits, int(closed.argmin()))
             for edits, front in enumerate(fronts)
-            if len(closed := self._closed(front, one).flatten())
+            if len(closed := self._closed(front, directions).flatten())
         ]
         _, edits, at = min(ends)
         return _spelt(span, history, edits, at)
@@ -169,38 +177,38 @@ class Edits:
         return [first, *[_Front(*(part[:0] for part in first)) for _ in range(k)]]
 
     def _only(self, front: _Front, going: Tensor) -> _Front:
-        kept = going[front.key // self.nodes]
-        return front if bool(kept.all()) else _Front(*(part[kept] for part in front))
+        keep = going[front.key // self.nodes]
+        return front if bool(keep.all()) else _Front(*(part[keep] for part in front))
 
     def _closed(self, front: _Front, direction: Tensor) -> Tensor:
-        """`[M, J]` scores if the word ends here."""
+        """Return `[M, J]` scores if the word ends here."""
         row, node = front.key // self.nodes, front.key % self.nodes
         word = (direction[row] * self.scores[node].unsqueeze(1)).sum(dim=-1)
         return front.value + word
 
     def _read(self, front: _Front, codes: Tensor) -> _Front:
-        """Reads the character of each row, which stays: no separator does."""
+        """Read the character of each row, which is kept, unless it is a separator."""
         row, node = front.key // self.nodes, front.key % self.nodes
         code = codes[row]
         stays = code != BETWEEN
-        places = stays.nonzero().flatten()
+        parents = stays.nonzero().flatten()
         if not bool(stays.all()):
             row, node, code = row[stays], node[stays], code[stays]
         key = row * self.nodes + self.trie.child[node, code]
-        return _Front(key, front.value[places], places, code)
+        return _Front(key, front.value[parents], parents, code)
 
     def _any(self, front: _Front, direction: Tensor, rows: Tensor) -> _Front:
-        """Reads every character in each state of some rows.
+        """Read every character in each state of some rows.
 
         Of the characters that no known word has there it keeps one.
         """
-        places = torch.arange(len(front.key))
-        front = self._only(front._replace(parent=places), rows)
+        parents = torch.arange(len(front.key))
+        front = self._only(front._replace(parent=parents), rows)
         row, node = front.key // self.nodes, front.key % self.nodes
         reached = self.trie.child[node]
         keep = reached != LOST
         keep[:, BETWEEN] = True
-        # One letter that leads nowhere stands for all of them.
+        # All letters that lead nowhere are alike: one represents them.
         lost = (~keep).long().argmax(dim=1)
         keep[torch.arange(len(keep)), lost] = True
         at, codes = keep.nonzero(as_tuple=True)
@@ -209,37 +217,37 @@ class Edits:
         return _Front(row[at] * self.nodes + reached[at, codes], value, front.parent[at], codes)
 
     def _insert(self, fronts: list[_Front], direction: Tensor, spent: Tensor) -> list[_Front]:
-        """Adds the states behind insertions, in rows `[B]` that have an edit to spend."""
-        found = [fronts[0]]
+        """Add the states after insertions, in rows `[B]` that have an edit to spend."""
+        new_fronts = [fronts[0]]
         for edits, after in enumerate(fronts[1:], start=1):
-            inserted = self._any(found[-1], direction, edits <= spent)
+            inserted = self._any(new_fronts[-1], direction, edits <= spent)
             inserted = inserted._replace(code=_INSERTED - inserted.code)
-            places = torch.arange(len(after.key))
-            kept = after._replace(parent=places, code=torch.full_like(places, _KEPT))
-            found.append(_least([kept, inserted]))
-        return found
+            parents = torch.arange(len(after.key))
+            unchanged = after._replace(parent=parents, code=torch.full_like(parents, _KEPT))
+            new_fronts.append(_least([unchanged, inserted]))
+        return new_fronts
 
     def _consume(
         self, fronts: list[_Front], codes: Tensor, direction: Tensor, spent: Tensor
     ) -> list[_Front]:
-        """Goes to the next position: reads the character there, another one, or none."""
-        found = []
+        """Go to the next position: reads the character there, another one, or none."""
+        new_fronts = []
         for edits, front in enumerate(fronts):
             parts = [self._read(front, codes)]
             if edits:
                 before = fronts[edits - 1]
                 other = self._any(before, direction, edits <= spent)
                 parts.append(other._replace(code=_REPLACED + other.code))
-                places = torch.arange(len(before.key))
-                dropped = torch.full_like(places, _DELETED)
-                deleted = _Front(before.key, before.value, places, dropped)
+                parents = torch.arange(len(before.key))
+                dropped = torch.full_like(parents, _DELETED)
+                deleted = _Front(before.key, before.value, parents, dropped)
                 parts.append(self._only(deleted, edits <= spent))
-            found.append(_least(parts))
-        return found
+            new_fronts.append(_least(parts))
+        return new_fronts
 
 
 def _least(parts: Sequence[_Front]) -> _Front:
-    """Keeps the least score of each state."""
+    """Keep the least score of each state."""
     key, value, parent, code = (torch.cat(columns) for columns in zip(*parts, strict=True))
     if not len(key):
         return _Front(key, value, parent, code)
@@ -249,6 +257,7 @@ def _least(parts: Sequence[_Front]) -> _Front:
     if value.shape[1] > 1:
         # A path would belong to one direction only.
         return _Front(states, best, states, states)
+    # Any predecessor with the least score gives a witness.
     reached = (value == best[inverse]).flatten().nonzero().flatten()
     where = torch.empty_like(states).scatter_(0, inverse[reached], reached)
     return _Front(states, best, parent[where], code[where])
@@ -257,16 +266,16 @@ def _least(parts: Sequence[_Front]) -> _Front:
 def _spelt(
     text: str, history: Sequence[tuple[int, list[_Front], list[_Front]]], edits: int, at: int
 ) -> str:
-    """Follows a path back and writes the text that it reads."""
+    """Follow a path back, and write the text that it reads."""
     written: list[str] = []
-    for place, before, after in reversed(history):
+    for position, before, after in reversed(history):
         # Insertions in front of this position.
         while edits and int(after[edits].code[at]) <= _INSERTED:
             written.append(_letter(_INSERTED - int(after[edits].code[at])))
             edits, at = edits - 1, int(after[edits].parent[at])
         if edits:
             at = int(after[edits].parent[at])
-        if place == 0:
+        if position == 0:
             break
         code, at_before = int(before[edits].code[at]), int(before[edits].parent[at])
         if code >= _DELETED:
@@ -275,7 +284,7 @@ def _spelt(
             written.append(_letter(code - _REPLACED))
             edits -= 1
         else:
-            written.append(text[place - 1])
+            written.append(text[position - 1])
         at = at_before
     return "".join(reversed(written))
 

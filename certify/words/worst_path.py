@@ -1,4 +1,4 @@
-"""The worst text among all that candidates can make: a shortest path through a lattice."""
+"""The worst text among all combinations of candidates: a shortest path through a lattice."""
 
 from collections.abc import Iterator
 from typing import NamedTuple, Self
@@ -16,7 +16,7 @@ STEP, GROUP = 80, 1500
 each in words of one text (measured with 9 candidates and w = 2)."""
 
 
-class Worst(NamedTuple):
+class WorstTexts(NamedTuple):
     """The worst texts of R rows, for each number of changes.
 
     Attributes:
@@ -31,8 +31,8 @@ class Worst(NamedTuple):
 
 def worst_words(
     scores: NgramScores, candidates: Tensor, direction: Tensor, k: int | None = None
-) -> Worst:
-    """Finds the least score by words alone: each position by itself.
+) -> WorstTexts:
+    """Find the least score of words alone: positions do not interact.
 
     Args:
         scores: of width 1; n-grams are not looked at.
@@ -44,30 +44,31 @@ def worst_words(
     table = scores.word_table()
     local = (table[candidates] * direction[:, None, None]).sum(dim=-1)
     least, chosen = local.min(dim=2)
-    whole = local[..., 0].sum(dim=1, keepdim=True)
+    own = local[..., 0].sum(dim=1, keepdim=True)
     if k is None:
-        return Worst(least.sum(dim=1, keepdim=True), chosen.unsqueeze(1))
+        return WorstTexts(least.sum(dim=1, keepdim=True), chosen.unsqueeze(1))
     lost, order = (local[..., 0] - least).sort(dim=1, descending=True, stable=True)
-    taken = lost[:, :k].cumsum(dim=1)
-    if taken.shape[1] < k:
-        taken = functional.pad(taken, (0, k - taken.shape[1]), mode="constant")
+    # Positions are independent: the k largest losses, one by one.
+    losses = lost[:, :k].cumsum(dim=1)
+    if losses.shape[1] < k:
+        losses = functional.pad(losses, (0, k - losses.shape[1]), mode="constant")
         reached = lost.sum(dim=1, keepdim=True)
-        taken[:, lost.shape[1] :] = reached
+        losses[:, lost.shape[1] :] = reached
     rank = order.argsort(dim=1)
     changes = torch.arange(k + 1, device=rank.device)
     path = chosen.unsqueeze(1) * (rank.unsqueeze(1) < changes[None, :, None])
-    return Worst(torch.cat([whole, whole - taken], dim=1), path)
+    return WorstTexts(torch.cat([own, own - losses], dim=1), path)
 
 
 @torch.no_grad()
 def worst_path(
     scores: NgramScores, candidates: Tensor, direction: Tensor, k: int | None = None
-) -> Worst:
-    """Finds the least score of words and n-grams or windows (Viterbi); see `worst_words`.
+) -> WorstTexts:
+    """Find the least score of words and n-grams or windows (Viterbi); see `worst_words`.
 
     A state is the last w - 1 choices and, with a limit, the number of changes so far; so the time
     is N (k + 1) S^w for a width of w. Without a limit texts are cut where w - 1 words in a row have
-    no choice: what stands behind does not depend on the choices in front.
+    no choice: the scores after such a cut do not depend on the choices before it.
     """
     words = functional.embedding(candidates, scores.word_table())
     words = (words * direction[:, None, None]).sum(dim=-1)
@@ -85,8 +86,8 @@ def worst_path(
     return _by_segments(lattice, ~again[..., 1:].all(dim=2))
 
 
-def _by_segments(lattice: "_Lattice", choice: Tensor) -> Worst:
-    """Finds the least score without a limit, of all segments of the texts side by side.
+def _by_segments(lattice: "_Lattice", choice: Tensor) -> WorstTexts:
+    """Find the least score without a limit, of all segments of the texts side by side.
 
     Args:
         lattice: of the texts.
@@ -95,7 +96,7 @@ def _by_segments(lattice: "_Lattice", choice: Tensor) -> Worst:
     rows, length = choice.shape
     value = lattice.words.new_zeros(rows)
     path = choice.new_zeros(rows * length, dtype=torch.int64)
-    # A segment starts behind w - 1 words without a choice. A text starts with such ones.
+    # A segment starts after w - 1 words without a choice. A text starts with such words.
     context = functional.pad(choice, (lattice.scores.width - 1, 0))
     starts = ~context.unfold(1, lattice.scores.width - 1, 1)[:, :length].any(dim=2)
     first = starts.flatten().nonzero().flatten()
@@ -105,22 +106,27 @@ def _by_segments(lattice: "_Lattice", choice: Tensor) -> Worst:
     filled = fixed & (lattice.padded[:, -length:, 0].flatten()[first] == 0)
     first, lengths, fixed = first[~filled], lengths[~filled], fixed[~filled]
     groups = list(_alike(first, lengths, fixed))
-    sizes = [(len(kept), int(kept.max())) for _, kept in groups]
+    sizes = [(len(group_lengths), int(group_lengths.max())) for _, group_lengths in groups]
     apart = sum(2 * count * most + STEP * most + GROUP for count, most in sizes)
     if apart > rows * length + STEP * length:
         return lattice.shortest(None)
-    for some, kept in groups:
-        row, part = torch.div(some, length, rounding_mode="floor"), lattice.part(some, kept)
-        found = part.shortest(None)
-        value.index_add_(0, row, found.value[:, 0])
-        places = some.unsqueeze(1) + torch.arange(found.path.shape[2], device=some.device)
-        inside = places < (some + kept).unsqueeze(1)
-        path[places[inside]] = found.path[:, 0][inside]
-    return Worst(value.unsqueeze(1), path.view(rows, 1, length))
+    for group_starts, group_lengths in groups:
+        row, part = (
+            torch.div(group_starts, length, rounding_mode="floor"),
+            lattice.part(group_starts, group_lengths),
+        )
+        worst = part.shortest(None)
+        value.index_add_(0, row, worst.value[:, 0])
+        positions = group_starts.unsqueeze(1) + torch.arange(
+            worst.path.shape[2], device=group_starts.device
+        )
+        inside = positions < (group_starts + group_lengths).unsqueeze(1)
+        path[positions[inside]] = worst.path[:, 0][inside]
+    return WorstTexts(value.unsqueeze(1), path.view(rows, 1, length))
 
 
 def _alike(first: Tensor, lengths: Tensor, fixed: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yields the starts and lengths of segments, those of about the same length together."""
+    """Yield the starts and lengths of segments, those of about the same length together."""
     if fixed.any():
         yield first[fixed], lengths[fixed]
     first, lengths = first[~fixed], lengths[~fixed]
@@ -134,13 +140,13 @@ def _alike(first: Tensor, lengths: Tensor, fixed: Tensor) -> Iterator[tuple[Tens
 
 
 class _Lattice(NamedTuple):
-    """The candidates of texts, and what finds their scores.
+    """The candidates of texts, and the tables of their scores.
 
     Attributes:
         scores: of words and n-grams or windows.
-        tables: of the n-grams of each order, with what finds them.
-        words: `[R, N, S]` scores of the candidates alone; infinite for one that fills up.
-        padded: `[R, w - 1 + N, S]` candidates, behind those of the words in front.
+        tables: of the n-grams of each order, with their finders.
+        words: `[R, N, S]` scores of the candidates alone; infinite for padding.
+        padded: `[R, w - 1 + N, S]` candidates, after those of the words in front.
         direction: `[R, C]`.
     """
 
@@ -151,7 +157,7 @@ class _Lattice(NamedTuple):
     direction: Tensor
 
     def part(self, starts: Tensor, lengths: Tensor) -> Self:
-        """Returns the lattice of segments, filled up with word 0 behind.
+        """Return the lattice of segments, padded with word 0.
 
         Args:
             starts: `[M]` positions in all rows of words, flat.
@@ -163,28 +169,29 @@ class _Lattice(NamedTuple):
         # One choice is enough for words without others.
         alone = longest == 1 and bool(self.words.flatten(0, 1)[starts, 1:].isinf().all())
         size = 1 if alone else size
-        places = torch.arange(longest, device=starts.device)
-        inside = (places < lengths.unsqueeze(1)).unsqueeze(2)
-        at = (starts.unsqueeze(1) + places).clamp_max(rows * length - 1)
+        offsets = torch.arange(longest, device=starts.device)
+        inside = (offsets < lengths.unsqueeze(1)).unsqueeze(2)
+        at = (starts.unsqueeze(1) + offsets).clamp_max(rows * length - 1)
         words = self.words[..., :size].flatten(0, 1)[at]
-        behind = words.new_full((size,), torch.inf)
-        behind[0] = 0.0
-        words = torch.where(inside, words, behind)
+        padding = words.new_full((size,), torch.inf)
+        padding[0] = 0.0
+        words = torch.where(inside, words, padding)
         front = self.padded.shape[1] - length
         before = torch.arange(front, device=starts.device)
         begin = (starts + row * front).unsqueeze(1)
         flat = self.padded[..., :size].flatten(0, 1)
-        own = flat[(begin + front + places).clamp_max(len(flat) - 1)] * inside
+        own = flat[(begin + front + offsets).clamp_max(len(flat) - 1)] * inside
         padded = torch.cat([flat[begin + before], own], dim=1)
         return self._replace(words=words, padded=padded, direction=self.direction[row])
 
-    def shortest(self, k: int | None) -> Worst:
-        """Returns the least scores with at most 0 to k changes, or without a limit."""
+    def shortest(self, k: int | None) -> WorstTexts:
+        """Return the least scores with at most 0 to k changes, or without a limit."""
         rows, _, size = self.words.shape
         width, limit = self.scores.width, 1 if k is None else k + 1
         # Index of a state: its last choice counts least.
         states = size ** (width - 1)
         value = self.words.new_full((rows, limit, states), torch.inf)
+        # Before the text: word 0 everywhere, no changes.
         value[:, 0, 0] = 0.0
         choices = torch.arange(size if width == 1 else states, device=value.device)
         changed = choices % size > 0
@@ -194,16 +201,18 @@ class _Lattice(NamedTuple):
                 moved = value + local.view(rows, 1, size)
             else:
                 moved = value.unsqueeze(-1) + local.view(rows, 1, states, size)
+            # [R, K, S^w] with the oldest choice as a dimension of its own.
             moved = moved.view(rows, limit, size, -1)
-            # Dimension 2 is the choice that is left behind; the last one is the new state.
+            # Dimension 2 is the oldest choice, which leaves the state; the last is the new state.
             if k is not None:
                 moved = _counted(moved, changed, alone=width == 1)
             value, where = moved.min(dim=2)
+            # int16: back pointers are the largest tensors of a long text.
             back.append(where.to(torch.int16))
         return _trace(value, back, size, width, counted=k is not None)
 
     def steps(self) -> Iterator[Tensor]:
-        """Yields for each position `[R, S^w]` scores of its word with all choices before."""
+        """Yield for each position `[R, S^w]` scores of its word with all choices before."""
         rows, length, size = self.words.shape
         width = self.scores.width
         together = max(1, TOGETHER // max(1, rows * size**width))
@@ -213,24 +222,27 @@ class _Lattice(NamedTuple):
             for order, (table, find) in enumerate(self.tables, start=2):
                 first = width - order + start
                 ends = range(first, first + order)
-                places = [self.padded[:, at : at + stop - start] for at in ends]
-                at, found = find.among([place.flatten(0, 1) for place in places])
+                columns = [self.padded[:, at : at + stop - start] for at in ends]
+                at, ngrams = find.among([column.flatten(0, 1) for column in columns])
                 # The choice of one more word in front counts most.
                 local = local.unsqueeze(2).expand(-1, -1, size, -1).flatten(2)
+                # `at` are flat indices of [R, T, S^w] with an n-gram that has a score.
                 row = torch.div(at, local[0].numel(), rounding_mode="floor")
-                local.view(-1)[at] += (table[found] * self.direction[row]).sum(dim=-1)
+                local.view(-1)[at] += (table[ngrams] * self.direction[row]).sum(dim=-1)
             if self.scores.net is not None:
                 windows = _windows(self.padded[:, start : stop + width - 1].unfold(1, width, 1))
-                whole = (self.scores.of_windows(windows) * self.direction[:, None, None]).sum(-1)
-                local = local.unsqueeze(2) + whole.view(rows, stop - start, -1, size)
+                of_windows = (self.scores.of_windows(windows) * self.direction[:, None, None]).sum(
+                    -1
+                )
+                local = local.unsqueeze(2) + of_windows.view(rows, stop - start, -1, size)
             yield from local.flatten(2).unbind(1)
 
 
-def _windows(places: Tensor) -> Tensor:
-    """`[R, T, S, w]` candidates of w positions to `[R, T, S^w, w]`: every choice of one of each."""
-    rows, steps, size, width = places.shape
+def _windows(candidates: Tensor) -> Tensor:
+    """Return every choice of one candidate per position: `[R, T, S, w]` to `[R, T, S^w, w]`."""
+    rows, steps, size, width = candidates.shape
     parts = [
-        places[..., at]
+        candidates[..., at]
         .view(rows, steps, *[1] * at, size, *[1] * (width - at - 1))
         .expand(rows, steps, *[size] * width)
         for at in range(width)
@@ -239,15 +251,17 @@ def _windows(places: Tensor) -> Tensor:
 
 
 def _counted(moved: Tensor, changed: Tensor, *, alone: bool) -> Tensor:
-    """Moves values of a changed word up by one change."""
+    """Move values of a changed word up by one change."""
     later = torch.full_like(moved, torch.inf)
     later[:, 1:] = moved[:, :-1]
     where = changed.view(1, 1, -1, 1) if alone else changed.view(1, 1, 1, -1)
     return torch.where(where, later, moved)
 
 
-def _trace(value: Tensor, back: list[Tensor], size: int, width: int, *, counted: bool) -> Worst:
-    """Follows the choices back from the best ends."""
+def _trace(
+    value: Tensor, back: list[Tensor], size: int, width: int, *, counted: bool
+) -> WorstTexts:
+    """Follow the choices back from the best ends."""
     rows, limit, states = value.shape
     best, state = value.min(dim=2)
     # With at most so many changes.
@@ -255,12 +269,13 @@ def _trace(value: Tensor, back: list[Tensor], size: int, width: int, *, counted:
     state = state.gather(1, used)
     path = state.new_zeros(rows, limit, len(back))
     row = torch.arange(rows, device=value.device).unsqueeze(1)
-    for place in reversed(range(len(back))):
-        left = back[place][row, used, state].long()
-        chosen = left if width == 1 else state % size
-        path[:, :, place] = chosen
+    for position in reversed(range(len(back))):
+        oldest = back[position][row, used, state].long()
+        chosen = oldest if width == 1 else state % size
+        path[:, :, position] = chosen
         if width > 1:
-            state = left * (states // size) + state // size
+            # Undo one shift: drop the newest choice, and put the oldest in front.
+            state = oldest * (states // size) + state // size
         if counted:
             used = used - (chosen > 0).long()
-    return Worst(best, path)
+    return WorstTexts(best, path)

@@ -42,7 +42,7 @@ from attacks.resources.vector_files import read_vectors
 from attacks.resources.word_forms import PARTS
 from attacks.resources.wordnet import WordNet
 from attacks.victims.http_settings import template
-from certify.encoding.word_clusters import Encoding
+from certify.encoding.word_clusters import SynonymEncoding
 from certify.threats.synonym_lists import Synonyms
 from datamodules.sources.column_names import column_names
 from datamodules.sources.readers import read_rows
@@ -284,7 +284,7 @@ READERS: list[Reader] = [
     ),
     Reader("lists", "l.json", LISTS, Synonyms.read, change_json),
     Reader("lists .gz", "l.json.gz", gzip.compress(LISTS), Synonyms.read, packed(change_json)),
-    Reader("encoding", "e.json", _json({"good": "fine"}), Encoding.read, change_json),
+    Reader("encoding", "e.json", _json({"good": "fine"}), SynonymEncoding.read, change_json),
     Reader(
         "word pairs",
         "p.txt",

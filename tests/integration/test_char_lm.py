@@ -10,7 +10,8 @@ import torch
 
 import lit_modules
 from app.cli.main import entry
-from app.lipschitz import trained
+from benchmarks.lipschitz import trained
+from benchmarks.lipschitz.__main__ import main as lipschitz
 from lit_modules import CharacterLM, Generation
 from tests.integration.conftest import QUIET, REVIEWS, Steadfast, lines, results
 from tests.integration.several import TWO, run
@@ -187,13 +188,10 @@ def test_a_study_of_it_makes_its_table(written: Path, steadfast: Steadfast) -> N
     assert outcome.status == 0, outcome.err
 
 
-def test_the_attention_of_a_run_is_measured(
-    written: Path, steadfast: Steadfast, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_attention_of_a_run_is_measured(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = ["--width=16", "--heads=2", "--tokens=4", "--texts=3", "--device=cpu"]
     kinds = ["--kinds", "run:a", "scaled_dot_product"]
-    outcome = steadfast("lipschitz", "stability", *kinds, *sizes, "--bins=5", "--curves", "a")
-    assert outcome.status == 0, outcome.err
+    lipschitz(["stability", *kinds, *sizes, "--bins=5", "--curves", "a"])
     folder = written / "runs" / "lipschitz_stability"
     found = json.loads((folder / "stability.json").read_text())
     assert set(found["settings"]["weights"]) == {"run:a"}
@@ -213,19 +211,18 @@ def test_the_attention_of_a_run_is_measured(
     assert (folder / "stability_curves.png").is_file()
     # The weights of a run are part of what was measured.
     monkeypatch.setattr(trained, "weights_digest", lambda _: "of other weights")
-    outcome = steadfast("lipschitz", "stability", *kinds, *sizes, "--bins=5")
-    assert (outcome.status, "other settings (weights)" in outcome.err) == (1, True), outcome.err
+    with pytest.raises(ValueError, match=r"other settings \(weights\)"):
+        lipschitz(["stability", *kinds, *sizes, "--bins=5"])
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         (["--kinds", "run:nothing"], "expected the name of a run with"),
         (["--kinds", "run:a"], "give --width 16 --heads 2"),
         (["--curves", "nothing"], "which has logged no train/loss"),
     ],
 )
-def test_wrong_runs(written: Path, steadfast: Steadfast, more: list[str], said: str) -> None:
-    outcome = steadfast("lipschitz", "stability", *more, "--texts=2")
-    assert outcome.status == 1
-    assert said in outcome.err
+def test_wrong_runs(written: Path, more: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        lipschitz(["stability", *more, "--texts=2"])

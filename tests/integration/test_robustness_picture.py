@@ -14,7 +14,7 @@ def test_certified_accuracy_counts_right_texts_beyond_the_radius(tmp_path: Path)
     path = tmp_path / "certificates.jsonl"
     names = ("label", "prediction", "radius")
     path.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows))
-    assert robustness_picture.certified(path) == [0.75, 0.25, 0.25, 0.0, 0.0, 0.0]
+    assert robustness_picture.certified_accuracy(path) == [0.75, 0.25, 0.25, 0.0, 0.0, 0.0]
 
 
 def test_a_run_is_measured_and_drawn(

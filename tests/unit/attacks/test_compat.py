@@ -21,7 +21,7 @@ from attacks.recipes import DIFFERS, HAS, NEEDS, RECIPES, REFUSED, build
 from attacks.resources.catalogue import Resources
 from attacks.transformations import NeighbourKey
 from attacks.victims.kinds import CallableVictim
-from benchmarks.recipe_parity import CHANGED, compat_table, composed
+from benchmarks.parity.recipes import CHANGED, compat_table, compose
 from tests.unit.attacks.lexicon import small_vectors
 from text import Text
 
@@ -116,7 +116,7 @@ def test_the_answers_of_the_reference(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "vectors.txt").write_text(VECTORS)
-    reference = composed(name, Resources(tmp_path, vectors=tmp_path / "vectors.txt"))
+    reference = compose(name, Resources(tmp_path, vectors=tmp_path / "vectors.txt"))
     engine = Engine(reference, CallableVictim(answers, outputs="probabilities"))
     chosen = [Sample(sample_id=i, text=text, label=1) for i, text in enumerate(TEXTS)]
     records = sorted(engine.run(chosen), key=lambda record: record.sample_id)
@@ -172,10 +172,10 @@ def test_the_page_says_what_differs() -> None:
 def test_recipes_are_compared_with_all_their_parts(tmp_path: Path) -> None:
     (tmp_path / "vectors.txt").write_text(VECTORS)
     resources = Resources(tmp_path, vectors=tmp_path / "vectors.txt")
-    kuleshov = composed("kuleshov", resources)
+    kuleshov = compose("kuleshov", resources)
     assert ThoughtVectors in map(type, kuleshov.constraints)
     assert kuleshov.goal == Unsure(score="probability", bound=0.7)
-    pruthi: Any = composed("pruthi", resources)
+    pruthi: Any = compose("pruthi", resources)
     assert NeighbourKey in map(type, pruthi.transformation.transformations)
 
 
@@ -194,7 +194,7 @@ def test_a_probability_decides() -> None:
 
 def test_a_bound_of_the_probability_stays(tmp_path: Path) -> None:
     (tmp_path / "vectors.txt").write_text(VECTORS)
-    kuleshov = composed("kuleshov", Resources(tmp_path, vectors=tmp_path / "vectors.txt"))
+    kuleshov = compose("kuleshov", Resources(tmp_path, vectors=tmp_path / "vectors.txt"))
     assert kuleshov.aiming(Untargeted()).goal == Unsure(score="margin", bound=0.7)
     assert kuleshov.aiming(Targeted(target=0)).goal == Targeted(target=0)
     plain = build(

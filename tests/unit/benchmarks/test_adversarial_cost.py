@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from attacks.outcome import Sample
-from benchmarks import adversarial_cost, adversarial_texts, textattack_child
+from benchmarks import adversarial_cost
 from benchmarks.adversarial_epochs import by_adversary, task
 from benchmarks.adversarial_steps import (
     METHODS,
@@ -24,7 +24,9 @@ from benchmarks.adversarial_steps import (
     random_batch,
     random_model,
 )
-from benchmarks.adversarial_texts import TextAttack, Timed, Way, compared
+from benchmarks.adversarial_texts import TextAttackWay, Way, compare_ways
+from benchmarks.parity import textattack_child, textattack_process
+from benchmarks.parity.sides import TimedVictim
 from benchmarks.timing import Times
 from lit_modules.adversaries import FreeLB
 
@@ -169,7 +171,7 @@ def test_an_epoch_from_some_batches(tmp_path: Path) -> None:
 
 def test_ways_to_attack_are_compared() -> None:
     asked: list[tuple[str, list[int]]] = []
-    victim = Timed(random_model("tiny", "cpu", length=8)[0], batch_size=2)
+    victim = TimedVictim(random_model("tiny", "cpu", length=8)[0], batch_size=2)
 
     def way(name: str, outcome: str) -> Way:
         def attack(samples: Sequence[Sample]) -> list[dict[str, Any]]:
@@ -182,7 +184,7 @@ def test_ways_to_attack_are_compared() -> None:
         return Way(name, attack, victim)
 
     batches = [[sample(i) for i in row] for row in ((0, 1), (2, 3), (4, 5))]
-    found = compared([way("a", "failed"), way("b", "succeeded")], batches)
+    found = compare_ways([way("a", "failed"), way("b", "succeeded")], batches)
     # One after the other, batch for batch.
     assert asked == [(name, [i, i + 1]) for i in (0, 2, 4) for name in "ab"]
     # The first batch only warms up.
@@ -201,7 +203,7 @@ def test_work_of_other_processes_counts() -> None:
         spent[0] += 5.0
         return [{"outcome": "failed", "queries": 1, "text": None} for _ in samples]
 
-    victim = Timed(random_model("tiny", "cpu", length=8)[0], batch_size=2)
+    victim = TimedVictim(random_model("tiny", "cpu", length=8)[0], batch_size=2)
     one = Way("elsewhere", attack, victim, elsewhere=lambda: spent[0])
     one.run([sample(0)], counted=False)
     assert one.processor == 0
@@ -229,10 +231,10 @@ for line in sys.stdin:
 def test_another_process_asks_our_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     child = tmp_path / "child.py"
     child.write_text(CHILD)
-    monkeypatch.setattr(adversarial_texts, "CHILD", child)
+    monkeypatch.setattr(textattack_process, "PROGRAM", child)
     module, _ = random_model("tiny", "cpu", length=8)
     settings: dict[str, Any] = {"vectors": tmp_path / "v.txt", "data_dir": tmp_path, "budget": 7}
-    with TextAttack(Path(sys.executable), module.eval(), **settings) as theirs:
+    with TextAttackWay(Path(sys.executable), module.eval(), **settings) as theirs:
         for _ in range(2):
             answers = theirs([sample(1), sample(0)])
             assert [one["text"] for one in answers] == ["text 0", "text 1"]
@@ -241,7 +243,7 @@ def test_another_process_asks_our_model(tmp_path: Path, monkeypatch: pytest.Monk
     child.write_text("raise SystemExit('no textattack here')")
     with (
         pytest.raises(RuntimeError, match=r"an interpreter that can import textattack 0\.3\.11"),
-        TextAttack(Path(sys.executable), module, **settings) as theirs,
+        TextAttackWay(Path(sys.executable), module, **settings) as theirs,
     ):
         theirs([sample(0)])
 

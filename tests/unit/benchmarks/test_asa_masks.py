@@ -11,7 +11,7 @@ import torch
 from app.cli.main import entry
 from app.training.join import join
 from benchmarks import asa_masks
-from benchmarks.program_runs import of_run
+from benchmarks.program_runs import load_run
 from layers.architectures import build_masked_lm
 from layers.pretrained_encoders import save_model
 from lit_modules import ASA
@@ -84,7 +84,7 @@ def test_an_adversary_beside_an_encoder_that_stands_still(
 ) -> None:
     fast = "--model.optimisation.optimizer.init_args.lr=0.1"
     run = trained(tmp_path, data, "one", fast, "--model.masking.tau=0")
-    model, corpus = of_run(run)
+    model, corpus = load_run(run)
     assert isinstance(model, ASA)
     join(model, corpus)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from benchmarks import attention
-from benchmarks.attention import LINEAR, MEASURED, Way, draw, exponent, main, measured, peaks
+from benchmarks.attention import LINEAR, MEASURED, Way, draw, exponent, main, measure_all, peaks
 from layers.attention.mechanisms import KINDS
 
 SMALL = Namespace(
@@ -73,7 +73,7 @@ def test_what_would_take_too_long_is_left_out(monkeypatch: pytest.MonkeyPatch) -
     for name, stand_in in (squares | {"in_fresh_process": counted}).items():
         monkeypatch.setattr(attention, name, stand_in)
     limits = {"lengths": [8, 16, 32], "most_s": 0.3, "most_mib": 0.02}
-    found = measured(Namespace(**vars(SMALL) | limits))
+    found = measure_all(Namespace(**vars(SMALL) | limits))
     assert found["reva", "step"] == {"ms": [64.0, 256.0, None], "mib": [1.0, None, None]}
     # A linear kind has no pairs.
     assert found["revcos", "step"]["mib"] == [1.0, 1.0, None]

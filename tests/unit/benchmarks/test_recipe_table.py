@@ -3,7 +3,6 @@
 import json
 import sys
 import time
-from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,12 @@ from attacks.resources.wordnet import WordNet
 from attacks.transformations.expected_words import MaskedLMSwap
 from attacks.validity.checks import Checks
 from attacks.victims.kinds import ModuleVictim
-from benchmarks import textattack_recipes
-from benchmarks.recipe_parity import CHANGED, small_model
-from benchmarks.recipe_table import LACKS, ORDER, Clocked, Rows, cells, main, missing, row_of
-from benchmarks.textattack_process import TextAttackProcess
+from benchmarks.parity import textattack_child, textattack_process
+from benchmarks.parity.__main__ import main
+from benchmarks.parity.encoder_table import LACKS, ORDER, TableFile, cells, missing, row_of
+from benchmarks.parity.recipes import CHANGED, small_model
+from benchmarks.parity.sides import TimedVictim
+from benchmarks.parity.textattack_process import TextAttackProcess
 from tests.unit.attacks.lexicon import write_wordnet
 
 CHILD = """
@@ -69,10 +70,10 @@ def test_figures_of_a_row(tmp_path: Path) -> None:
 
 def test_rows_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
-    rows = Rows(path, {"samples": 3})
+    rows = TableFile(path, {"samples": 3})
     rows.add("iga", "ours", {"lacks": "first"})
     rows.add("pwws", "TextAttack", {"lacks": "no such recipe"})
-    again = Rows(path, {"samples": 3})
+    again = TableFile(path, {"samples": 3})
     assert again.has("iga", "ours")
     assert not again.has("iga", "TextAttack")
     lines = again.table().splitlines()
@@ -80,46 +81,44 @@ def test_rows_are_kept(tmp_path: Path) -> None:
         "| pwws | TextAttack | no such recipe |"
     )  # what says most comes first
     with pytest.raises(ValueError, match="samples 3 -> 4"):
-        Rows(path, {"samples": 4})
+        TableFile(path, {"samples": 4})
 
 
 def test_every_recipe_has_a_row_or_a_reason() -> None:
-    given = Namespace(masked_lm=None)
     assert set(ORDER) <= set(RECIPES)
-    assert {*textattack_recipes.RECIPES, *LACKS} >= {*ORDER, *CHANGED}
-    assert not set(textattack_recipes.RECIPES) & set(LACKS)
-    assert missing("bae", "ours", given) == "needs a masked language model"
-    assert missing("hard-label", "ours", given) is None
-    assert missing("hard-label", "TextAttack", given) == "no such recipe"
-    assert missing("kuleshov", "TextAttack", given) is None  # without its language model
+    assert {*textattack_child.RECIPES, *LACKS} >= {*ORDER, *CHANGED}
+    assert not set(textattack_child.RECIPES) & set(LACKS)
+    assert missing("bae", "ours", None) == "needs a masked language model"
+    assert missing("hard-label", "ours", None) is None
+    assert missing("hard-label", "TextAttack", None) == "no such recipe"
+    assert missing("kuleshov", "TextAttack", None) is None  # without its language model
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--recipes", "pwws,nosuch"], "got --recipes nosuch, expected some of pwws"),
-        (["--vectors", "absent.txt"], "got absent.txt, which is not there"),
-        (["--python", "absent"], "got absent, which is not there"),
+        (["--vectors", "absent.txt"], "got absent.txt, expected a file or folder that exists"),
+        (["--python", "absent"], "got absent, expected a file or folder that exists"),
     ],
 )
 def test_wrong_options_are_said_before_anything_is_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+    tmp_path: Path, options: list[str], message: str
 ) -> None:
     there = tmp_path / "there"
     there.touch()
     out = tmp_path / "rows.json"
     given = {"--data_dir": tmp_path, "--ckpt_path": there, "--vectors": there, "--out": out}
     named = [str(part) for pair in given.items() for part in pair]
-    with pytest.raises(SystemExit) as stopped:
-        main([*named, *options])
-    assert stopped.value.code == 2
-    assert message in capsys.readouterr().err
+    with pytest.raises(ValueError, match=message):
+        main(["table", *named, *options])
     assert not out.exists()
 
 
-def test_the_other_program_asks_our_victim(tmp_path: Path) -> None:
+def test_the_other_program_asks_our_victim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     child = tmp_path / "child.py"
     child.write_text(CHILD)
+    monkeypatch.setattr(textattack_process, "PROGRAM", child)
     asked: list[str] = []
 
     def victim(texts: Any) -> list[list[float]]:
@@ -127,7 +126,7 @@ def test_the_other_program_asks_our_victim(tmp_path: Path) -> None:
         return [[1.0, 0.0] for _ in texts]
 
     python = Path(sys.executable)
-    with TextAttackProcess(python, child, {"prefix": "x "}, data_dir=tmp_path) as process:
+    with TextAttackProcess(python, {"prefix": "x "}, data_dir=tmp_path) as process:
         first, second = (process.attack(samples("a", "b"), victim) for _ in range(2))
         assert first == second
         assert [one["text"] for one in first["results"]] == ["x a", "x b"]
@@ -137,7 +136,7 @@ def test_the_other_program_asks_our_victim(tmp_path: Path) -> None:
     child.write_text("raise SystemExit('no textattack here')")
     with (
         pytest.raises(RuntimeError, match="expected an interpreter that can import textattack"),
-        TextAttackProcess(python, child, {}, data_dir=tmp_path) as process,
+        TextAttackProcess(python, {}, data_dir=tmp_path) as process,
     ):
         process.wait()
 
@@ -160,7 +159,7 @@ def test_seconds_of_the_victim_include_its_gradients(monkeypatch: pytest.MonkeyP
     for name in ("logits", "word_weights", "flip_gains"):
         monkeypatch.setattr(ModuleVictim, name, busy)
     module: Any = None
-    victim = Clocked(module)
+    victim = TimedVictim(module)
     for ask in (
         lambda: victim.logits([]),
         lambda: victim.word_weights([]),

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from certify.bound_propagation import WordBalls, WordBallsCertifier
-from certify.bound_propagation.propagation_graph import Passes
+from certify.bound_propagation.propagation_graph import Graph, Input, Passes
 from certify.bound_propagation.regions import Region
 from certify.bound_propagation.relaxations import Kind, band, lines, value
 from certify.bound_propagation.transformer_bounds import (
+    _logits,
     check_transformer,
-    double,
+    copy_double,
     least_margins,
-    logit_bounds,
 )
 from layers.transformer import TransformerClassifier, TransformerLayers
 
@@ -34,7 +34,16 @@ def network(
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
-    return double(made)
+    return copy_double(made)
+
+
+def logit_bounds(
+    model: TransformerClassifier, region: Region, mask: Tensor, *, passes: Passes
+) -> tuple[Tensor, Tensor]:
+    """Lower and upper bounds `[B, C]` on each logit."""
+    graph = Graph(region, passes=passes)
+    logits = _logits(graph, model, Input(graph), mask)
+    return graph.interval(graph.bound_values(logits, torch.arange(3)))
 
 
 def moved(region: Region, number: int) -> Tensor:

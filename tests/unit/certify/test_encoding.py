@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from certify.encoding import EncodedCertifier, Encoding, cluster_words
+from certify.encoding import EncodedCertifier, SynonymEncoding, cluster_words
 from certify.encoding.word_clusters import stability
-from certify.threats import Synonyms, Words
+from certify.threats import Synonyms, WordEditDistance
 
 LISTS = {
     "good": ["fine", "great"],
@@ -26,7 +26,7 @@ COUNTS = {"good": 9, "fine": 2, "great": 3, "nice": 1, "big": 5, "large": 1, "ba
 SYNONYMS = Synonyms.of(LISTS)
 
 
-def cost(encoding: Encoding, fidelity: float) -> float:
+def cost(encoding: SynonymEncoding, fidelity: float) -> float:
     total = sum(COUNTS.values())
     lost = sum(count for word, count in COUNTS.items() if encoding.of_word(word) != word)
     return (1 - fidelity) * stability(encoding, SYNONYMS, COUNTS) + fidelity * lost / total
@@ -47,12 +47,12 @@ def test_fidelity_between_all_and_nothing() -> None:
 def test_no_single_merge_would_be_better(fidelity: float) -> None:
     found = cluster_words(SYNONYMS, COUNTS, fidelity)
     before = cost(found, fidelity)
-    assert before <= cost(Encoding({}), fidelity) + 1e-12
+    assert before <= cost(SynonymEncoding({}), fidelity) + 1e-12
     words = sorted({*COUNTS, *LISTS})
     for one, other in product({found.of_word(word) for word in words}, repeat=2):
         rest, kept = sorted((one, other), key=lambda word: COUNTS.get(word, 0))
         merged = {w: kept if found.of_word(w) == rest else found.of_word(w) for w in words}
-        assert before <= cost(Encoding(merged), fidelity) + 1e-12
+        assert before <= cost(SynonymEncoding(merged), fidelity) + 1e-12
 
 
 def logits(texts: list[str]) -> Tensor:
@@ -89,13 +89,16 @@ def test_certificates_are_those_of_all_texts(fidelity: float) -> None:
 
 
 def test_too_many_encodings_are_no_certificate() -> None:
-    certifier = EncodedCertifier(logits, Encoding({}), SYNONYMS, limit=7)
+    certifier = EncodedCertifier(logits, SynonymEncoding({}), SYNONYMS, limit=7)
     (found,) = certifier(["film good film big"], [0, 1, None])
     assert found.holds[2] is False
     assert found.kind == ("lower bound" if found.witness is None else "exact")
     # 1 + 2 + 2 encodings for one change, 3 * 3 for any.
     sure = EncodedCertifier(
-        lambda texts: torch.tensor([[1.0, 0.0]] * len(texts)), Encoding({}), SYNONYMS, limit=7
+        lambda texts: torch.tensor([[1.0, 0.0]] * len(texts)),
+        SynonymEncoding({}),
+        SYNONYMS,
+        limit=7,
     )
     (found,) = sure(["film good film big"], [0, 1, None])
     assert (found.holds, found.kind, found.certified) == ((True, True, False), "lower bound", 1)
@@ -104,7 +107,7 @@ def test_too_many_encodings_are_no_certificate() -> None:
 def test_reads_a_file(tmp_path: Path) -> None:
     path = tmp_path / "encoding.json"
     path.write_text(json.dumps({"fine": "good"}))
-    assert Encoding.read(path).of_words(["fine", "film"]) == "good film"
+    assert SynonymEncoding.read(path).of_words(["fine", "film"]) == "good film"
     for content, wrong in (
         ("[", "cannot be read"),
         ('["a"]', "other JSON"),
@@ -112,7 +115,7 @@ def test_reads_a_file(tmp_path: Path) -> None:
     ):
         path.write_text(content)
         with pytest.raises(ValueError, match=wrong):
-            Encoding.read(path)
+            SynonymEncoding.read(path)
 
 
 def test_wrong_settings() -> None:
@@ -121,9 +124,9 @@ def test_wrong_settings() -> None:
     with pytest.raises(ValueError, match="lists for words"):
         cluster_words(Synonyms.of({"a b": {"0": ["c"]}}), {}, 0.5)
     with pytest.raises(ValueError, match="expected synonyms"):
-        EncodedCertifier(logits, Encoding({}), Words(k=1))
+        EncodedCertifier(logits, SynonymEncoding({}), WordEditDistance(k=1))
     with pytest.raises(ValueError, match="limit=0"):
-        EncodedCertifier(logits, Encoding({}), SYNONYMS, limit=0)
+        EncodedCertifier(logits, SynonymEncoding({}), SYNONYMS, limit=0)
 
 
 @pytest.mark.parametrize("lead", [0.0, 1e-12])
@@ -134,7 +137,7 @@ def test_a_tie_is_no_certificate(lead: float) -> None:
         rows = [[lead, 0.0] if "fine" in text else [1.0, 0.0] for text in texts]
         return torch.tensor(rows, dtype=torch.float64)
 
-    certifier = EncodedCertifier(tied, Encoding({}), SYNONYMS)
+    certifier = EncodedCertifier(tied, SynonymEncoding({}), SYNONYMS)
     (found,) = certifier(["good film"], [0, 1])
     assert found.holds == (True, False)
     # Within rounding nothing is known; at a tie there is a witness.
@@ -151,12 +154,12 @@ def test_each_text_is_classified_alone() -> None:
         rows = [[1.0, 0.0] for _ in texts] if len(texts) == 1 else [[0.0, 1.0] for _ in texts]
         return torch.tensor(rows)
 
-    (found,) = EncodedCertifier(batched, Encoding({}), SYNONYMS)(["good film"], [0, None])
+    (found,) = EncodedCertifier(batched, SynonymEncoding({}), SYNONYMS)(["good film"], [0, None])
     assert (found.prediction, found.holds) == (0, (True, True))
 
 
 def test_no_logit_is_no_certificate() -> None:
     certifier = EncodedCertifier(
-        lambda texts: torch.tensor([[torch.nan, 0.0]] * len(texts)), Encoding({}), SYNONYMS
+        lambda texts: torch.tensor([[torch.nan, 0.0]] * len(texts)), SynonymEncoding({}), SYNONYMS
     )
     assert certifier(["good film"], [0, None])[0].holds == (False, False)

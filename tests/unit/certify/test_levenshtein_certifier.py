@@ -8,7 +8,7 @@ from torch import Tensor
 
 from certify.edits import EDIT_BOUNDS, LevenshteinCertifier
 from certify.edits.levenshtein_certifier import constant_of
-from certify.threats import Characters, Words
+from certify.threats import Characters, WordEditDistance
 from layers.levenshtein_cnn import LevenshteinCNN, edit_constant, joined
 from layers.norms import Norm
 from text import CharacterTokenizer
@@ -172,4 +172,4 @@ def test_length_is_part_of_the_statement() -> None:
     (strange,) = certifier(["a?"], [0])
     assert strange.unknown == 1
     with pytest.raises(ValueError, match="expected characters"):
-        LevenshteinCertifier(model, tokenizer(), Words(k=1))
+        LevenshteinCertifier(model, tokenizer(), WordEditDistance(k=1))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from certify.bound_propagation import RelaxedCertifier, RelaxedModel, ReplacedWords
-from certify.bound_propagation.replaced_words import Worst
+from certify.bound_propagation.replaced_words import MarginBounds
 from certify.threats import Characters, Synonyms
 from certify.threats.listing import count, reachable
 from tests.unit.certify.models import F64, classifier
@@ -118,10 +118,10 @@ def test_listing(k: int | None) -> None:
 def test_worst_texts_have_no_choice_that_only_fills_up(monkeypatch: pytest.MonkeyPatch) -> None:
     bounds = ReplacedWords.__call__
 
-    def filled(*asked: Any) -> Worst:
+    def filled(*asked: Any) -> MarginBounds:
         found = bounds(*asked)
         # "d" has three candidates and "b" one.
-        return Worst(found.margin - 9, torch.full_like(found.choices, 3))
+        return MarginBounds(found.margin - 9, torch.full_like(found.choices, 3))
 
     monkeypatch.setattr(ReplacedWords, "__call__", filled)
     witnesses = []

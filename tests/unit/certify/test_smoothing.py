@@ -10,9 +10,8 @@ from rapidfuzz.distance import Levenshtein
 from torch import Tensor
 
 from certify.smoothing import SmoothedCertifier, Smoothing, least_share
-from certify.smoothing.random_texts import Deleted, Masked, RandomTexts, Substituted
-from certify.smoothing.smoothed_certifier import samples_needed
-from certify.threats import Characters, Synonyms, Words
+from certify.smoothing.random_texts import DeletedWords, MaskedWords, RandomTexts, SubstitutedWords
+from certify.threats import Characters, Synonyms, WordEditDistance
 
 LISTS = {"a": ["b", "c"], "b": ["a", "d"], "c": ["a"], "d": ["b", "c"]}
 SYNONYMS = Synonyms.of(LISTS)
@@ -32,20 +31,20 @@ def classes(texts: list[str]) -> Tensor:
 def shares(noise: RandomTexts, words: Sequence[str]) -> list[float]:
     """Exact shares of the classes, by enumeration of all random texts."""
     found = [0.0, 0.0, 0.0]
-    if isinstance(noise, Deleted):
+    if isinstance(noise, DeletedWords):
         for kept in product((True, False), repeat=len(words)):
             weight = 1.0
             for one in kept:
                 weight *= 1 - noise.rate if one else noise.rate
             found[score([w for w, one in zip(words, kept, strict=True) if one])] += weight
-    elif isinstance(noise, Masked):
+    elif isinstance(noise, MaskedWords):
         count, size = noise.kept(len(words)), len(words)
         every = [kept for kept in product((True, False), repeat=size) if sum(kept) == count]
         for kept in every:
             text = [w if one else noise.mask for w, one in zip(words, kept, strict=True)]
             found[score(text)] += 1 / len(every)
     else:
-        assert isinstance(noise, Substituted)
+        assert isinstance(noise, SubstitutedWords)
         texts = list(product(*(noise.around(word) for word in words)))
         for drawn in texts:
             found[score(drawn)] += 1 / len(texts)
@@ -53,10 +52,10 @@ def shares(noise: RandomTexts, words: Sequence[str]) -> list[float]:
 
 
 NOISES = [
-    Masked(0.5, "m"),
-    Deleted(0.6),
-    Substituted(SYNONYMS, 1),
-    Substituted(SYNONYMS, 2),
+    MaskedWords(0.5, "m"),
+    DeletedWords(0.6),
+    SubstitutedWords(SYNONYMS, 1),
+    SubstitutedWords(SYNONYMS, 2),
 ]
 
 
@@ -77,7 +76,7 @@ def test_no_share_falls_by_more_than_the_overlap_says(noise: RandomTexts, k: int
 
 
 def test_deletion_is_about_insertions_and_deletions_too() -> None:
-    noise = Deleted(0.6)
+    noise = DeletedWords(0.6)
     words = ("a", "b", "c")
     before = shares(noise, words)
     texts = [t for n in range(6) for t in product(WORDS, repeat=n)]
@@ -104,7 +103,7 @@ def test_the_interval_covers(share: float) -> None:
 
 def test_coverage_on_a_classifier_that_is_enumerated() -> None:
     """Of many estimates of one text, at most about alpha are above its true share."""
-    noise, words, alpha = Deleted(0.5), ("a", "b", "d", "c"), 0.1
+    noise, words, alpha = DeletedWords(0.5), ("a", "b", "d", "c"), 0.1
     true = shares(noise, words)
     label = max(range(3), key=lambda one: true[one])
     random, above = Random(0), 0
@@ -136,19 +135,12 @@ def test_a_share_of_one_half_is_not_enough() -> None:
     def answer(texts: list[str]) -> Tensor:
         return torch.tensor([int("a" in text) for text in texts])
 
-    certifier = SmoothedCertifier(answer, Words(k=1), Smoothing(noise="delete", rate=0.5))
+    certifier = SmoothedCertifier(
+        answer, WordEditDistance(k=1), Smoothing(noise="delete", rate=0.5)
+    )
     found = certifier(["a"], [0, 1])[0]
     assert found.holds == (False, False)
     assert found.certified == 0
-
-
-def test_samples_needed() -> None:
-    for overlap in (0.6, 0.9):
-        number = samples_needed(overlap, 0.001)
-        assert number is not None
-        assert least_share(number, number, 0.001) - (1 - overlap) > 0.5
-        assert least_share(number - 1, number - 1, 0.001) - (1 - overlap) <= 0.5
-    assert samples_needed(0.5, 0.001) is None
 
 
 def test_wrong_settings() -> None:
@@ -159,7 +151,7 @@ def test_wrong_settings() -> None:
     with pytest.raises(ValueError, match="samples=0"):
         Smoothing(samples=0)
     with pytest.raises(ValueError, match="expected one of delete"):
-        SmoothedCertifier(classes, Words(k=1), Smoothing(noise="mask"))
+        SmoothedCertifier(classes, WordEditDistance(k=1), Smoothing(noise="mask"))
     with pytest.raises(ValueError, match="which smoothing is for"):
         SmoothedCertifier(classes, Characters(k=1), Smoothing())
     listed = Synonyms.of({"a b": {"0": ["c"]}})

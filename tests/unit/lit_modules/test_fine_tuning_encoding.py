@@ -8,7 +8,7 @@ import pytest
 import pytorch_lightning as pl
 import torch
 
-from certify.threats import Characters, Synonyms, Words
+from certify.threats import Characters, Synonyms, WordEditDistance
 from lit_modules import FineTuning, load
 from tests.unit.lit_modules.encoders import made
 
@@ -71,6 +71,6 @@ def test_who_has_no_certificate(path: str) -> None:
     with pytest.raises(ValueError, match="encoding=null, which has no certificate"):
         sharp(None).text_certifier(SYNONYMS)
     module = sharp(path)
-    for threat in (Characters(k=1), Words(k=1)):
+    for threat in (Characters(k=1), WordEditDistance(k=1)):
         with pytest.raises(ValueError, match="expected a method that has one"):
             module.text_certifier(threat)

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from certify.smoothing import SmoothedCertifier, Smoothing
-from certify.smoothing.random_texts import Substituted
+from certify.smoothing.random_texts import SubstitutedWords
 from certify.threats import Synonyms
 from lit_modules import (
     AdversarialTraining,
@@ -49,7 +49,7 @@ def expected(noise: TrainedNoise) -> dict[tuple[str, ...], float]:
     """Probability of each random text of `TEXT`, in words of the vocabulary, by enumeration."""
     words, found = TEXT.split(), defaultdict[tuple[str, ...], float](float)
     if noise == "substitute":
-        around = Substituted(Synonyms.of(LISTS), 2).around
+        around = SubstitutedWords(Synonyms.of(LISTS), 2).around
         texts = list(product(*map(around, words)))
         return {text: 1 / len(texts) for text in texts}
     for kept in product((True, False), repeat=len(words)):

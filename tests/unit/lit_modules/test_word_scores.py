@@ -12,7 +12,7 @@ import torch
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader
 
-from certify.threats import L2, Characters, Synonyms, Words
+from certify.threats import L2, Characters, Synonyms, WordEditDistance
 from layers.window_net import WindowNetSettings
 from lit_modules import WordRobustness, WordScores
 from lit_modules.shared.word_robustness import near_words, worst_texts
@@ -363,7 +363,7 @@ def test_words_of_unlabelled_texts_are_known(tmp_path: Path) -> None:
 def test_who_has_no_certificate() -> None:
     ascii_words = WordSettings(split="ascii")
     with pytest.raises(ValueError, match="window=1 has one"):
-        made(window=2).text_certifier(Words(k=1))
+        made(window=2).text_certifier(WordEditDistance(k=1))
     with pytest.raises(ValueError, match=r"words\.split=ascii has one"):
         made().text_certifier(Characters(k=1))
     with pytest.raises(ValueError, match="for l2"):

@@ -25,7 +25,6 @@ from app.cli.robust_cli import RobustCLI
 from app.diagnose.diagnose_command import main as diagnose
 from app.doctor.doctor_command import run as doctor
 from app.export.export_command import main as export
-from app.lipschitz.lipschitz_command import main as lipschitz
 from app.predict.predict_command import main as predict
 from app.report.report_command import main as report
 from app.resources.counter_fit_command import main as counter_fit
@@ -53,7 +52,6 @@ PLAIN = {
     "diagnose": diagnose,
     "doctor": doctor,
     "export": export,
-    "lipschitz": lipschitz,
     "report": report,
     "runs": runs,
     "resources": resources,
@@ -165,6 +163,8 @@ def test_every_command_of_the_pages_can_be_given(
     program, *rest = words
     if program != "app":
         module = import_module(program)
+        if hasattr(module, "__path__"):
+            module = import_module(f"{program}.__main__")
         read_and_stop(monkeypatch)
         monkeypatch.setattr("sys.argv", [program, *rest])
         with pytest.raises(Parsed):
@@ -234,7 +234,7 @@ def test_every_setting_of_the_pages_has_an_effect(
         "    python -m app train --config configs/default.yaml --model.no_such_setting 1",
         "    python -m app attack --run first --attacks pwws",
         "    docker compose run --rm train --modle.gamma 1",
-        "    python -m benchmarks.parity --data_dir DIR --nowhere 1",
+        "    python -m benchmarks.parity recorded --data_dir DIR --nowhere 1",
         "    python -m app diagnose --run first --same_text",
     ],
 )

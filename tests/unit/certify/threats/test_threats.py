@@ -11,7 +11,7 @@ from rapidfuzz.distance import Levenshtein
 from attacks.composition import Group
 from attacks.constraints import InsideThreat
 from attacks.document import Document
-from certify.threats import L2, Characters, Synonyms, Words, parse_threat
+from certify.threats import L2, Characters, Synonyms, WordEditDistance, parse_threat
 from certify.threats.parsing import parse_k
 from certify.threats.text_certificate import largest
 from lit_modules import TextClassifier
@@ -111,11 +111,11 @@ def test_characters_count_in_the_string_as_given() -> None:
 
 
 def test_words_count_words() -> None:
-    assert Words(k=1).contains("a good film", "A film")
-    assert Words(k=1).contains("a good film", "a good, film")
-    assert not Words(k=1).contains("a good film", "a fine new film")
-    assert not Words(k=1).contains("a good film", "good a film")
-    assert Words(k=2).contains("a good film", "good a film")
+    assert WordEditDistance(k=1).contains("a good film", "A film")
+    assert WordEditDistance(k=1).contains("a good film", "a good, film")
+    assert not WordEditDistance(k=1).contains("a good film", "a fine new film")
+    assert not WordEditDistance(k=1).contains("a good film", "good a film")
+    assert WordEditDistance(k=2).contains("a good film", "good a film")
 
 
 def test_larger_k_has_more_texts_and_another_statement() -> None:
@@ -132,7 +132,7 @@ def test_digests_tell_lists_apart() -> None:
 
 
 def test_wrong_settings() -> None:
-    for threat in (Characters, Words):
+    for threat in (Characters, WordEditDistance):
         with pytest.raises(ValueError, match="got k=all"):
             threat(k=None)
         with pytest.raises(ValueError, match="got k=-1"):
@@ -140,7 +140,7 @@ def test_wrong_settings() -> None:
     with pytest.raises(ValueError, match="got k=-1"):
         synonyms(-1)
     with pytest.raises(ValueError, match=r"got words\.lemmas=noun"):
-        Words(k=1, words=WordSettings(lemmas="noun"))
+        WordEditDistance(k=1, words=WordSettings(lemmas="noun"))
     for name, lists in (("synonyms", None), ("words", "lists.json"), ("typos", None)):
         with pytest.raises(ValueError, match="expected"):
             parse_threat(name, lists=lists, k=1)

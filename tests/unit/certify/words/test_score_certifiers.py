@@ -11,7 +11,7 @@ import torch
 from rapidfuzz.distance import Levenshtein
 from torch import Tensor
 
-from certify.threats import Characters, Synonyms, TextCertificate, Threat, Words
+from certify.threats import Characters, Synonyms, TextCertificate, Threat, WordEditDistance
 from certify.words import kept_separators, spelling
 from certify.words.kept_separators import EditedTexts
 from certify.words.score_certifiers import (
@@ -331,7 +331,7 @@ def all_words(text: str, k: int) -> Iterator[str]:
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_words_equal_brute_force(classes: int) -> None:
-    threat = Words(k=1, words=ASCII)
+    threat = WordEditDistance(k=1, words=ASCII)
     for seed in range(3):
         model = score_model(classes=classes, seed=seed)
         for found in WordCertifier(model, threat)(texts(5, 3, seed), (0, 1)):
@@ -347,7 +347,7 @@ def test_truncation_moved_by_an_insertion_is_not_certified() -> None:
         model.scores.words[model.ids(["good", "bad"]), 0] = 1.0
     for threat, certifier in (
         (Characters(k=1, words=ASCII), CharacterCertifier),
-        (Words(k=1, words=ASCII), WordCertifier),
+        (WordEditDistance(k=1, words=ASCII), WordCertifier),
     ):
         (found,) = certifier(model, threat)([text], (0, 1))
         assert (found.holds, found.kind, found.cut) == ((True, False), "lower bound", False)
@@ -364,7 +364,7 @@ def test_a_text_of_unknown_words_is_a_tie() -> None:
     certifiers: list[tuple[Threat, Any]] = [
         (Synonyms.of(LISTS, words=ASCII), SynonymCertifier),
         (Characters(k=1, words=ASCII), CharacterCertifier),
-        (Words(k=1, words=ASCII), WordCertifier),
+        (WordEditDistance(k=1, words=ASCII), WordCertifier),
     ]
     for threat, certifier in certifiers:
         for found in certifier(model, threat)(["zzz yyy", ""], (0,)):
@@ -394,7 +394,7 @@ def test_wrong_inputs() -> None:
     with torch.no_grad():
         model.scores.words[5] = torch.inf
     with pytest.raises(ValueError, match="not finite"):
-        WordCertifier(model, Words(k=1, words=ASCII))
+        WordCertifier(model, WordEditDistance(k=1, words=ASCII))
 
 
 def one_bad_word() -> ScoreModel:

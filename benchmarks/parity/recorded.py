@@ -1,21 +1,19 @@
-"""Comparison with TextAttack 0.3.11, sample by sample, on the fixed victim of `peer/README.md`.
-
-    python -m benchmarks.parity --data_dir DIR [--peer DIR] [--repeats 3] [--in_flight 64] [--out F]
+"""Recorded answers of TextAttack 0.3.11 on the fixed victim of `peer/README.md`.
 
 Runs PWWS and the word level of TextFooler with `compat="textattack"` over the samples of the
 recorded answers, and prints how many agree in outcome, in billed queries and in adversarial text,
-every difference, and the time beside the reference's. Exits with 1 where less agrees than asked.
+each difference, and the time next to the reference's. Exits with 1 where less agrees than required.
 
-The clock starts when vectors, WordNet and tagger are loaded, as it did there, and stops when the
-last record is there; the victim's own time is in it. Seconds of the processor are those of this
-process alone, also on a busy machine. Both were taken there on an idle one.
+The clock runs from when vectors, WordNet and tagger are loaded to the last record, in the reference
+as well, and includes the victim. Seconds of the processor are those of this process alone, also on
+a busy machine. The reference was measured on an idle one.
 """
 
 import json
 import math
 import re
-import sys
 import time
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -30,8 +28,9 @@ from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build
 from attacks.resources.catalogue import Resources
 from attacks.victims.kinds import CallableVictim
-from benchmarks.command import command, save
-from benchmarks.timing import Times, timed
+from benchmarks.command import COMMON, save
+from benchmarks.parity.sides import result
+from benchmarks.timing import Times, time_work
 from text import Text
 from text.bounded_files import json_lines
 
@@ -41,7 +40,7 @@ RECORDED = {
     "textfooler": ("textfooler_glove50_0_300.jsonl", 6.4),
 }
 """The reference's answers, and the seconds it took for them on one core."""
-ASKED = {"outcome": 0.99, "queries": 0.95, "text": 0.95}
+REQUIRED = {"outcome": 0.99, "queries": 0.95, "text": 0.95}
 """Share of samples that has to agree."""
 _WORD = re.compile(r"[a-z']+")
 
@@ -63,23 +62,24 @@ class FixedVictim:
         self.spent = 0.0
 
     def __call__(self, texts: Sequence[Text]) -> list[list[float]]:
-        """Returns probabilities of the two classes."""
+        """Return probabilities of the two classes."""
         started = time.process_time()
         weight = self.weights.get
-        answers = []
+        probabilities = []
         for text in texts:
+            # A pair of texts is read as one text.
             joined = text if isinstance(text, str) else " ".join(text)
             # Exact, as in the recorded answers: equal words in another order are equal scores.
             weights = [weight(word, 0.0) for word in _WORD.findall(joined.lower())]
             z = math.fsum([self.bias, *weights])
             positive = 1 / (1 + math.exp(-z))
-            answers.append([1 - positive, positive])
+            probabilities.append([1 - positive, positive])
         self.spent += time.process_time() - started
-        return answers
+        return probabilities
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parity:
+class RecordedComparison:
     """Comparison of one attack with the reference.
 
     Attributes:
@@ -90,7 +90,7 @@ class Parity:
         seconds: of the wall clock, the least of all repeats.
         processor: seconds of the processor, likewise.
         outside: seconds of the processor outside the victim, likewise.
-        reference_seconds: what the reference took.
+        reference_seconds: those of the reference.
     """
 
     attack: str
@@ -104,11 +104,11 @@ class Parity:
 
     @property
     def enough(self) -> bool:
-        """True where as much agrees as is asked."""
-        return all(self.agreement[name] >= ASKED[name] * self.samples for name in ASKED)
+        """True where as much agrees as is required."""
+        return all(self.agreement[name] >= REQUIRED[name] * self.samples for name in REQUIRED)
 
     def lines(self) -> list[str]:
-        """The figures in words."""
+        """Return the figures in words."""
         shares = ", ".join(
             f"{name} {count}/{self.samples}" for name, count in self.agreement.items()
         )
@@ -118,23 +118,22 @@ class Parity:
             f"{self.reference_seconds} s: {self.reference_seconds / self.seconds:.1f} times faster",
             f"  {self.outside:.2f} s of the processor outside the victim: 1 / "
             f"{self.reference_seconds / self.outside:.0f} of all that the reference took",
-            *(f"  {one}" for one in self.differences),
+            *(f"  {difference}" for difference in self.differences),
         ]
 
 
-def composed(name: str, resources: Resources) -> Attack:
-    """Returns the attack as it was recorded; TextFooler without its sentence encoder."""
-    goal = make_goal(compat="textattack")
-    if name == "textfooler":
-        return build(
-            RecipeSettings(recipe=name, compat="textattack", similarity=0.0), resources, goal=goal
-        )
-    return build(RecipeSettings(recipe=name, compat="textattack"), resources, goal=goal)
+def compose(name: str, resources: Resources) -> Attack:
+    """Return the attack of the recorded answers; TextFooler without its sentence encoder."""
+    # 0 leaves the sentence encoder out, as in the recorded attack.
+    similarity = 0.0 if name == "textfooler" else None
+    settings = RecipeSettings(recipe=name, compat="textattack", similarity=similarity)
+    return build(settings, resources, goal=make_goal(compat="textattack"))
 
 
-def samples(path: Path, rows: Sequence[int]) -> list[Sample]:
-    """Returns some rows of a table of sentences and labels."""
+def read_samples(path: Path, rows: Sequence[int]) -> list[Sample]:
+    """Return some rows of a table of sentences and labels."""
     lines = path.read_text(encoding="utf-8").split("\n")[1:]
+    # The label is in the last column.
     pairs = [line.rsplit("\t", 1) for line in lines if line]
     return [Sample(sample_id=row, text=pairs[row][0], label=int(pairs[row][1])) for row in rows]
 
@@ -147,8 +146,8 @@ def compare(
     repeats: int = 1,
     in_flight: int = 64,
     expected: Path | None = None,
-) -> Parity:
-    """Runs one attack and compares it with the recorded answers.
+) -> RecordedComparison:
+    """Run one attack and compare it with the recorded answers.
 
     Args:
         name: `pwws` or `textfooler`.
@@ -161,65 +160,55 @@ def compare(
     recorded, reference_seconds = RECORDED[name]
     path = expected or peer / recorded
     theirs = {line["row"]: line for _, line in json_lines(path, "recorded answers")}
-    chosen = samples(data_dir / "sst2_sentences" / "test.tsv", list(theirs))
-    spent, found, outside = list[Times](), list[AttackRecord](), list[float]()
+    samples = read_samples(data_dir / "sst2_sentences" / "test.tsv", list(theirs))
+    times, records, outside = list[Times](), list[AttackRecord](), list[float]()
     for _ in range(repeats):
         resources = Resources(data_dir, vectors=data_dir / GLOVE)
+        # Loads vectors and neighbours before the clock starts.
         resources.neighbours().of("the", 50)
-        attack = composed(name, resources)
+        attack = compose(name, resources)
+        # New for each repeat, so that `spent` counts one run.
         fixed = FixedVictim(peer / "victim.json")
         victim = CallableVictim(fixed, outputs="probabilities")
         engine = Engine(attack, victim, limits=Limits(in_flight=in_flight))
-        found = []
-        spent.append(timed(partial(found.extend, engine.run(chosen))))
-        outside.append(spent[-1].processor - fixed.spent)
-    agreement = dict.fromkeys(ASKED, 0)
+        records = []
+        times.append(time_work(partial(records.extend, engine.run(samples))))
+        outside.append(times[-1].processor - fixed.spent)
+    agreement = dict.fromkeys(REQUIRED, 0)
     differences = []
-    for record in sorted(found, key=lambda one: one.sample_id):
-        ours, other = answer(record), theirs[record.sample_id]
-        for part in ASKED:
+    for record in sorted(records, key=lambda record: record.sample_id):
+        ours, other = result(record), theirs[record.sample_id]
+        for part in REQUIRED:
             agreement[part] += ours[part] == other[part]
-        if any(ours[part] != other[part] for part in ASKED):
+        if any(ours[part] != other[part] for part in REQUIRED):
             differences.append({"row": record.sample_id, "ours": ours, "reference": other})
-    return Parity(
+    return RecordedComparison(
         attack=name,
-        samples=len(chosen),
+        samples=len(samples),
         agreement=agreement,
         differences=differences,
-        seconds=min(one.wall for one in spent),
-        processor=min(one.processor for one in spent),
+        seconds=min(time.wall for time in times),
+        processor=min(time.processor for time in times),
         outside=min(outside),
         reference_seconds=reference_seconds,
     )
 
 
-def answer(record: AttackRecord) -> dict[str, Any]:
-    """Returns the parts of a record that are recorded of the reference."""
-    succeeded = record.outcome == "succeeded"
-    return {
-        "outcome": record.outcome,
-        "queries": record.queries,
-        "text": record.adversarial if succeeded else None,
-    }
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command; returns 1 where less agrees than is asked."""
-    parser = command(__doc__, "out", repeats=3)
+def add_options(parser: ArgumentParser) -> None:
+    """Add the options of the command."""
     parser.add_argument("--data_dir", type=Path, required=True, help="data directory")
-    parser.add_argument("--peer", type=Path, help="default: `peer` beside the data")
+    parser.add_argument("--peer", type=Path, help="default: `peer` next to the data")
     parser.add_argument("--in_flight", type=int, default=64, help="samples attacked together")
-    args = parser.parse_args(argv)
-    peer = args.peer or args.data_dir.parent / "peer"
-    found = [
-        compare(name, args.data_dir, peer, repeats=args.repeats, in_flight=args.in_flight)
-        for name in RECORDED
-    ]
-    for parity in found:
-        print("\n".join(parity.lines()))
-    save(args.out, [asdict(parity) for parity in found])
-    return 0 if all(parity.enough for parity in found) else 1
+    parser.add_argument("--repeats", **{**COMMON["repeats"], "default": 3})
+    parser.add_argument("--out", **COMMON["out"])
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def run(options: Namespace) -> int:
+    """Compare both attacks; return 1 where less agrees than is required."""
+    peer = options.peer or options.data_dir.parent / "peer"
+    settings = {"repeats": options.repeats, "in_flight": options.in_flight}
+    comparisons = [compare(name, options.data_dir, peer, **settings) for name in RECORDED]
+    for comparison in comparisons:
+        print("\n".join(comparison.lines()))
+    save(options.out, [asdict(comparison) for comparison in comparisons])
+    return 0 if all(comparison.enough for comparison in comparisons) else 1

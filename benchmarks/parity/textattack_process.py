@@ -1,10 +1,9 @@
-"""TextAttack 0.3.11 in another interpreter, which asks a victim of this process."""
+"""TextAttack 0.3.11 in another interpreter, with a victim in this process."""
 
 import json
 import os
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,8 +13,8 @@ from attacks.outcome import Sample
 from text import Text
 
 Probabilities = Callable[[Sequence[Text]], list[list[float]]]
-"""Returns a row of probabilities for each text."""
-RECIPES = Path(__file__).with_name("textattack_recipes.py")
+"""Return a row of probabilities for each text."""
+PROGRAM = Path(__file__).with_name("textattack_child.py")
 
 
 class TextAttackProcess:
@@ -23,23 +22,16 @@ class TextAttackProcess:
 
     Args:
         python: interpreter that has TextAttack (docs/attacks/parity.md).
-        program: what it runs: `textattack_child.py` or `textattack_recipes.py`.
-        settings: its first line.
+        settings: its first line, see `textattack_child`.
         data_dir: has nltk's data.
 
-    Attributes:
-        victim_seconds: spent in the victim so far, by the wall clock.
-
     Raises:
-        RuntimeError: the process ended without an answer, here or later.
+        RuntimeError: the process ended without a reply, here or later.
     """
 
-    def __init__(
-        self, python: Path, program: Path, settings: Mapping[str, Any], *, data_dir: Path
-    ) -> None:
-        self.victim_seconds = 0.0
+    def __init__(self, python: Path, settings: Mapping[str, Any], *, data_dir: Path) -> None:
         self._process = subprocess.Popen(
-            [str(python), str(program)],
+            [str(python), str(PROGRAM)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -48,10 +40,11 @@ class TextAttackProcess:
                 **os.environ,
                 "NLTK_DATA": str(data_dir.resolve() / "nltk"),
                 "TA_CACHE_DIR": str(Path(tempfile.gettempdir()) / "textattack-cache"),
+                # No download may happen: both sides get their models as folders.
                 "HF_HUB_OFFLINE": "1",
             },
         )
-        self._say(dict(settings))
+        self._write(dict(settings))
         self._ready = False
 
     def __enter__(self) -> Self:
@@ -62,42 +55,42 @@ class TextAttackProcess:
         self._process.communicate()
 
     def wait(self) -> None:
-        """Waits until all imports are done."""
+        """Wait until all imports are done."""
         if not self._ready:
-            self._hear()
+            self._read()
             self._ready = True
 
     def attack(self, samples: Sequence[Sample], victim: Probabilities) -> dict[str, Any]:
-        """Returns `results`, an answer for each sample, and what else the process says.
+        """Return `results`, one for each sample, and the seconds of the processor.
 
         Args:
             samples: to attack.
-            victim: answers its questions.
+            victim: predicts the texts that the process sends.
         """
         self.wait()
-        self._say(
-            {"texts": [one.text for one in samples], "labels": [one.label for one in samples]}
+        self._write(
+            {
+                "texts": [sample.text for sample in samples],
+                "labels": [sample.label for sample in samples],
+            }
         )
-        while "texts" in (heard := self._hear()):
-            started = time.monotonic()
-            answer = victim(heard["texts"])
-            self.victim_seconds += time.monotonic() - started
-            self._say(answer)
-        return heard
+        while "texts" in (reply := self._read()):
+            self._write(victim(reply["texts"]))
+        return reply
 
-    def _say(self, content: object) -> None:
+    def _write(self, content: object) -> None:
         if self._process.stdin is not None:
-            with suppress(BrokenPipeError):  # that nobody answers says more
+            with suppress(BrokenPipeError):  # `_read` has the better error
                 self._process.stdin.write(json.dumps(content) + "\n")
                 self._process.stdin.flush()
 
-    def _hear(self) -> dict[str, Any]:
+    def _read(self) -> dict[str, Any]:
         line = "" if self._process.stdout is None else self._process.stdout.readline()
         if not line:
             msg = (
-                "got no answer from the process with TextAttack, whose error stands above; "
+                "got no reply from the process with TextAttack, whose error is above; "
                 "expected an interpreter that can import textattack 0.3.11"
             )
             raise RuntimeError(msg)
-        heard: dict[str, Any] = json.loads(line)
-        return heard
+        reply: dict[str, Any] = json.loads(line)
+        return reply

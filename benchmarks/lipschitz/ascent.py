@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from app.lipschitz.subjects import Built
+from benchmarks.lipschitz.subjects import BoundedLayer, option
 from layers.norms import Norm
 from text import check_range
 
@@ -27,30 +27,25 @@ class Ascent:
     """The settings of an ascent, those of the paper's appendix I.
 
     Attributes:
-        starts: random inputs, X_ij from U[-c, c] with c from U[0, 10] for each input.
-        steps: of Adam, at most.
         patience: steps without gain after which the ascent of a group of starts ends.
-        rate: learning rate.
     """
 
-    starts: int = 50
-    steps: int = 1000
+    starts: int = option(50, "random inputs to climb from")
+    steps: int = option(1000, "steps of Adam, at most")
     patience: int = 100
-    rate: float = 0.1
+    rate: float = option(0.1, "learning rate of the ascent", "R")
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
-        check_range(
-            {"starts": self.starts, "steps": self.steps, "patience": self.patience}, least=1
-        )
+        sizes = {"starts": self.starts, "steps": self.steps, "patience": self.patience}
+        check_range(sizes, least=1)
         check_range({"rate": self.rate}, above=0)
 
 
-class Climbed(NamedTuple):
+class LargestNorms(NamedTuple):
     """The outcome of some ascents.
 
     Attributes:
-        best: `[B]` the largest norm on the way of each.
+        best: `[B]` the largest norm on the path of each.
         inputs: `[B, N, D]` where it was.
         path: the largest norm of all at each step.
     """
@@ -61,7 +56,10 @@ class Climbed(NamedTuple):
 
 
 def random_inputs(seeds: list[int], tokens: int, width: int) -> Tensor:
-    """`[B, N, D]` float64, each from its own seed, so that groups do not matter."""
+    """Return `[B, N, D]` float64 inputs: X_ij from U[-c, c], with c from U[0, 10] for each.
+
+    Each has its own seed, so that groups do not matter.
+    """
     drawn = []
     for seed in seeds:
         generator = torch.Generator().manual_seed(seed)
@@ -71,41 +69,44 @@ def random_inputs(seeds: list[int], tokens: int, width: int) -> Tensor:
     return torch.stack(drawn)
 
 
-def climb(layer: Built, x: Tensor, norm: Norm, given: Ascent) -> Climbed:
-    """Moves inputs to where the norm of the Jacobian is larger.
+def climb(layer: BoundedLayer, x: Tensor, norm: Norm, settings: Ascent) -> LargestNorms:
+    """Move inputs to where the norm of the Jacobian is larger.
 
     Args:
         layer: the layer.
         x: `[B, N, D]` the inputs at the start.
         norm: `2` or `inf`.
-        given: the settings.
+        settings: of the ascent.
     """
     x = x.clone().requires_grad_()
-    optimizer = torch.optim.Adam([x], lr=given.rate, maximize=True)
+    # Inputs are the parameters; Adam maximises.
+    optimizer = torch.optim.Adam([x], lr=settings.rate, maximize=True)
     best, inputs, path = x.new_zeros(len(x)), x.detach().clone(), []
     side, last = None, (0.0, 0)
-    for step in range(given.steps):
+    for step in range(settings.steps):
         if norm == "inf":
-            found = row_sums(layer, x)
+            norms = row_sums(layer, x)
         else:
-            found, side = stretch(layer, x, side)
+            norms, side = stretch(layer, x, side)
         with torch.no_grad():
-            better = found > best
-            best, inputs = torch.where(better, found, best), _chosen(better, x, inputs)
-        path.append(float(found.detach().max()))
+            better = norms > best
+            best = torch.where(better, norms, best)
+            inputs = torch.where(better[:, None, None], x, inputs)
+        path.append(float(norms.detach().max()))
+        # All starts of a group end together, when their sum stops growing.
         total = float(best.sum())
         if total > last[0] * (1 + _SMALL):
             last = (total, step)
-        elif step - last[1] >= given.patience:
+        elif step - last[1] >= settings.patience:
             break
         optimizer.zero_grad()
-        torch.autograd.backward(found.sum())
+        torch.autograd.backward(norms.sum())
         optimizer.step()
-    return Climbed(torch.maximum(best, value(layer, inputs, norm)), inputs, path)
+    return LargestNorms(torch.maximum(best, value(layer, inputs, norm)), inputs, path)
 
 
-def value(layer: Built, x: Tensor, norm: Norm) -> Tensor:
-    """`[B]`: a lower bound on the norm of the Jacobian at x, exact but for power iteration.
+def value(layer: BoundedLayer, x: Tensor, norm: Norm) -> Tensor:
+    """Return a lower bound `[B]` on the norm of the Jacobian at x, exact but for power iteration.
 
     Args:
         layer: the layer.
@@ -115,21 +116,22 @@ def value(layer: Built, x: Tensor, norm: Norm) -> Tensor:
     x = x.detach().clone().requires_grad_()
     if norm == "inf":
         return row_sums(layer, x, graph=False).detach()
-    found, side = stretch(layer, x, None)
+    norms, side = stretch(layer, x, None)
     for _ in range(_POLISH):
-        found, side = stretch(layer, x, side)
-    return found.detach()
+        norms, side = stretch(layer, x, side)
+    return norms.detach()
 
 
-def row_sums(layer: Built, x: Tensor, *, graph: bool = True) -> Tensor:
-    """`[B]`: the largest absolute sum of a row of the Jacobian, of the first token's rows.
+def row_sums(layer: BoundedLayer, x: Tensor, *, graph: bool = True) -> Tensor:
+    """Return `[B]` the largest absolute sum of a row of the Jacobian, of the first token's rows.
 
     Args:
         layer: the layer.
         x: `[B, N, D]` that needs gradients.
         graph: whether the result has gradients.
     """
-    out = layer.first(x)
+    # Tokens are alike: the rows of one token have the largest sum.
+    out = layer.first_token(x)
     sums = []
     for feature in range(out.shape[1]):
         (row,) = torch.autograd.grad(
@@ -139,15 +141,15 @@ def row_sums(layer: Built, x: Tensor, *, graph: bool = True) -> Tensor:
     return torch.stack(sums).amax(dim=0)
 
 
-def stretch(layer: Built, x: Tensor, side: Tensor | None) -> tuple[Tensor, Tensor]:
-    """`[B]` |J^T u| with gradients, after one power iteration, and u `[B, N, D]` of norm 1.
+def stretch(layer: BoundedLayer, x: Tensor, side: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return `[B]` |J^T u| with gradients, after one power iteration, and u of norm 1.
 
     Args:
         layer: the layer.
         x: `[B, N, D]` that needs gradients.
-        side: u of the step before; None to begin with.
+        side: u `[B, N, D]` of the step before; None to begin with.
     """
-    out = layer.whole(x)
+    out = layer.all_tokens(x)
     if side is None:
         generator = torch.Generator().manual_seed(0)
         side = torch.randn(out.shape[1:], generator=generator, dtype=out.dtype).to(out)
@@ -165,7 +167,3 @@ def stretch(layer: Built, x: Tensor, side: Tensor | None) -> tuple[Tensor, Tenso
 def _unit(x: Tensor) -> Tensor:
     norm: Tensor = x.flatten(1).norm(dim=1)
     return x / norm.clamp_min(1e-300)[:, None, None]
-
-
-def _chosen(where: Tensor, x: Tensor, other: Tensor) -> Tensor:
-    return torch.where(where[:, None, None], x, other)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.lipschitz.lipschitz_command import main
 from attacks.json_lines import append
+from benchmarks.lipschitz.__main__ import main
 
 SMALL = {
     "tightness": "--lengths 3 5 --starts 2 --steps 3 --top 2",
@@ -23,7 +23,7 @@ SMALL = {
 
 def run(name: str, folder: Path, more: str = "") -> Path:
     words = [name, *SMALL[name].split(), *more.split(), "--runs_dir", str(folder)]
-    assert main([*words, "--device", "cpu"]) == 0
+    main([*words, "--device", "cpu"])
     return folder / f"lipschitz_{name}"
 
 
@@ -56,7 +56,7 @@ def test_a_killed_command_goes_on_to_the_same_bytes(
         append(stream, contents)
 
     with monkeypatch.context() as patched:
-        patched.setattr("app.lipschitz.points.append", killed)
+        patched.setattr("benchmarks.lipschitz.experiment.append", killed)
         # The first line is written by the file's own module.
         written.append(None)
         with pytest.raises(KeyboardInterrupt):
@@ -69,7 +69,7 @@ def test_a_finished_command_measures_nothing_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = files(run("tightness", tmp_path))
-    monkeypatch.setattr("app.lipschitz.tightness.climb", None)
+    monkeypatch.setattr("benchmarks.lipschitz.tightness.climb", None)
     assert files(run("tightness", tmp_path)) == before
 
 

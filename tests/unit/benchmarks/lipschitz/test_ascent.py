@@ -1,4 +1,4 @@
-"""Norms of Jacobians by products, and lower bounds beside proven upper ones."""
+"""Norms of Jacobians by products, and lower bounds next to proven upper ones."""
 
 import math
 
@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from app.lipschitz.ascent import Ascent, climb, random_inputs, value
-from app.lipschitz.subjects import NAMES, Subject, Weights, build
+from benchmarks.lipschitz.ascent import Ascent, climb, random_inputs, value
+from benchmarks.lipschitz.subjects import NAMES, Subject, Weights, build
 from layers.norms import NORMS, Norm
 
 CPU = torch.device("cpu")
@@ -24,7 +24,7 @@ def by_all_entries(kind: str, norm: Norm) -> tuple[Tensor, Tensor]:
     subject, x = made(kind, norm)
     x = x / 5
     layer = build(subject, 5, norm, CPU)
-    rows = torch.func.vmap(torch.func.jacrev(lambda one: layer.whole(one[None])[0]))(x)
+    rows = torch.func.vmap(torch.func.jacrev(lambda one: layer.all_tokens(one[None])[0]))(x)
     if norm == "inf":
         return rows[:, 0].abs().sum(dim=(2, 3)).amax(dim=1), value(layer, x, norm)
     return torch.linalg.matrix_norm(rows.flatten(3).flatten(1, 2), 2), value(layer, x, norm)
@@ -49,7 +49,7 @@ def test_what_is_found_grows_and_stays_below_what_is_proven(kind: str, norm: Nor
     found = climb(layer, x, norm, Ascent(starts=3, steps=15)).best
     assert torch.all(found >= begin * (1 - 1e-9))
     assert bool((found > begin * 1.001).any())
-    assert float(found.max()) <= layer.proven["sound"]
+    assert float(found.max()) <= layer.bounds["sound"]
 
 
 @pytest.mark.parametrize("kind", NAMES)
@@ -60,7 +60,7 @@ def test_any_attention_has_a_lower_bound(kind: str) -> None:
     assert len(path) == 2
     assert all(math.isfinite(norm) and norm > 0 for norm in path)
     lipschitz = {"l2_tied", "l2_contractive", "one_lipschitz", "one_lipschitz_l2"}
-    assert bool(layer.proven) == (kind in lipschitz)
+    assert bool(layer.bounds) == (kind in lipschitz)
 
 
 def test_an_ascent_without_gain_ends() -> None:

@@ -1,0 +1,57 @@
+"""`python -m benchmarks.lipschitz`: Lipschitz constants of attentions, proven bounds and ascent."""
+
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from pathlib import Path
+
+from app.processes.devices import torch_device
+from app.runs.run_directory import RunDirectory
+from benchmarks.command import command
+from benchmarks.lipschitz.divergence import Divergence
+from benchmarks.lipschitz.experiment import Experiment, add_options, with_options
+from benchmarks.lipschitz.invertibility import Invertibility
+from benchmarks.lipschitz.runtime import Runtime
+from benchmarks.lipschitz.stability import Stability
+from benchmarks.lipschitz.tightness import Tightness
+
+EXPERIMENTS: dict[str, type[Experiment]] = {
+    kind.name: kind for kind in (Tightness, Divergence, Invertibility, Stability, Runtime)
+}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run an experiment: write its run, runs/NAME/, or resume it where it was stopped.
+
+    Raises:
+        ValueError: settings that make no sense, or other ones than those of the run.
+        OSError: a file that cannot be written.
+    """
+    options = parser().parse_args(argv)
+    options.device = torch_device(options.device)
+    experiment = with_options(EXPERIMENTS[options.experiment](), options)
+    run = RunDirectory(Path(options.runs_dir) / (options.run or f"lipschitz_{experiment.name}"))
+    # Two processes would mix their points.
+    run.lock()
+    try:
+        lines = experiment.write(run.path)
+    finally:
+        run.unlock()
+    print("\n".join(lines))
+    print(f"\n{run.path / experiment.name}.json, .csv, .png, .svg")
+
+
+def parser() -> ArgumentParser:
+    """Return the parser of the command line."""
+    parser = command(__doc__)
+    commands = parser.add_subparsers(dest="experiment", required=True, metavar="FIGURE")
+    for name, kind in EXPERIMENTS.items():
+        figure = commands.add_parser(name, help=kind.text, description=kind.text)
+        figure.add_argument("--run", metavar="NAME", help=f"the run (default: lipschitz_{name})")
+        figure.add_argument("--runs_dir", default="runs", metavar="DIR", help="default: runs")
+        figure.add_argument("--device", default="auto", help="auto (a GPU if any), cpu, cuda:1")
+        add_options(figure, kind())
+    return parser
+
+
+if __name__ == "__main__":
+    main()

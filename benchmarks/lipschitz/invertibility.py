@@ -1,0 +1,104 @@
+"""Fixed-point inversion of x + c f(x), with f an attention (Kim et al., Figures 3, 5 and 6)."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from app.figures.charts import Series, error_bars
+from benchmarks.lipschitz.experiment import OnUniformInputs, Point
+from benchmarks.lipschitz.subjects import BoundedLayer, kinds_option, option
+from layers.invertible import Inversion, InvertibleResidual
+from text import check_range
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class Invertibility(OnUniformInputs):
+    """The largest error of a reconstruction after some evaluations of f."""
+
+    name = "invertibility"
+    text = "fixed-point inversion of x + c f(x)"
+    kinds: Sequence[str] = kinds_option("l2_tied", "l2_contractive", "scaled_dot_product")
+    factors: Sequence[float] = option((0.5, 0.7, 0.9), "the c of x + c f(x)", "C")
+    iterations: Sequence[int] = option((1, 2, 4, 8, 16, 32, 64), "evaluations of f")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for c in self.factors:
+            check_range({"factors": c}, above=0, below=1)
+        check_range({"iterations": min(self.iterations, default=0)}, least=1)
+        check_range({"factors": len(self.factors)}, least=1)
+        if list(self.iterations) != sorted(set(self.iterations)):
+            msg = f"got iterations={list(self.iterations)}, expected rising numbers"
+            raise ValueError(msg)
+
+    def keys(self) -> Sequence[tuple[str, float]]:
+        return [(kind, c) for kind in self.kinds for c in self.factors]
+
+    @torch.no_grad()
+    def measure(self, key: tuple[str, float]) -> Point:
+        """Invert with one attention and one factor."""
+        kind, c = key
+        x = self.inputs()
+        residual = InvertibleResidual(_Branch(self.build(kind)), c=c, lipschitz=math.inf)
+        y = residual(x)
+        errors = []
+        for most in self.iterations:
+            # Never converged by tolerance: exactly `most` evaluations.
+            settings = Inversion(tolerance=1e-300, most=most)
+            inverse = residual.inverse(y, settings=settings, strict=False)
+            errors.append(float((inverse.x - x).abs().amax()))
+        return {"kind": kind, "c": c, "errors": errors}
+
+    def rows(self, points: Sequence[Point]) -> list[dict[str, Any]]:
+        return [
+            {"kind": point["kind"], "c": point["c"], "evaluations": count, "error": error}
+            for point in points
+            for count, error in zip(self.iterations, point["errors"], strict=True)
+        ]
+
+    def figures(
+        self, points: Sequence[Point], rows: Sequence[Mapping[str, Any]]
+    ) -> "Iterator[tuple[str, Figure]]":
+        series = [
+            Series(
+                name=f"{point['kind']}, c = {point['c']:g}",
+                x=[float(count) for count in self.iterations],
+                # A logarithmic axis has no 0.
+                mean=[max(error, 1e-17) for error in point["errors"]],
+            )
+            for point in points
+        ]
+        figure = error_bars(
+            series,
+            x_label="evaluations of f",
+            y_label="largest error of a reconstruction",
+            title=self.title,
+            logarithmic="xy",
+        )
+        yield self.name, figure
+
+    def table(self, points: Sequence[Point], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+        counts = "".join(f"{count:>10}" for count in self.iterations)
+        lines = [f"{'kind':<{self.column}}{'c':>6}{counts}   evaluations"]
+        for point in points:
+            errors = "".join(f"{error:>10.1e}" for error in point["errors"])
+            lines.append(f"{point['kind']:<{self.column}}{point['c']:>6g}{errors}")
+        return lines
+
+
+class _Branch(nn.Module):
+    """A layer without its mask."""
+
+    def __init__(self, layer: BoundedLayer) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer.all_tokens(x)

@@ -1,0 +1,141 @@
+"""The numbers that attentions put out, and losses while training (Kim et al., Figures 10, 11)."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from app.figures.charts import (
+    COLOURS,
+    DASHES,
+    Series,
+    drawing,
+    error_bars,
+    legend_above,
+    logarithmic_axis,
+    shown,
+)
+from app.runs.curves import read_curve
+from app.runs.run_directory import RunDirectory
+from benchmarks.lipschitz.experiment import OnUniformInputs, Point
+from benchmarks.lipschitz.subjects import option
+from text import check_range
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_LOSS = "train/loss"
+_DRAWN = 200
+"""Points of a curve in a picture, at most."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stability(OnUniformInputs):
+    """Histograms of the outputs of attentions, and training losses of runs."""
+
+    name = "stability"
+    text = "outputs of a layer, and losses of runs"
+    curves: Sequence[str] = option((), "runs whose training losses are drawn", "RUN")
+    bins: int = option(60, "bars of the histogram")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range({"bins": self.bins}, least=1)
+
+    @cached_property
+    def losses(self) -> list[dict[str, Any]]:
+        """Curves of the training loss: `run`, `steps` and `values`."""
+        folders = {name: RunDirectory(Path(self.runs_dir) / name) for name in self.curves}
+        return [{"run": name, **read_curve(run, _LOSS)} for name, run in folders.items()]
+
+    def prepare(self) -> None:
+        super().prepare()
+        _ = self.losses
+
+    def subject(self) -> dict[str, Any]:
+        # Curves are read again each time.
+        return {name: value for name, value in super().subject().items() if name != "curves"}
+
+    @torch.no_grad()
+    def measure(self, key: str) -> Point:
+        """Describe the outputs of one attention; `counts` are those of `bins` equal intervals."""
+        x = self.inputs()
+        y = self.build(key).all_tokens(x).cpu()
+        x = x.cpu()
+        largest = float(y.abs().amax())
+        # A symmetric range, as outputs have both signs.
+        counts = torch.histc(y, self.bins, -largest, largest)
+        return {
+            "kind": key,
+            "input_sd": float(x.std()),
+            "input_largest": float(x.abs().amax()),
+            "output_sd": float(y.std()),
+            "output_largest": largest,
+            "counts": [int(count) for count in counts],
+        }
+
+    def rows(self, points: Sequence[Point]) -> list[dict[str, Any]]:
+        return [{k: v for k, v in point.items() if k != "counts"} for point in points]
+
+    def summary(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        return {"curves": self.losses}
+
+    def table(self, points: Sequence[Point], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+        heads = ("input sd", "output sd", "input max", "output max")
+        names = ("input_sd", "output_sd", "input_largest", "output_largest")
+        lines = [f"{'kind':<{self.column}}" + "".join(f"{head:>12}" for head in heads)]
+        for point in points:
+            numbers = "".join(f"{point[name]:>12.4g}" for name in names)
+            lines.append(f"{point['kind']:<{self.column}}{numbers}")
+        if self.losses:
+            lines += ["", f"{'training loss of':<40}{'first':>10}{'least':>10}{'last':>10}"]
+        for curve in self.losses:
+            values = curve["values"]
+            least = min(filter(math.isfinite, values), default=math.nan)
+            numbers = f"{values[0]:>10.4f}{least:>10.4f}{values[-1]:>10.4f}"
+            lines.append(f"{curve['run']:<40}{numbers}")
+        return lines
+
+    def figures(
+        self, points: Sequence[Point], rows: Sequence[Mapping[str, Any]]
+    ) -> "Iterator[tuple[str, Figure]]":
+        numbers = self.texts * self.tokens * self.width
+        with drawing(None) as figure:
+            axes = figure.subplots()
+            # The density of U[-R, R].
+            level = 1 / (2 * self.input_range)
+            ends = [-self.input_range, self.input_range]
+            axes.plot(ends, [level, level], color="#222222", linewidth=1.0, label="inputs")
+            labels = [f"outputs, {point['kind']}" for point in points]
+            for i, (point, label) in enumerate(zip(points, labels, strict=True)):
+                width = 2 * point["output_largest"] / self.bins
+                axes.stairs(
+                    # Densities: the area is 1 whatever the range.
+                    [count / (numbers * width) for count in point["counts"]],
+                    [-point["output_largest"] + width * k for k in range(self.bins + 1)],
+                    color=COLOURS[i % len(COLOURS)],
+                    linestyle=DASHES[i % len(DASHES)],
+                    label=shown(label),
+                )
+            axes.set(xlabel="number", ylabel="density")
+            logarithmic_axis(axes, "y")
+            axes.set_title(self.title)
+            legend_above(figure, labels)
+            yield self.name, figure  # saved inside the block, in its style
+        if not self.losses:
+            return
+        series = []
+        for curve in self.losses:
+            stride = max(1, len(curve["steps"]) // _DRAWN)
+            pairs = list(zip(curve["steps"], curve["values"], strict=True))[::stride]
+            finite = [(float(step), value) for step, value in pairs if math.isfinite(value)]
+            steps, values = zip(*finite, strict=True)
+            series.append(Series(name=curve["run"], x=steps, mean=values))
+        figure = error_bars(series, x_label="step", y_label="training loss")
+        for line in figure.axes[0].get_lines():
+            line.set_marker("")
+        yield f"{self.name}_curves", figure
