@@ -120,7 +120,7 @@ def augment(
 
     Args:
         texts: strings, or pairs of strings.
-        recipe: name of a recipe (`attacks.recipes.RECIPES`), its settings, or a composed attack.
+        recipe: name of a recipe (`attacks.recipes`), its settings, or a composed attack.
         n: copies of each text; fewer come back where there are no more different ones.
         share: share of the words that is changed, at least one word.
         seed: of the random numbers; those of a text come from this and its place in the list.

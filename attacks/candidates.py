@@ -34,6 +34,6 @@ def candidates(attack: Attack, jobs: Sequence[Job]) -> list[list[Candidate]]:
 def _distinct(attack: Attack, job: Job, found: Sequence[Candidate]) -> list[Candidate]:
     """Drops candidates without a change and, but for the reference, repeated ones."""
     changed = [one for one in found if one.columns != job.current.columns]
-    if attack.compat == "textattack":
+    if attack.compat.repeats_candidates:
         return changed
     return list({one.columns: one for one in reversed(changed)}.values())

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
+from attacks.compat import Compat
 from attacks.document import Candidate, Cut, Document
-from attacks.goals import Compat, Goal, Targeted, Unchanged, Unsure, Untargeted, tie
+from attacks.goals import Goal, Targeted, Unchanged, Unsure, Untargeted, tie
 
 
 class Job(NamedTuple):
@@ -185,7 +186,7 @@ class Context:
     @property
     def reference(self) -> bool:
         """True if the reference is reproduced."""
-        return self.attack.compat == "textattack"
+        return self.attack.compat.reference
 
     @property
     def tie(self) -> float:
@@ -259,9 +260,13 @@ class Attack:
     goal: Goal = field(default_factory=Untargeted)
     pre_constraints: Sequence[PreConstraint] = ()
     constraints: Sequence[Constraint] = ()
-    compat: Compat = "none"
+    compat: Compat = Compat.NONE
     white_box: bool = False
     cut: Cut | None = None
+
+    def __post_init__(self) -> None:
+        """Take the name of `compat` as well, such as "textattack"."""
+        object.__setattr__(self, "compat", Compat(self.compat))
 
     def aiming(self, goal: Goal) -> "Attack":
         """Returns this attack with another goal.

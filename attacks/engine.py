@@ -31,7 +31,7 @@ from attacks.composition import (
 )
 from attacks.document import Candidate, Document
 from attacks.fingerprint import describe, flat
-from attacks.goals import Compat, Floats, Unchanged, leads, logarithms
+from attacks.goals import Floats, Unchanged, leads, logarithms
 from attacks.outcome import AttackRecord, Outcome, Sample, words_changed
 from attacks.recipe_settings import Budget
 from attacks.victims.kinds import InvalidAnswers, Victim, VictimError
@@ -50,7 +50,7 @@ class WhiteBox(Protocol):
     """A victim that shows gradients."""
 
     def word_weights(
-        self, documents: Sequence[Document], *, compat: Compat = "none"
+        self, documents: Sequence[Document], *, compat: str = "none"
     ) -> list[list[float]]:
         """Returns the weight of each word of each document in the prediction.
 
@@ -455,7 +455,9 @@ class Engine:
         if given is not None:
             return logarithms(given)[rows], given[rows]
         logits = self.victim.logits(texts)[rows]
-        if self.attack.compat == "textattack" and bool((abs(logits.sum(axis=1) - 1) < 1e-6).all()):
+        if self.attack.compat.rows_as_probabilities and bool(
+            (abs(logits.sum(axis=1) - 1) < 1e-6).all()
+        ):
             given = logits
         return logits, given
 

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from attacks.compat import Compat
+
 Score = Literal["margin", "probability"]
-Compat = Literal["none", "textattack"]
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
@@ -179,7 +180,7 @@ class Unchanged:
 
 
 def make_goal(
-    target: int | None = None, *, score: Score | None = None, compat: Compat = "none"
+    target: int | None = None, *, score: Score | None = None, compat: str = "none"
 ) -> Goal:
     """Returns the goal of an attack.
 
@@ -188,5 +189,5 @@ def make_goal(
         score: `margin` if None, and `probability` for the reference's.
         compat: of the attack.
     """
-    score = score or ("probability" if compat == "textattack" else "margin")
+    score = score or ("probability" if Compat(compat).probability_scores else "margin")
     return Untargeted(score=score) if target is None else Targeted(target=target, score=score)

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from attacks.compat import CompatName
 from attacks.composition import Attack
 from attacks.engine import Engine, Limits, longest_first
-from attacks.goals import Compat, Score, Targeted, Untargeted, make_goal
+from attacks.goals import Score, Targeted, Untargeted, make_goal
 from attacks.journal import Journal
 from attacks.outcome import AttackRecord
 from attacks.progress import Progress, Watched
@@ -48,7 +49,7 @@ def changed(
     *,
     target: int | None = None,
     score: Score | None = None,
-    compat: Compat | None = None,
+    compat: CompatName | None = None,
 ) -> Attack:
     """Gives a composed attack another target or score.
 
@@ -64,7 +65,7 @@ def changed(
     if compat not in (None, composed.compat):
         msg = (
             f"got compat={compat!r} for the composed attack {composed.name}, whose compat is "
-            f"{composed.compat!r}, expected the same: its parts have it, too; compose it anew"
+            f"{str(composed.compat)!r}, expected the same: its parts have it, too; compose it anew"
         )
         raise ValueError(msg)
     goal = composed.goal
@@ -103,7 +104,7 @@ def attack(
             of texts (or pairs) to logits `[texts, classes]`, or a victim (`attacks.victims.kinds`).
         samples: texts (or pairs) with their gold classes, or rows of a data set; numbered as they
             come. See `attacks.samples`.
-        recipe: name of a recipe (`attacks.recipes.RECIPES`), its settings, or a composed attack.
+        recipe: name of a recipe (`attacks.recipes`), its settings, or a composed attack.
         tokenizer: of a `transformers` model.
         target: class to reach; any but the gold one, or the goal of a composed attack, if None.
         in_flight: see `Limits`.
@@ -172,7 +173,7 @@ def attack(
 
 
 def _with(
-    composed: Attack, given: RecipeSettings, *, target: int | None, compat: Compat | None
+    composed: Attack, given: RecipeSettings, *, target: int | None, compat: CompatName | None
 ) -> Attack:
     """Returns a composed attack with the settings that it can have; see `changed`."""
     for name in _OF_PARTS:

@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from rapidfuzz.distance import Levenshtein
 
+from attacks.compat import Compat
 from attacks.document import Document
-from attacks.goals import Compat
 from text import Text
 
 Outcome = Literal["skipped", "failed", "succeeded", "error"]
@@ -130,12 +130,12 @@ def from_line(line: dict[str, Any]) -> AttackRecord:
     return AttackRecord(**{**line, **pairs})
 
 
-def words_changed(original: Document, final: Document, *, compat: Compat) -> int:
+def words_changed(original: Document, final: Document, *, compat: str) -> int:
     """Returns the edit distance in words.
 
     The reference compares word by word: all words behind an inserted space count as changed.
     """
-    if compat == "textattack":
+    if Compat(compat).compares_by_position:
         shared = zip(original.words, final.words, strict=False)
         return sum(a != b for a, b in shared) + abs(len(original) - len(final))
     return Levenshtein.distance(original.words, final.words)

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from attacks.goals import Compat, Score
+from attacks.compat import CompatName
+from attacks.goals import Score
+from attacks.recipes import recipe_names
 
 Language = Literal["english", "german", "french", "spanish", "chinese"]
 
@@ -43,13 +45,10 @@ class RecipeSettings(Budget):
     """An attack on texts: its recipe, its resources and its cost.
 
     Attributes:
-        recipe: name of the attack: textfooler, textbugger, bae, deepwordbug, pwws, a2t, a2t-mlm,
-            random, alzantot, faster-alzantot, iga, pso, hard-label, bert-attack, clare, bae-i,
-            bae-ri, bae-r-then-i, pruthi, bad-characters, hotflip, input-reduction, kuleshov,
-            checklist or morpheus (docs/attacks.md). The command `attack` also takes several with
-            commas between them, `all` for the first six, or a YAML file with an attack of your own
-            (configs/attack/custom.yaml); there, `--attack NAME` is short for
-            `--attack.recipe NAME`.
+        recipe: name of the attack: RECIPES (docs/attacks.md). The command `attack` also takes
+            several with commas between them, `all` for textfooler, textbugger, bae, deepwordbug,
+            pwws and a2t, or a YAML file with an attack of your own (configs/attack/custom.yaml);
+            there, `--attack NAME` is short for `--attack.recipe NAME`.
         batch_size: most texts per forward pass of the attack; halved when memory runs out. On a CPU
             it is 64 at most, where more are slower.
         score: value that the search follows: the `margin` between logits, or the `probability` of
@@ -80,7 +79,7 @@ class RecipeSettings(Budget):
     recipe: str = "textfooler"
     batch_size: int = 256
     score: Score | None = None
-    compat: Compat = "none"
+    compat: CompatName = "none"
     resources: str | None = None
     vectors: str | None = None
     sentence_encoder: str | None = None
@@ -105,3 +104,8 @@ class RecipeSettings(Budget):
         check_range({"similarity": self.similarity}, least=0, most=1)
         check_range({"word_similarity": self.word_similarity}, least=-1, most=1)
         check_range({"fluency": self.fluency}, least=0)
+
+
+# The help of the command line shows this text; `python -OO` removes it.
+if RecipeSettings.__doc__:
+    RecipeSettings.__doc__ = RecipeSettings.__doc__.replace("RECIPES", ", ".join(recipe_names()))

@@ -84,14 +84,14 @@ class Greedy:
 
     def steps(self, context: Context) -> Steps:
         """See `Search`."""
-        compat = context.reference
+        reference = context.reference
         order, exhausted = yield from self._order(context)
         current, standing = context.original, context.clean
         reached: Item = current
         for original_index, stage in self._visits(order):
             if exhausted:
                 break
-            index = original_index if compat else current.position(original_index)
+            index = original_index if reference else current.position(original_index)
             if index is None:
                 continue
             candidates: list[Candidate] = yield Propose(current, [index], stage)
@@ -104,13 +104,13 @@ class Greedy:
             asked = candidates[: len(judged)]
             chosen = best(asked, judged, context)
             improves = judged[chosen].score > standing.score + context.tie
-            if judged[chosen].success and (improves or not compat):
-                last = _most_similar(asked, judged, chosen, compat=compat)
+            if judged[chosen].success and (improves or not reference):
+                last = _most_similar(asked, judged, chosen, reference=reference)
                 return Reached(asked[last], judged[last])
             if not improves:
                 continue
             standing, reached = judged[chosen], asked[chosen]
-            current = current.accept(asked[chosen], whole=compat)
+            current = current.accept(asked[chosen], whole=reference)
         return Reached(reached, standing)
 
     def _visits(self, order: Sequence[int]) -> list[tuple[int, int]]:
@@ -133,10 +133,10 @@ class Greedy:
             # Gradients have no scale of their own: the tie is relative to the largest.
             tie = None if context.reference else NEARLY * values.max(initial=0.0)
             return [indices[i] for i in descending(values, tie)], False
-        compat = context.reference
+        reference = context.reference
         if self.ranking != "delete":
             probes = [document.replace(i, "[UNK]") for i in indices]
-        elif compat:  # leaves the space before the last word
+        elif context.attack.compat.keeps_space_of_deleted:  # leaves the space before the last word
             probes = [document.replace(i, "") for i in indices]
         else:
             probes = [document.delete(i) for i in indices]
@@ -145,18 +145,18 @@ class Greedy:
         exhausted = answers.exhausted
         if self.ranking == "weighted-saliency" and not exhausted:
             gains, exhausted = yield from self._gains(context, indices)
-            if not compat and context.attack.goal.score == "margin" and context.scale > 0:
+            if not reference and context.attack.goal.score == "margin" and context.scale > 0:
                 # A softmax of margins would depend on their scale. The paper's is one of
                 # probabilities, which are no larger than 1.
                 values = values / context.scale
             # The reference has single precision here; its ties keep their order.
-            precision = torch.float32 if compat else torch.float64
+            precision = torch.float32 if reference else torch.float64
             saliency = torch.softmax(torch.from_numpy(values).to(precision), dim=0)
             values = saliency.numpy() * gains
         if len(values) < len(indices):  # the ranking used up the budget
             return [], True
         tie = context.tie if self.ranking != "weighted-saliency" else context.tie / len(values)
-        tie = None if compat else tie
+        tie = None if reference else tie
         return [indices[i] for i in descending(values, tie)], exhausted
 
     @staticmethod
@@ -173,8 +173,8 @@ class Greedy:
             best_of: dict[int, float] = {}
             for candidate, one in zip(candidates, answers.judged, strict=False):
                 best_of[candidate.index] = max(one.score, best_of.get(candidate.index, -np.inf))
-            reference = 0.0 if context.reference else context.clean.score
-            gains |= {i: score - reference for i, score in best_of.items()}
+            clean = 0.0 if context.reference else context.clean.score
+            gains |= {i: score - clean for i, score in best_of.items()}
         return np.array([gains[i] for i in indices]), exhausted
 
 
@@ -201,10 +201,10 @@ class KnownOrder(Greedy):
 
 
 def _most_similar(
-    candidates: Sequence[Candidate], judged: Sequence[Judged], chosen: int, *, compat: bool
+    candidates: Sequence[Candidate], judged: Sequence[Judged], chosen: int, *, reference: bool
 ) -> int:
     """Returns the most similar candidate that reaches the goal; `chosen` without similarities."""
-    if compat:
+    if reference:
         # The reference reads the sorted list only up to the first that does not reach the goal.
         found = []
         for i in sorted(range(len(judged)), key=lambda i: (-judged[i].score, _key(candidates[i]))):
@@ -218,10 +218,10 @@ def _most_similar(
     if not known:
         return chosen
     top = max(similarity for similarity, _ in known)
-    close = 0.0 if compat else 1e-6
+    close = 0.0 if reference else 1e-6
     return min(
         (i for similarity, i in known if similarity >= top - close),
-        key=lambda i: (-judged[i].score if compat else 0.0, _key(candidates[i])),
+        key=lambda i: (-judged[i].score if reference else 0.0, _key(candidates[i])),
     )
 
 
@@ -258,7 +258,7 @@ class Beam:
                     continue
                 candidates: list[Candidate] = yield Propose(document, indices)
                 pool += candidates
-            if not context.reference:  # it asks about equal texts again
+            if not context.attack.compat.repeats_candidates:
                 pool = list({one.columns: one for one in reversed(pool)}.values())[::-1]
             if not pool:
                 break

@@ -29,8 +29,7 @@ from attacks.document import words_of
 from attacks.engine import Engine, Limits
 from attacks.outcome import Sample
 from attacks.recipe_settings import RecipeSettings
-from attacks.recipes import DIFFERS, HAS, REFUSED, build
-from attacks.recipes import RECIPES as RECIPE_NAMES
+from attacks.recipes import build, find_recipe, recipe_names
 from attacks.resources.catalogue import Resources
 from attacks.resources.stop_words import ENGLISH, TEXTFOOLER
 from attacks.summary import Estimate, mean, wilson
@@ -73,7 +72,7 @@ def composed(name: str, resources: Resources) -> Attack:
         name: of the recipe.
         resources: vectors, WordNet, and the masked language model.
     """
-    has = HAS.get(name, ())
+    has = find_recipe(name).settings
     settings: dict[str, Any] = {part: 0.0 for part in ("fluency", "similarity") if part in has}
     if name == "clare":
         settings["candidates"] = CANDIDATES
@@ -100,10 +99,10 @@ def _vectors(name: str, data_dir: Path) -> Path:
 def compat_table() -> str:
     """Returns what `compat="textattack"` does for each recipe, as Markdown."""
     rows = [
-        [name, "refused", REFUSED[name]]
-        if name in REFUSED
-        else [name, "yes", DIFFERS[name] or "nothing"]
-        for name in RECIPE_NAMES
+        [name, "yes", recipe.differs or "nothing"]
+        if recipe.refused is None
+        else [name, "refused", recipe.refused]
+        for name, recipe in ((name, find_recipe(name)) for name in recipe_names())
     ]
     return table(["recipe", "`compat`", "what differs in TextAttack"], rows)
 

@@ -39,11 +39,11 @@ from attacks.constraints.sentence_similarity import SentenceSimilarity
 from attacks.digests import file_digest
 from attacks.document import Candidate, Document
 from attacks.engine import Engine, Limits, longest_first
-from attacks.goals import Compat, Floats
+from attacks.goals import Floats
 from attacks.journal import differences, told
 from attacks.outcome import Sample, words_changed
 from attacks.recipe_settings import RecipeSettings
-from attacks.recipes import HAS, NEEDS, build
+from attacks.recipes import build, find_recipe
 from attacks.resources.catalogue import Resources
 from attacks.resources.sentence_encoders import find_encoder
 from attacks.resources.stop_words import ENGLISH, TEXTFOOLER
@@ -87,7 +87,7 @@ class Clocked(ModuleVictim):
             return super().logits(texts)
 
     def word_weights(
-        self, documents: Sequence[Document], *, compat: Compat = "none"
+        self, documents: Sequence[Document], *, compat: str = "none"
     ) -> list[list[float]]:
         """See `attacks.engine.WhiteBox`."""
         with self._counted():
@@ -189,13 +189,14 @@ def chosen(given: Namespace) -> list[Sample]:
 
 def composed(name: str, resources: Resources) -> Attack:
     """Returns the recipe without language models that are no masked one of its candidates."""
-    fluency = 0.0 if "fluency" in HAS.get(name, ()) else None
+    fluency = 0.0 if "fluency" in find_recipe(name).settings else None
     return build(RecipeSettings(recipe=name, fluency=fluency), resources)
 
 
 def needs_model(name: str) -> bool:
     """Returns True for a recipe that takes its words from a masked language model."""
-    return "masked-lm" in NEEDS[name] and "fluency" not in HAS.get(name, ())
+    recipe = find_recipe(name)
+    return "masked-lm" in recipe.needs and "fluency" not in recipe.settings
 
 
 class Bench:

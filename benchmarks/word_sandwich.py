@@ -25,7 +25,7 @@ from attacks import Attack, attack
 from attacks.composition import Search
 from attacks.constraints import InsideThreat
 from attacks.recipe_settings import RecipeSettings
-from attacks.recipes import RECIPES, build
+from attacks.recipes import build, recipe_names
 from attacks.resources.catalogue import ResourceError
 from attacks.resources.neighbours import ListedNeighbours
 from attacks.search import Beam, Greedy, RandomSearch
@@ -112,7 +112,7 @@ def searches(threat: Threat) -> Iterator[Rival]:
 def rivals(threat: Threat, given: Namespace) -> tuple[list[Rival], list[str]]:
     """Returns the attacks, and the recipes whose resources are not there."""
     found, missing = list(searches(threat)), []
-    for name in RECIPES:
+    for name in recipe_names():
         if name in KEEPING:
             continue
         try:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from attacks.compat import Compat
 from attacks.composition import Group
 from attacks.constraints.words import replaced
 from attacks.document import word_spans
@@ -51,7 +52,7 @@ class Fluency:
         places = [
             (flags, place, self._around(group, place.at))
             for group, flags in zip(groups, every, strict=True)
-            for place in replaced(group, compat="none", flags=flags)
+            for place in replaced(group, compat=Compat.NONE, flags=flags)
         ]
         answers = self.scores([(around, [one.old, *one.new]) for _, one, around in places])
         for (flags, place, _), (old, *new) in zip(places, answers, strict=True):

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from attacks.compat import Compat
 from attacks.composition import Group
 from attacks.constraints.words import Replaced, replaced
-from attacks.goals import Compat
 from attacks.resources.tagger import Tagger
 
 BEFORE, AFTER = 4, 3
@@ -31,9 +31,9 @@ class PartOfSpeech:
     cost = 3.0
 
     def __init__(
-        self, tagger: Tagger, *, allow_verb_noun_swap: bool = True, compat: Compat = "none"
+        self, tagger: Tagger, *, allow_verb_noun_swap: bool = True, compat: str = "none"
     ) -> None:
-        self.tagger, self.compat = tagger, compat
+        self.tagger, self.compat = tagger, Compat(compat)
         self.allow_verb_noun_swap = allow_verb_noun_swap
         # Tags that count as one have one number.
         self._part = np.arange(len(tagger.universal))
@@ -58,7 +58,7 @@ class PartOfSpeech:
         before, after = self._surroundings(group, place.at)
         words = [place.old, *place.new]
         tags = self.tagger.attempt(before, words, after)
-        if self.compat == "textattack":
+        if self.compat.tags_original_text:
             for i, word in enumerate(words):
                 if word in before:
                     there = self.tagger.tag([*before, word, *after])[before.index(word)]
@@ -69,7 +69,7 @@ class PartOfSpeech:
 
     def _surroundings(self, group: Group, index: int) -> tuple[list[str], list[str]]:
         """Returns the words before and behind a place."""
-        if self.compat == "textattack":
+        if self.compat.tags_original_text:
             words = group.original.words
             return words[max(0, index - BEFORE) : index], words[index + 1 : index + 1 + AFTER]
         document = group.current

@@ -7,9 +7,9 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from attacks.compat import Compat
 from attacks.composition import Group
 from attacks.document import Candidate, Document, count_words, word_spans
-from attacks.goals import Compat
 from attacks.resources.passages import Passages
 from attacks.resources.thresholds import Metric
 
@@ -57,7 +57,7 @@ class SentenceSimilarity:
         metric: Metric = "angular",
         against: Literal["original", "current"] = "original",
         skip_short: bool = True,
-        compat: Compat = "none",
+        compat: str = "none",
     ) -> None:
         if window is not None and window < 1:
             msg = f"got window={window}, expected at least one word, or None for the whole text"
@@ -68,7 +68,7 @@ class SentenceSimilarity:
         self.encoder, self.minimum = encoder, minimum
         self.window, self.metric, self.against = window, metric, against
         self.skip_short = skip_short and window is not None
-        self.joined = compat == "textattack"
+        self.joined = Compat(compat).joins_pairs
 
     def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
         """See `Constraint`; sets `similarity` of every candidate, 1 for those that are exempt."""

@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from attacks.compat import Compat
 from attacks.composition import Group
 from attacks.document import Candidate, Document, words_of
-from attacks.goals import Compat
 from attacks.resources.vectors import WordVectors
 
 
@@ -33,13 +33,13 @@ class ThoughtVectors:
     cost = 4.0
 
     def __init__(
-        self, vectors: WordVectors | None, maximum: float = 0.2, *, compat: Compat = "none"
+        self, vectors: WordVectors | None, maximum: float = 0.2, *, compat: str = "none"
     ) -> None:
         if maximum < 0:
             msg = f"got {maximum=}, expected a distance of at least 0"
             raise ValueError(msg)
         self.vectors, self.maximum = vectors, maximum
-        self._reference = compat == "textattack"
+        self._reference = Compat(compat).squares_thought_distance
 
     def about(self) -> dict[str, Any]:
         """See `attacks.fingerprint`."""

@@ -5,10 +5,10 @@ from typing import Literal
 
 import numpy as np
 
+from attacks.compat import Compat
 from attacks.composition import Group
 from attacks.constraints.words import replaced
 from attacks.document import Document
-from attacks.goals import Compat
 from attacks.resources.vectors import WordVectors
 
 
@@ -38,12 +38,13 @@ class WordDistance:
         maximum: float = 0.5,
         *,
         against: Literal["original", "current"] = "original",
-        compat: Compat = "none",
+        compat: str = "none",
     ) -> None:
         if maximum < 0:
             msg = f"got {maximum=}, expected a squared distance of at least 0"
             raise ValueError(msg)
-        self.vectors, self.maximum, self.against, self.compat = vectors, maximum, against, compat
+        self.vectors, self.maximum, self.against = vectors, maximum, against
+        self.compat = Compat(compat)
 
     def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
         """See `Constraint`."""

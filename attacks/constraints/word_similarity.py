@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch.nn.functional import cosine_similarity
 
+from attacks.compat import Compat
 from attacks.composition import Group
 from attacks.constraints.words import replaced
-from attacks.goals import Compat
 from attacks.resources.vectors import WordVectors
 
 log = logging.getLogger(__name__)
@@ -38,12 +38,12 @@ class WordSimilarity:
     cost = 2.0
 
     def __init__(
-        self, vectors: WordVectors | None, minimum: float, *, compat: Compat = "none"
+        self, vectors: WordVectors | None, minimum: float, *, compat: str = "none"
     ) -> None:
         if not -1 <= minimum <= 1:
             msg = f"got {minimum=}, expected a cosine between -1 and 1"
             raise ValueError(msg)
-        self.vectors, self.minimum, self.compat = vectors, minimum, compat
+        self.vectors, self.minimum, self.compat = vectors, minimum, Compat(compat)
         if vectors is None:
             log.warning(
                 "no word vectors: candidates come from ready lists of neighbours, and their "

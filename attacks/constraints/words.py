@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
+from attacks.compat import Compat
 from attacks.composition import Group
 from attacks.document import words_of
-from attacks.goals import Compat
 
 
 class Replaced(NamedTuple):
@@ -43,7 +43,7 @@ def replaced(group: Group, *, compat: Compat, flags: list[bool]) -> Iterable[Rep
         compat: selects the rules.
         flags: one per candidate; lowered where one is turned down.
     """
-    reference = compat == "textattack"
+    reference = compat.compares_by_position
     words = group.original.words if reference else group.current.words
     places: dict[int, Replaced] = {}
     for row, candidate in enumerate(group.candidates):

@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from attacks.compat import Compat
 from attacks.composition import Group
 from attacks.document import Document
-from attacks.goals import Compat
 from attacks.outcome import words_changed
 
 
@@ -27,7 +27,7 @@ class WordsChanged:
 
     share: float | None = None
     maximum: int | None = None
-    compat: Compat = "none"
+    compat: Compat = Compat.NONE
     cost: float = 1.5
 
     def __post_init__(self) -> None:
@@ -36,6 +36,7 @@ class WordsChanged:
         Raises:
             ValueError: no bound, or one out of its range.
         """
+        self.compat = Compat(self.compat)
         given = self.share is not None or self.maximum is not None
         if not given or not 0 <= (self.share or 0) <= 1 or (self.maximum or 0) < 0:
             msg = (
@@ -56,7 +57,7 @@ class WordsChanged:
 
     def admits(self, original: Document, changed: Document) -> bool:
         """Returns True if a text differs from the original by few enough words."""
-        if self.compat == "textattack":
+        if self.compat.compares_by_position:
             count = sum(a != b for a, b in zip(original.words, changed.words, strict=False))
         else:
             count = words_changed(original, changed, compat=self.compat)
@@ -65,6 +66,6 @@ class WordsChanged:
         if self.share is None:
             return True
         words = len(original)
-        if self.compat == "textattack":
+        if self.compat.compares_by_position:
             words = min(words, len(changed))
         return count <= math.ceil(words * self.share)

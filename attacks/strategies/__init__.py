@@ -7,7 +7,6 @@ from attacks.strategies.ranked_actions import RankedActions
 from attacks.strategies.reduction import RankedReduction, Reduction
 from attacks.strategies.staged import StagedGreedy
 from attacks.strategies.swarm import Swarm
-from attacks.strategies.tree import TreeSearch
 
 __all__ = [
     "FlipBeam",
@@ -18,5 +17,4 @@ __all__ = [
     "Reduction",
     "StagedGreedy",
     "Swarm",
-    "TreeSearch",
 ]

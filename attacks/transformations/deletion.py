@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from attacks.compat import Compat
 from attacks.composition import Job
 from attacks.document import Candidate, Document
-from attacks.goals import Compat
 
 
 class DeleteWord:
@@ -16,8 +16,8 @@ class DeleteWord:
         compat: the reference leaves the space before the last word of a text.
     """
 
-    def __init__(self, *, compat: Compat = "none") -> None:
-        self._reference = compat == "textattack"
+    def __init__(self, *, compat: str = "none") -> None:
+        self._keeps_space = Compat(compat).keeps_space_of_deleted
 
     def propose(self, jobs: Sequence[Job]) -> list[list[Candidate]]:
         """See `Transformation`."""
@@ -27,4 +27,4 @@ class DeleteWord:
         ]
 
     def _without(self, document: Document, index: int) -> Candidate:
-        return document.replace(index, "") if self._reference else document.delete(index)
+        return document.replace(index, "") if self._keeps_space else document.delete(index)

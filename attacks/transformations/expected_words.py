@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from string import ascii_letters
 from typing import Any
 
+from attacks.compat import Compat
 from attacks.composition import Job
 from attacks.document import Candidate
-from attacks.goals import Compat
 from attacks.resources.language_model import MaskedLM, Query
 from attacks.resources.passages import Passage, Passages
 from attacks.transformations.case import in_case_of
@@ -54,9 +54,9 @@ class MaskedLMSwap:
         restore_case: bool = True,
         max_length: int | None = None,
         batch_size: int | None = None,
-        compat: Compat = "none",
+        compat: str = "none",
     ) -> None:
-        self.reference = compat == "textattack"
+        self.reference = Compat(compat).reference
         self.restore_case = restore_case and not self.reference
         self.model = MaskedLM(
             model,

@@ -2,8 +2,8 @@
 
 from random import Random
 
+from attacks.compat import Compat
 from attacks.document import words_of
-from attacks.goals import Compat
 from attacks.resources.neighbours import Neighbours
 from attacks.transformations.case import in_case_of
 from attacks.transformations.word_swap import WordSwap
@@ -21,11 +21,11 @@ class EmbeddingSwap(WordSwap):
         compat: the reference also takes neighbours that are no word (","), or several.
     """
 
-    def __init__(self, neighbours: Neighbours, k: int = 50, *, compat: Compat = "none") -> None:
+    def __init__(self, neighbours: Neighbours, k: int = 50, *, compat: str = "none") -> None:
         if k < 1:
             msg = f"got {k=}, expected at least 1"
             raise ValueError(msg)
-        self.neighbours, self.k, self.compat = neighbours, k, compat
+        self.neighbours, self.k, self.compat = neighbours, k, Compat(compat)
         self._known: dict[str, list[str]] = {}
 
     def replacements(self, word: str, random: Random) -> list[str]:
@@ -38,6 +38,6 @@ class EmbeddingSwap(WordSwap):
     def _replace(self, word: str) -> list[str]:
         near = self.neighbours.of(word.lower(), self.k)
         words = [other for other in (in_case_of(one, word) for one in near) if other != word]
-        if self.compat != "textattack":
+        if not self.compat.unfiltered_neighbours:
             words = [one for one in dict.fromkeys(words) if words_of(one) == [one]]
         return words

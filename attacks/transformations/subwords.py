@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attacks.compat import Compat
 from attacks.composition import Job
 from attacks.document import Candidate, count_words, word_spans
-from attacks.goals import Compat
 from attacks.transformations.case import in_case_of
 from attacks.victims.batches import Batches
 from layers.positions import longest_text
@@ -53,7 +53,7 @@ class SubwordSwap:
         pieces: int = 4,
         stop_words: Iterable[str] = (),
         batch_size: int = 32,
-        compat: Compat = "none",
+        compat: str = "none",
     ) -> None:
         if k < 1 or pieces < 1:
             msg = f"got {k=}, {pieces=}, expected at least 1"
@@ -64,7 +64,7 @@ class SubwordSwap:
         self.model, self.k, self.pieces = model.eval(), k, pieces
         self.stop_words = frozenset(map(str.lower, stop_words))
         self._tokenizer = tokenizer
-        self.reference = compat == "textattack"
+        self.reference = Compat(compat).reference
         limits = [tokenizer.model_max_length, longest_text(model), 512]
         self.max_length = min(limit for limit in limits if limit)
         self._batches = Batches(batch_size, model.device.type)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import Protocol
 
+from attacks.compat import Compat
 from attacks.document import count_words, words_of
-from attacks.goals import Compat
 from attacks.transformations.case import in_case_of
 from attacks.transformations.word_swap import WordSwap
 
@@ -30,8 +30,8 @@ class WordNetSwap(WordSwap):
             sentence may begin with a small letter.
     """
 
-    def __init__(self, wordnet: Synonyms, *, compat: Compat = "none") -> None:
-        self.wordnet, self.compat = wordnet, compat
+    def __init__(self, wordnet: Synonyms, *, compat: str = "none") -> None:
+        self.wordnet, self.compat = wordnet, Compat(compat)
         self._known: dict[str, list[str]] = {}
 
     def replacements(self, word: str, random: Random) -> list[str]:
@@ -43,7 +43,7 @@ class WordNetSwap(WordSwap):
 
     def _replace(self, word: str) -> list[str]:
         names = [name for name in self.wordnet.synonyms(word) if "_" not in name]
-        if self.compat == "textattack":
+        if self.compat.unchanged_synonyms:
             words = [name for name in names if name != word and count_words(name) == 1]
         else:
             cased = dict.fromkeys(_restored(name, word) for name in names)

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attacks.compat import Compat
 from attacks.document import Candidate, Document
-from attacks.goals import Compat, Floats, logarithms
+from attacks.goals import Floats, logarithms
 from attacks.victims.batches import Halving
 from attacks.victims.saliency import (
     in_mode,
@@ -185,7 +186,7 @@ class ModuleVictim(_Batched):
         return {"name": self.name, "module": module}
 
     def word_weights(
-        self, documents: Sequence[Document], *, compat: Compat = "none"
+        self, documents: Sequence[Document], *, compat: str = "none"
     ) -> list[list[float]]:
         """See `attacks.engine.WhiteBox`; by the gradient at the output of `embed`.
 
@@ -200,7 +201,7 @@ class ModuleVictim(_Batched):
                 "and require_text(): its gradients are asked for"
             )
             raise TypeError(msg)
-        training = compat == "textattack"
+        training = Compat(compat).gradients_with_dropout
         weights = self.fitting(
             lambda: module_weights(module, documents, batch_size=self._backwards, training=training)
         )
@@ -330,7 +331,7 @@ class HuggingFaceVictim(_Batched):
         return {"name": self.name, "model": self.model, "max_length": self.max_length}
 
     def word_weights(
-        self, documents: Sequence[Document], *, compat: Compat = "none"
+        self, documents: Sequence[Document], *, compat: str = "none"
     ) -> list[list[float]]:
         """See `attacks.engine.WhiteBox`; by the gradient at the input embeddings.
 
@@ -345,7 +346,7 @@ class HuggingFaceVictim(_Batched):
                 documents,
                 batch_size=1 if self._pads is False else self._backwards,
                 max_length=self.max_length,
-                training=compat == "textattack",
+                training=Compat(compat).gradients_with_dropout,
             )
         )
         return self._finite(weights, documents)

@@ -22,7 +22,6 @@ from attacks.strategies import (
     Reduction,
     StagedGreedy,
     Swarm,
-    TreeSearch,
 )
 from attacks.strategies.rounds import drawn
 from tests.unit.attacks.toys import SYNONYMS, BagVictim, Once, Synonyms, samples, value
@@ -33,7 +32,6 @@ SEARCHES: dict[str, Search] = {
     "genetic": Genetic(population=8, generations=5),
     "improved": Genetic(population=8, generations=5, crossover="point", changes=5),
     "swarm": Swarm(population=6, generations=4),
-    "tree": TreeSearch(simulations=20),
     "hard label": HardLabel(tries=60, at_once=10, population=8, generations=4),
     "flips": FlipBeam(width=4, flips=4),
 }
@@ -127,7 +125,7 @@ def test_mated_texts_keep_the_number_of_changed_words(name: str) -> None:
 def test_a_population_finds_the_lowest_text() -> None:
     words = [[w, *SYNONYMS.get(w, ())] for w in "a good film good plot".split()]
     lowest = min(value(" ".join(choice)) for choice in product(*words))
-    for search in (Genetic(population=30), Swarm(population=30), TreeSearch(simulations=200)):
+    for search in (Genetic(population=30), Swarm(population=30)):
         record = run(search, "a good film good plot", bias=10.0)
         assert record.outcome == "failed"
         assert isinstance(record.adversarial, str)
@@ -359,7 +357,6 @@ def test_what_is_drawn_follows_the_weights() -> None:
         (Genetic, {"temperature": 0.0}),
         (Swarm, {"generations": 0}),
         (HardLabel, {"tries": 0}),
-        (TreeSearch, {"exploration": -1.0}),
         (Reduction, {"width": 0}),
         (Reduction, {"importance": "loss"}),
         (FlipBeam, {"flips": 0}),
