@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from attacks.candidates import candidates
-from attacks.composition import Attack, Context, Job, Judged
+from attacks.composition import Attack, Context, Job, Verdict
 from attacks.document import Document
 from attacks.recipe_settings import RecipeSettings
 from text import Text, check_range
@@ -49,7 +49,7 @@ class Augmenter:
         self.seed, self.columns = seed, columns
 
     def run(self, texts: Sequence[Text], *, first: int = 0) -> Iterator[list[Text]]:
-        """Yields the different copies of each text, in their order; fewer where there are no more.
+        """Yield the different copies of each text, in their order; fewer where there are no more.
 
         Args:
             texts: strings, or pairs of strings.
@@ -60,31 +60,31 @@ class Augmenter:
             yield from self._together(part, first + start)
 
     def _together(self, texts: Sequence[Text], first: int) -> list[list[Text]]:
-        """Returns the copies of some texts, one copy of all of them after the other."""
+        """Return the copies of some texts, one copy of all of them after the other."""
         originals = [Document.of(text, cut=self.attack.cut) for text in texts]
         draws = [Random((self.seed << 32) + first + i) for i in range(len(texts))]
-        made: list[dict[Text, None]] = [{} for _ in texts]
+        copies: list[dict[Text, None]] = [{} for _ in texts]
         for _ in range(self.copies):
             for i, changed in enumerate(self._changed(originals, draws)):
                 if changed.columns != originals[i].columns:
-                    made[i][changed.text] = None
-        return [list(one) for one in made]
+                    copies[i][changed.text] = None
+        return [list(distinct) for distinct in copies]
 
     def _changed(self, originals: Sequence[Document], draws: Sequence[Random]) -> list[Document]:
         current = list(originals)
-        orders = [self._order(one, draw) for one, draw in zip(originals, draws, strict=True)]
-        left = [max(1, math.ceil(self.share * len(one))) for one in originals]
-        while active := [i for i, order in enumerate(orders) if order and left[i]]:
+        orders = [self._order(text, draw) for text, draw in zip(originals, draws, strict=True)]
+        remaining = [max(1, math.ceil(self.share * len(text))) for text in originals]
+        while active := [i for i, order in enumerate(orders) if order and remaining[i]]:
             jobs, rows = list[Job](), list[int]()
             for i in active:
                 index = current[i].position(orders[i].pop(0))
                 if index is not None and index in self._allowed(originals[i], current[i], draws[i]):
                     jobs.append(Job(originals[i], current[i], [index], draws[i], 0))
                     rows.append(i)
-            for i, found in zip(rows, candidates(self.attack, jobs), strict=True):
-                if found:
-                    current[i] = current[i].accept(draws[i].choice(found))
-                    left[i] -= 1
+            for i, options in zip(rows, candidates(self.attack, jobs), strict=True):
+                if options:
+                    current[i] = current[i].accept(draws[i].choice(options))
+                    remaining[i] -= 1
         return current
 
     def _order(self, original: Document, draw: Random) -> list[int]:
@@ -95,7 +95,7 @@ class Augmenter:
     def _allowed(self, original: Document, current: Document, draw: Random) -> list[int]:
         context = Context(
             original=original,
-            clean=Judged(0.0, success=False, prediction=0),
+            clean=Verdict(0.0, success=False, prediction=0),
             attack=self.attack,
             random=draw,
             columns=self.columns,
@@ -113,7 +113,7 @@ def augment(
     columns: Sequence[str] | None = None,
     **settings: Any,
 ) -> list[list[Text]]:
-    """Returns changed copies of texts, such as training data, by the transformations of an attack.
+    """Return changed copies of texts, such as training data, by the transformations of an attack.
 
     No model is asked whether a copy is adversarial, so that classes stay as far as the constraints
     of the recipe keep the meaning.
@@ -137,9 +137,9 @@ def augment(
 
         from attacks.recipes import build
 
-        given = RecipeSettings(recipe=recipe) if isinstance(recipe, str) else recipe
-        attack = build(replace(given, **settings))
+        chosen = RecipeSettings(recipe=recipe) if isinstance(recipe, str) else recipe
+        attack = build(replace(chosen, **settings))
     if columns is None:
         columns = ("text",) if not texts or isinstance(texts[0], str) else ("text", "text_pair")
-    made = Augmenter(attack, copies=n, share=share, seed=seed, columns=columns)
-    return list(made.run(texts))
+    augmenter = Augmenter(attack, copies=n, share=share, seed=seed, columns=columns)
+    return list(augmenter.run(texts))

@@ -53,14 +53,14 @@ class PreConstraint(Protocol):
     """Selects the words that may be replaced, before the search begins."""
 
     def allowed(self, document: Document, *, columns: Sequence[str]) -> Iterable[int]:
-        """Returns numbers of words; `columns` are the names of the texts of a pair."""
+        """Return numbers of words; `columns` are the names of the texts of a pair."""
 
 
 class Transformation(Protocol):
     """Proposes replacements."""
 
     def propose(self, jobs: Sequence[Job]) -> list[list[Candidate]]:
-        """Returns the candidates of each job, all samples of a round at once."""
+        """Return the candidates of each job, all samples of a round at once."""
 
 
 class Constraint(Protocol):
@@ -73,10 +73,10 @@ class Constraint(Protocol):
     cost: float
 
     def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
-        """Returns True for each candidate that may be used, group by group; all samples at once."""
+        """Return True for each candidate that may be used, group by group; all samples at once."""
 
 
-class Judged(NamedTuple):
+class Verdict(NamedTuple):
     """The victim's answer to one text.
 
     Attributes:
@@ -98,7 +98,7 @@ class Answers(NamedTuple):
         exhausted: True if the budget is used up.
     """
 
-    judged: list[Judged]
+    judged: list[Verdict]
     exhausted: bool
 
 
@@ -133,17 +133,17 @@ class Weigh:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class EstimateGains:
     """Ask what candidates gain by the victim's gradient; answered by a list of floats."""
 
     document: Document
     candidates: Sequence[Candidate]
 
 
-Request = Query | Propose | Weigh | Estimate
+Request = Query | Propose | Weigh | EstimateGains
 
 
-class Reached(NamedTuple):
+class SearchEnd(NamedTuple):
     """The end of a search.
 
     Attributes:
@@ -152,10 +152,10 @@ class Reached(NamedTuple):
     """
 
     item: Document | Candidate
-    judged: Judged
+    judged: Verdict
 
 
-Steps = Generator[Request, Any, Reached]
+Steps = Generator[Request, Any, SearchEnd]
 """One search: yields requests, is sent their answers, returns its end."""
 
 
@@ -175,7 +175,7 @@ class Context:
     """
 
     original: Document
-    clean: Judged
+    clean: Verdict
     attack: "Attack"
     random: Random
     columns: Sequence[str]
@@ -194,22 +194,22 @@ class Context:
         return 0.0 if self.reference else tie(self.attack.goal.score, self.scale)
 
     def relative(self, score: float) -> float:
-        """Returns a score, or a difference of scores, that does not depend on the logits' scale."""
+        """Return a score, or a difference of scores, that does not depend on the logits' scale."""
         if self.attack.goal.score == "margin" and self.scale > 0:
             return score / self.scale
         return score
 
     def admits(self, document: Document) -> bool:
-        """Returns True if a text with several changes keeps those constraints that can judge it.
+        """Return True if a text with several changes keeps those constraints that can judge it.
 
         These are the constraints with `admits(original, document)`; others judge one change at a
         time, when it is made.
         """
-        judges = (getattr(one, "admits", None) for one in self.attack.constraints)
+        judges = (getattr(constraint, "admits", None) for constraint in self.attack.constraints)
         return all(judge(self.original, document) for judge in judges if judge is not None)
 
     def allowed(self, document: Document) -> list[int]:
-        """Returns the words that may be replaced, in order.
+        """Return the words that may be replaced, in order.
 
         The reference breaks ties between words by the iteration order of a set of their numbers;
         the same sets, built in the same way, have the same order.
@@ -222,9 +222,9 @@ class Context:
                 break
             allowed = constraint.allowed(document, columns=self.columns)
             indices = indices & (allowed if isinstance(allowed, set) else set(allowed))
-        found = list(indices) if self.reference else sorted(indices)
-        self._known = (document, found)
-        return found.copy()
+        words = list(indices) if self.reference else sorted(indices)
+        self._known = (document, words)
+        return words.copy()
 
 
 class Search(Protocol):
@@ -235,7 +235,7 @@ class Search(Protocol):
     """
 
     def steps(self, context: Context) -> Steps:
-        """Searches one sample."""
+        """Search one sample."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,7 +269,7 @@ class Attack:
         object.__setattr__(self, "compat", Compat(self.compat))
 
     def aiming(self, goal: Goal) -> "Attack":
-        """Returns this attack with another goal.
+        """Return this attack with another goal.
 
         An attack that keeps the prediction has its own goal, and takes only the score of another.
         So has one with a bound of the probability, unless it gets a class to reach.

@@ -27,43 +27,45 @@ class Goal(Protocol):
     def score(self) -> Score:
         """The kind of its scores."""
 
-    def judge(self, logits: Floats, labels: Labels, *, given: Floats | None = None) -> Floats:
-        """Returns `[n]` scores of `[n, C]` logits with n gold labels; larger is nearer.
+    def judge(
+        self, logits: Floats, labels: Labels, *, probabilities: Floats | None = None
+    ) -> Floats:
+        """Return `[n]` scores of `[n, C]` logits with n gold labels; larger is nearer.
 
-        `given` are the probabilities of the victim, if it has them.
+        `probabilities` are those of the victim, if it gives some.
         """
 
     def reached(self, logits: Floats, labels: Labels) -> NDArray[np.bool_]:
-        """Returns `[n]` bool, True where the argmax reaches the goal."""
+        """Return `[n]` bool, True where the argmax reaches the goal."""
 
 
 def leads(logits: Floats) -> Floats:
-    """Returns `[n]` differences between the two largest of `[n, C]` logits.
+    """Return `[n]` differences between the two largest of `[n, C]` logits.
 
     The largest lead over the texts of a sample is the scale of a victim's logits. Other differences
     are no scale: models that exclude a class give it a logit of -1e9.
     """
     top = np.partition(logits, -2, axis=1)
-    found: Floats = top[:, -1] - top[:, -2]
-    return found
+    differences: Floats = top[:, -1] - top[:, -2]
+    return differences
 
 
 def tie(score: Score, scale: float) -> float:
-    """Returns the difference below which scores of a victim of this scale are equal."""
+    """Return the difference below which scores of a victim of this scale are equal."""
     # Probabilities follow small logits in proportion, and are 1 at most.
     return NEAR[score] * (scale if score == "margin" else min(scale, 1.0))
 
 
 def probabilities(logits: Floats) -> Floats:
-    """Returns the softmax over classes, `[n, C]`."""
+    """Return the softmax over classes, `[n, C]`."""
     normalised: Floats = softmax(logits, axis=1)
     return normalised
 
 
-def logarithms(given: Floats) -> Floats:
-    """Returns logits of probabilities, `[n, C]`."""
-    found: Floats = np.log(np.maximum(given, 1e-300))
-    return found
+def logarithms(shares: Floats) -> Floats:
+    """Return logits of probabilities, `[n, C]`."""
+    logits: Floats = np.log(np.maximum(shares, 1e-300))
+    return logits
 
 
 def _pick(logits: Floats, classes: Labels) -> Floats:
@@ -71,10 +73,14 @@ def _pick(logits: Floats, classes: Labels) -> Floats:
     return picked
 
 
+def _probability(logits: Floats, classes: Labels, rows: Floats | None) -> Floats:
+    return _pick(probabilities(logits) if rows is None else rows, classes)
+
+
 def _best_other(logits: Floats, classes: Labels) -> Floats:
-    others = logits.copy()
-    np.put_along_axis(others, classes[:, None], -np.inf, axis=1)
-    best: Floats = others.max(axis=1)
+    other_logits = logits.copy()
+    np.put_along_axis(other_logits, classes[:, None], -np.inf, axis=1)
+    best: Floats = other_logits.max(axis=1)
     return best
 
 
@@ -89,10 +95,12 @@ class Untargeted:
 
     score: Score = "margin"
 
-    def judge(self, logits: Floats, labels: Labels, *, given: Floats | None = None) -> Floats:
+    def judge(
+        self, logits: Floats, labels: Labels, *, probabilities: Floats | None = None
+    ) -> Floats:
         """See `Goal`."""
         if self.score == "probability":
-            return 1 - _pick(probabilities(logits) if given is None else given, labels)
+            return 1 - _probability(logits, labels, probabilities)
         return _best_other(logits, labels) - _pick(logits, labels)
 
     def reached(self, logits: Floats, labels: Labels) -> NDArray[np.bool_]:
@@ -115,7 +123,7 @@ class Unsure(Untargeted):
     bound: float = 0.7
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a bound that is no probability."""
+        """Raise ValueError for a bound that is no probability."""
         from text import check_range  # brings torch
 
         check_range({"bound": self.bound}, above=0, most=1)
@@ -144,11 +152,13 @@ class Targeted:
             raise ValueError(msg)
         return np.full(len(logits), self.target)
 
-    def judge(self, logits: Floats, labels: Labels, *, given: Floats | None = None) -> Floats:
+    def judge(
+        self, logits: Floats, labels: Labels, *, probabilities: Floats | None = None
+    ) -> Floats:
         """See `Goal`."""
         classes = self._classes(logits)
         if self.score == "probability":
-            return _pick(probabilities(logits) if given is None else given, classes)
+            return _probability(logits, classes, probabilities)
         return _pick(logits, classes) - _best_other(logits, classes)
 
     def reached(self, logits: Floats, labels: Labels) -> NDArray[np.bool_]:
@@ -167,22 +177,24 @@ class Unchanged:
 
     score: Score = "margin"
 
-    def judge(self, logits: Floats, labels: Labels, *, given: Floats | None = None) -> Floats:
+    def judge(
+        self, logits: Floats, labels: Labels, *, probabilities: Floats | None = None
+    ) -> Floats:
         """See `Goal`."""
         if self.score == "probability":
-            return _pick(probabilities(logits) if given is None else given, labels)
+            return _probability(logits, labels, probabilities)
         return _pick(logits, labels) - _best_other(logits, labels)
 
     def reached(self, logits: Floats, labels: Labels) -> NDArray[np.bool_]:
         """See `Goal`."""
-        kept: NDArray[np.bool_] = logits.argmax(axis=1) == labels
-        return kept
+        same: NDArray[np.bool_] = logits.argmax(axis=1) == labels
+        return same
 
 
 def make_goal(
     target: int | None = None, *, score: Score | None = None, compat: str = "none"
 ) -> Goal:
-    """Returns the goal of an attack.
+    """Return the goal of an attack.
 
     Args:
         target: the class to reach; any but the gold one if None.

@@ -13,7 +13,7 @@ _TOLD = 4
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Returns the differences between two mappings of settings, for a message."""
+    """Return the differences between two mappings of settings, for a message."""
     return [
         f"{key} {_short(before.get(key))} -> {_short(now.get(key))}"
         for key in {**before, **now}
@@ -22,7 +22,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def told(other: Sequence[str]) -> str:
-    """Returns some of the differences, and the number of the others."""
+    """Return some of the differences, and the number of the others."""
     more = f" and {len(other) - _TOLD} more" if len(other) > _TOLD else ""
     return ", ".join(other[:_TOLD]) + more
 
@@ -49,15 +49,15 @@ class Journal:
         ValueError: the file is about something else, or no such file.
     """
 
-    def __init__(self, path: str | Path, about: Mapping[str, Any]) -> None:
+    def __init__(self, path: str | Path, subject: Mapping[str, Any]) -> None:
         self.path = Path(path)
         # As it will be read.
-        settings = json.loads(json.dumps(about))
+        settings = json.loads(json.dumps(subject))
         self.records: list[AttackRecord] = []
         length = 0
         if self.path.is_file() and self.path.stat().st_size:
-            found, self.records, length = read(self.path)
-            other = differences(found, settings)
+            description, self.records, length = read(self.path)
+            other = differences(description, settings)
             if other:
                 msg = (
                     f"got {self.path}, which is about other settings ({told(other)}), "
@@ -72,10 +72,10 @@ class Journal:
         Raises:
             ValueError: a sample of the same id has another text or label.
         """
-        known = {record.sample_id: record for record in self.records}
-        found = {}
+        by_id = {record.sample_id: record for record in self.records}
+        records = {}
         for sample in samples:
-            record = known.get(sample.sample_id)
+            record = by_id.get(sample.sample_id)
             if record is None:
                 continue
             if (record.text, record.label) != (sample.text, sample.label):
@@ -86,11 +86,11 @@ class Journal:
                     "that it had"
                 )
                 raise ValueError(msg)
-            found[sample.sample_id] = record
-        return found
+            records[sample.sample_id] = record
+        return records
 
     def add(self, record: AttackRecord) -> None:
-        """Writes one record."""
+        """Write one record."""
         append(self._stream, [record.line()])
 
     def __enter__(self) -> Self:
@@ -101,13 +101,13 @@ class Journal:
 
 
 def read(path: str | Path) -> tuple[dict[str, Any], list[AttackRecord], int]:
-    """Returns the settings of a journal, its whole records, and their length in bytes.
+    """Return the settings of a journal, its whole records, and their length in bytes.
 
     Raises:
         ValueError: the file is no journal.
     """
-    about, records, length = read_lines(path, from_line)
-    if not isinstance(about, dict):
+    subject, records, length = read_lines(path, from_line)
+    if not isinstance(subject, dict):
         msg = f"got {path}, which does not begin with settings, expected a file that attack() made"
         raise ValueError(msg)
-    return about, records, length
+    return subject, records, length

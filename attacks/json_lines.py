@@ -13,7 +13,7 @@ Record = TypeVar("Record")
 
 
 def read_lines(path: str | Path, record: Callable[[Any], Record]) -> tuple[Any, list[Record], int]:
-    """Returns what the records depend on (None if unknown), the records, and their bytes.
+    """Return what the records depend on (None if unknown), the records, and their bytes.
 
     Reading ends at the first line that is not whole, as a kill or a full disk leaves it.
 
@@ -21,7 +21,7 @@ def read_lines(path: str | Path, record: Callable[[Any], Record]) -> tuple[Any, 
         path: the file.
         record: makes a record of a JSON value; an exception says that the line is no record.
     """
-    about: Any = None
+    subject: Any = None
     records: list[Record] = []
     length = 0
     with opened(Path(path)) as stream:
@@ -32,19 +32,19 @@ def read_lines(path: str | Path, record: Callable[[Any], Record]) -> tuple[Any, 
                     if length:
                         records.append(record(content))
                     else:
-                        about = content["about"]
+                        subject = content["about"]
             except DataError:
                 break
             length += len(line)
-    return about, records, length
+    return subject, records, length
 
 
-def open_lines(path: Path, about: Any, length: int) -> IO[bytes]:
-    """Opens a file to append records.
+def open_lines(path: Path, subject: Any, length: int) -> IO[bytes]:
+    """Open a file to append records.
 
     Args:
         path: the file.
-        about: what the records depend on; the first line of a new file.
+        subject: what the records depend on; the first line of a new file.
         length: bytes that are kept; 0 begins a new file.
 
     Raises:
@@ -67,11 +67,11 @@ def open_lines(path: Path, about: Any, length: int) -> IO[bytes]:
         stream.seek(length)
     else:
         stream.truncate(0)
-        append(stream, [{"about": about}])
+        append(stream, [{"about": subject}])
     return stream
 
 
 def append(stream: IO[bytes], contents: Iterable[Any]) -> None:
-    """Writes whole lines at once, so that a kill leaves at most one torn line."""
+    """Write whole lines at once, so that a kill leaves at most one torn line."""
     stream.write(b"".join(json.dumps(content).encode() + b"\n" for content in contents))
     stream.flush()

@@ -30,10 +30,10 @@ class Sample:
     label: int
 
     def __post_init__(self) -> None:
-        """Checks the text and the label, which come from a user."""
+        """Check the text and the label, which come from a user."""
         text: Any = self.text
         texts = text if isinstance(text, tuple) and len(text) == 2 else (text,)
-        if not all(isinstance(one, str) for one in texts):
+        if not all(isinstance(part, str) for part in texts):
             msg = (
                 f"got {text!r:.80} as text of sample {self.sample_id}, expected a string, or "
                 "a pair (tuple) of strings"
@@ -112,12 +112,12 @@ class AttackRecord:
         return self.outcome in ("failed", "succeeded")
 
     def line(self) -> dict[str, Any]:
-        """Returns a JSON object."""
+        """Return a JSON object."""
         return asdict(self)
 
 
 def from_line(line: dict[str, Any]) -> AttackRecord:
-    """Makes the record of a JSON line, in which pairs are lists.
+    """Make the record of a JSON line, in which pairs are lists.
 
     Raises:
         TypeError: fields are missing or unknown.
@@ -131,7 +131,7 @@ def from_line(line: dict[str, Any]) -> AttackRecord:
 
 
 def words_changed(original: Document, final: Document, *, compat: str) -> int:
-    """Returns the edit distance in words.
+    """Return the edit distance in words.
 
     The reference compares word by word: all words behind an inserted space count as changed.
     """

@@ -19,7 +19,7 @@ from attacks.document import words_of
 from attacks.goals import Floats, make_goal
 from attacks.outcome import Sample
 from attacks.samples import Given, as_samples
-from attacks.summary import Estimate, wilson
+from attacks.summary import IntervalEstimate, wilson
 from attacks.victims.kinds import Victim, as_victim
 from text import Text, check_range
 
@@ -37,9 +37,9 @@ class Trigger:
     """
 
     words: tuple[str, ...]
-    clean: Estimate
-    attacked: Estimate
-    searched: Estimate
+    clean: IntervalEstimate
+    attacked: IntervalEstimate
+    searched: IntervalEstimate
     queries: int
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ def universal_trigger(
     target: int | None = None,
     batch_size: int = 256,
 ) -> Trigger:
-    """Finds words that, put before texts, change as many predictions as possible.
+    """Find words that, put before texts, change as many predictions as possible.
 
     Greedy: one place after the other gets the word with which the fewest predictions stay, and
     among equal ones the largest mean score; then each place is tried again, until none changes.
@@ -82,37 +82,40 @@ def universal_trigger(
     """
     check_range({"length": length}, least=1)
     numbered, _ = as_samples(samples)
-    words = _frequent([one.text for one in numbered]) if candidates is None else [*candidates]
+    words = _frequent([sample.text for sample in numbered]) if candidates is None else [*candidates]
     if not words:
         msg = "got no candidates for a trigger, expected at least one word"
         raise ValueError(msg)
-    asked = _Asked(as_victim(model, tokenizer=tokenizer, batch_size=batch_size), target)
+    oracle = _Asked(as_victim(model, tokenizer=tokenizer, batch_size=batch_size), target)
     if target is not None:
-        numbered = asked.without_target(numbered, target)
+        numbered = oracle.without_target(numbered, target)
     if len(numbered) < 2:
         other = "" if target is None else f" that does not have class {target} already"
         msg = f"got {len(numbered)} sample{other}, expected at least two: one half is held out"
         raise ValueError(msg)
-    seen, held = numbered[::2], numbered[1::2]
-    texts, labels = [one.text for one in seen], np.array([one.label for one in seen])
+    searched, held = numbered[::2], numbered[1::2]
+    texts, labels = (
+        [sample.text for sample in searched],
+        np.array([sample.label for sample in searched]),
+    )
     trigger: list[str] = []
     for _ in range(length):
-        trigger.append(max(words, key=lambda word: asked.value(texts, labels, [*trigger, word])))
+        trigger.append(max(words, key=lambda word: oracle.value(texts, labels, [*trigger, word])))
     changed = True
     while changed:
         changed = False
-        for place, word in product(range(length), words):
-            tried = [*trigger[:place], word, *trigger[place + 1 :]]
-            if asked.value(texts, labels, tried) > asked.value(texts, labels, trigger):
+        for position, word in product(range(length), words):
+            tried = [*trigger[:position], word, *trigger[position + 1 :]]
+            if oracle.value(texts, labels, tried) > oracle.value(texts, labels, trigger):
                 trigger, changed = tried, True
-    others, gold = [one.text for one in held], np.array([one.label for one in held])
-    kept = asked.kept(texts, labels, trigger)
+    held_texts, gold = [sample.text for sample in held], np.array([sample.label for sample in held])
+    share_kept = oracle.kept(texts, labels, trigger)
     return Trigger(
         words=tuple(trigger),
-        clean=wilson(asked.kept(others, gold, []), len(held)),
-        attacked=wilson(asked.kept(others, gold, trigger), len(held)),
-        searched=wilson(kept, len(seen)),
-        queries=asked.queries,
+        clean=wilson(oracle.kept(held_texts, gold, []), len(held)),
+        attacked=wilson(oracle.kept(held_texts, gold, trigger), len(held)),
+        searched=wilson(share_kept, len(searched)),
+        queries=oracle.queries,
     )
 
 
@@ -130,14 +133,14 @@ class _Asked:
         self._known: dict[tuple[str, ...], tuple[int, float]] = {}
 
     def logits(self, texts: Sequence[Text], trigger: Sequence[str]) -> Floats:
-        """Returns `[n, C]` logits of texts with a trigger."""
+        """Return `[n, C]` logits of texts with a trigger."""
         self.queries += len(texts)
         return self.victim.logits([_put(trigger, text) for text in texts])
 
     def value(
         self, texts: Sequence[Text], labels: NDArray[np.int64], trigger: Sequence[str]
     ) -> tuple[int, float]:
-        """Returns the number of texts that reach the goal, and their mean score."""
+        """Return the number of texts that reach the goal, and their mean score."""
         key = tuple(trigger)
         if key not in self._known:
             logits = self.logits(texts, trigger)
@@ -146,21 +149,21 @@ class _Asked:
         return self._known[key]
 
     def without_target(self, samples: Sequence[Sample], target: int) -> list[Sample]:
-        """Returns the samples that have the target neither as their class nor as prediction."""
-        others = [sample for sample in samples if sample.label != target]
-        if not others:
+        """Return the samples that have the target neither as their class nor as prediction."""
+        other_samples = [sample for sample in samples if sample.label != target]
+        if not other_samples:
             return []
-        predictions = self.logits([sample.text for sample in others], ()).argmax(axis=1)
-        pairs = zip(others, predictions, strict=True)
+        predictions = self.logits([sample.text for sample in other_samples], ()).argmax(axis=1)
+        pairs = zip(other_samples, predictions, strict=True)
         return [sample for sample, predicted in pairs if predicted != target]
 
     def kept(self, texts: Sequence[Text], labels: NDArray[np.int64], trigger: Sequence[str]) -> int:
-        """Returns the number of texts that are classified rightly."""
+        """Return the number of texts that are classified rightly."""
         return int((self.logits(texts, trigger).argmax(axis=1) == labels).sum())
 
 
 def _put(trigger: Sequence[str], text: Text) -> Text:
-    """Puts a trigger before a text, or before the last text of a pair."""
+    """Put a trigger before a text, or before the last text of a pair."""
     if not trigger:
         return text
     if isinstance(text, str):
@@ -169,7 +172,7 @@ def _put(trigger: Sequence[str], text: Text) -> Text:
 
 
 def _frequent(texts: Sequence[Text], count: int = 200) -> list[str]:
-    """Returns the most frequent words, in lower case; of equally frequent ones in their order."""
+    """Return the most frequent words, in lower case; of equally frequent ones in their order."""
     parts = (part for text in texts for part in ((text,) if isinstance(text, str) else text))
     counts = Counter(word.lower() for part in parts for word in words_of(part))
     return sorted(counts, key=lambda word: (-counts[word], word))[:count]

@@ -26,17 +26,17 @@ class Budget:
     budget_per_word: float | None = None
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a number out of its range."""
+        """Raise ValueError for a number out of its range."""
         from text import check_range  # brings torch
 
         check_range({"query_budget": self.query_budget}, least=1)
         check_range({"budget_per_word": self.budget_per_word}, above=0)
 
     def budget(self, words: int) -> float:
-        """Returns the budget of a sample of so many words: at least 1, for the clean text."""
+        """Return the budget of a sample of so many words: at least 1, for the clean text."""
         per_word = float("inf") if self.budget_per_word is None else self.budget_per_word * words
-        whole = float("inf") if self.query_budget is None else self.query_budget
-        budget = min(whole, per_word)
+        per_sample = float("inf") if self.query_budget is None else self.query_budget
+        budget = min(per_sample, per_word)
         return budget if budget == float("inf") else max(1, int(budget))
 
 
@@ -92,7 +92,7 @@ class RecipeSettings(Budget):
     columns: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        """Checks the settings; `attacks.recipes` checks them against the recipe.
+        """Check the settings; `attacks.recipes` checks them against the recipe.
 
         Raises:
             ValueError: a number is out of its range.

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from attacks.composition import (
     Answers,
     Context,
-    Judged,
     Propose,
     Query,
-    Reached,
     Request,
+    SearchEnd,
     Steps,
+    Verdict,
     Weigh,
 )
 from attacks.document import Candidate, Document
@@ -35,8 +35,8 @@ def _key(item: Item) -> tuple[str, ...]:
     return item.columns
 
 
-def best(items: Sequence[Item], judged: Sequence[Judged], context: Context) -> int:
-    """Returns the candidate of highest score; of nearly equal ones the first by its text.
+def best(items: Sequence[Item], judged: Sequence[Verdict], context: Context) -> int:
+    """Return the candidate of highest score; of nearly equal ones the first by its text.
 
     Candidates that reach the goal come first; the reference looks at the score alone.
     """
@@ -48,7 +48,7 @@ def best(items: Sequence[Item], judged: Sequence[Judged], context: Context) -> i
 
 
 def descending(values: NDArray[np.float64], tie: float | None) -> list[int]:
-    """Returns positions by value, the largest first; nearly equal values by position.
+    """Return positions by value, the largest first; nearly equal values by position.
 
     Args:
         values: `[n]`.
@@ -101,20 +101,20 @@ class Greedy:
             judged, exhausted = answers
             if not judged:
                 break
-            asked = candidates[: len(judged)]
-            chosen = best(asked, judged, context)
+            judged_candidates = candidates[: len(judged)]
+            chosen = best(judged_candidates, judged, context)
             improves = judged[chosen].score > standing.score + context.tie
             if judged[chosen].success and (improves or not reference):
-                last = _most_similar(asked, judged, chosen, reference=reference)
-                return Reached(asked[last], judged[last])
+                last = _most_similar(judged_candidates, judged, chosen, reference=reference)
+                return SearchEnd(judged_candidates[last], judged[last])
             if not improves:
                 continue
-            standing, reached = judged[chosen], asked[chosen]
-            current = current.accept(asked[chosen], whole=reference)
-        return Reached(reached, standing)
+            standing, reached = judged[chosen], judged_candidates[chosen]
+            current = current.accept(judged_candidates[chosen], mark_all=reference)
+        return SearchEnd(reached, standing)
 
     def _visits(self, order: Sequence[int]) -> list[tuple[int, int]]:
-        """Returns the words to visit, each with the stage of the transformation."""
+        """Return the words to visit, each with the stage of the transformation."""
         return [(index, 0) for index in order]
 
     def _order(self, context: Context) -> Generator[Request, Any, tuple[list[int], bool]]:
@@ -141,7 +141,7 @@ class Greedy:
         else:
             probes = [document.delete(i) for i in indices]
         answers: Answers = yield Query(probes)
-        values = np.array([one.score for one in answers.judged], dtype=np.float64)
+        values = np.array([judged.score for judged in answers.judged], dtype=np.float64)
         exhausted = answers.exhausted
         if self.ranking == "weighted-saliency" and not exhausted:
             gains, exhausted = yield from self._gains(context, indices)
@@ -163,7 +163,7 @@ class Greedy:
     def _gains(
         context: Context, indices: Sequence[int]
     ) -> Generator[Request, Any, tuple[NDArray[np.float64], bool]]:
-        """Returns the best score of the replacements of each word."""
+        """Return the best score of the replacements of each word."""
         candidates: list[Candidate] = yield Propose(context.original, indices)
         gains = dict.fromkeys(indices, 0.0)
         exhausted = False
@@ -171,8 +171,8 @@ class Greedy:
             answers: Answers = yield Query(candidates)
             exhausted = answers.exhausted
             best_of: dict[int, float] = {}
-            for candidate, one in zip(candidates, answers.judged, strict=False):
-                best_of[candidate.index] = max(one.score, best_of.get(candidate.index, -np.inf))
+            for candidate, judged in zip(candidates, answers.judged, strict=False):
+                best_of[candidate.index] = max(judged.score, best_of.get(candidate.index, -np.inf))
             clean = 0.0 if context.reference else context.clean.score
             gains |= {i: score - clean for i, score in best_of.items()}
         return np.array([gains[i] for i in indices]), exhausted
@@ -183,44 +183,44 @@ class KnownOrder(Greedy):
     """Greedy search that skips the ranking of texts with a known order of words.
 
     Attributes:
-        known: numbers of words in the order in which they are tried, by the texts of a sample.
-        found: these numbers for the other texts; filled by the searches.
+        orders: numbers of words in the order in which they are tried, by the texts of a sample.
+        new_orders: these numbers for the other texts; filled by the searches.
     """
 
-    known: Mapping[tuple[str, ...], Sequence[int]] = field(default_factory=dict)
-    found: dict[tuple[str, ...], list[int]] = field(default_factory=dict)
+    orders: Mapping[tuple[str, ...], Sequence[int]] = field(default_factory=dict)
+    new_orders: dict[tuple[str, ...], list[int]] = field(default_factory=dict)
 
     def _order(self, context: Context) -> Generator[Request, Any, tuple[list[int], bool]]:
         columns = context.original.columns
-        if columns in self.known:
-            return list(self.known[columns]), False
+        if columns in self.orders:
+            return list(self.orders[columns]), False
         order, exhausted = yield from super()._order(context)
         if order:
-            self.found[columns] = list(order)
+            self.new_orders[columns] = list(order)
         return order, exhausted
 
 
 def _most_similar(
-    candidates: Sequence[Candidate], judged: Sequence[Judged], chosen: int, *, reference: bool
+    candidates: Sequence[Candidate], judged: Sequence[Verdict], chosen: int, *, reference: bool
 ) -> int:
-    """Returns the most similar candidate that reaches the goal; `chosen` without similarities."""
+    """Return the most similar candidate that reaches the goal; `chosen` without similarities."""
     if reference:
         # The reference reads the sorted list only up to the first that does not reach the goal.
-        found = []
+        successes = []
         for i in sorted(range(len(judged)), key=lambda i: (-judged[i].score, _key(candidates[i]))):
             if not judged[i].success:
                 break
-            found.append(i)
+            successes.append(i)
     else:
-        found = [i for i, one in enumerate(judged) if one.success]
-    rated = [(i, candidates[i].similarity) for i in found]
-    known = [(similarity, i) for i, similarity in rated if similarity is not None]
-    if not known:
+        successes = [i for i, verdict in enumerate(judged) if verdict.success]
+    rated = [(i, candidates[i].similarity) for i in successes]
+    measured = [(similarity, i) for i, similarity in rated if similarity is not None]
+    if not measured:
         return chosen
-    top = max(similarity for similarity, _ in known)
+    top = max(similarity for similarity, _ in measured)
     close = 0.0 if reference else 1e-6
     return min(
-        (i for similarity, i in known if similarity >= top - close),
+        (i for similarity, i in measured if similarity >= top - close),
         key=lambda i: (-judged[i].score if reference else 0.0, _key(candidates[i])),
     )
 
@@ -238,7 +238,7 @@ class Beam:
     depth: int | None = None
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
+        """Check the settings."""
         if self.width < 1 or (self.depth is not None and self.depth < 1):
             msg = f"got width={self.width}, depth={self.depth}, expected at least 1"
             raise ValueError(msg)
@@ -246,7 +246,7 @@ class Beam:
     def steps(self, context: Context) -> Steps:
         """See `Search`."""
         beam = [(context.original, context.clean)]
-        top = Reached(context.original, context.clean)
+        top = SearchEnd(context.original, context.clean)
         words = len(context.original)
         if context.reference:  # has no limit; insertions and merges need three steps a word at most
             words *= 4
@@ -259,7 +259,9 @@ class Beam:
                 candidates: list[Candidate] = yield Propose(document, indices)
                 pool += candidates
             if not context.attack.compat.repeats_candidates:
-                pool = list({one.columns: one for one in reversed(pool)}.values())[::-1]
+                pool = list(
+                    {candidate.columns: candidate for candidate in reversed(pool)}.values()
+                )[::-1]
             if not pool:
                 break
             answers: Answers = yield Query(pool)
@@ -269,17 +271,17 @@ class Beam:
             chosen = best(pool, answers.judged, context)
             judged = answers.judged[chosen]
             if judged.success or judged.score > top.judged.score + context.tie:
-                top = Reached(pool[chosen], judged)
+                top = SearchEnd(pool[chosen], judged)
             if judged.success or answers.exhausted:
                 break
-            values = np.array([one.score for one in answers.judged], dtype=np.float64)
+            values = np.array([verdict.score for verdict in answers.judged], dtype=np.float64)
             by_text = sorted(range(len(pool)), key=lambda i: pool[i].columns)
             order = [
                 by_text[i]
                 for i in descending(values[by_text], None if context.reference else context.tie)
             ]
             beam = [
-                (pool[i].base.accept(pool[i], whole=context.reference), answers.judged[i])
+                (pool[i].base.accept(pool[i], mark_all=context.reference), answers.judged[i])
                 for i in order[: self.width]
             ]
         return top
@@ -297,7 +299,7 @@ class RandomSearch:
 
     def steps(self, context: Context) -> Steps:
         """See `Search`."""
-        top = Reached(context.original, context.clean)
+        top = SearchEnd(context.original, context.clean)
         for _ in range(self.tries):
             current = context.original
             order = context.allowed(current)
@@ -314,8 +316,8 @@ class RandomSearch:
                 if not answers.judged:
                     return top
                 if answers.judged[0].score > top.judged.score + context.tie:
-                    top = Reached(candidate, answers.judged[0])
+                    top = SearchEnd(candidate, answers.judged[0])
                 if answers.judged[0].success or answers.exhausted:
-                    return Reached(candidate, answers.judged[0])
+                    return SearchEnd(candidate, answers.judged[0])
                 current = current.accept(candidate)
         return top

@@ -23,7 +23,7 @@ class ThreatSettings:
     k: int | Literal["all"] | None = None
 
     def __post_init__(self) -> None:
-        """Checks what needs no file.
+        """Check what needs no file.
 
         Raises:
             ValueError: lists too many or too few, or a number of changes that makes no sense.
@@ -41,12 +41,12 @@ class ThreatSettings:
             )
             raise ValueError(msg)
         if self.kind in ("characters", "words") and not isinstance(self.k, int):
-            given = "without k" if self.k is None else f"and k={self.k}"
-            msg = f"got threat.kind={self.kind} {given}, expected a number of changes"
+            setting = "without k" if self.k is None else f"and k={self.k}"
+            msg = f"got threat.kind={self.kind} {setting}, expected a number of changes"
             raise ValueError(msg)
 
     def threat(self, words: "WordSettings") -> "Threat | None":
-        """Returns the set; None if there is none.
+        """Return the set; None if there is none.
 
         Args:
             words: the words of the model.

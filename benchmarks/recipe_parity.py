@@ -32,7 +32,7 @@ from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build, find_recipe, recipe_names
 from attacks.resources.catalogue import Resources
 from attacks.resources.stop_words import ENGLISH, TEXTFOOLER
-from attacks.summary import Estimate, mean, wilson
+from attacks.summary import IntervalEstimate, mean, wilson
 from attacks.transformations import Composite
 from attacks.victims.kinds import CallableVictim
 from benchmarks.command import command, save, table
@@ -222,7 +222,7 @@ def row(name: str, mine: Sequence[Answer], other: Sequence[Answer], seconds: str
     return [*cells, seconds, f"{same}/{len(pairs)}"]
 
 
-def _cell(estimate: Estimate) -> str:
+def _cell(estimate: IntervalEstimate) -> str:
     return f"{estimate.value:.3g} [{estimate.low:.3g}, {estimate.high:.3g}]"
 
 

@@ -47,7 +47,7 @@ from attacks.recipes import build, find_recipe
 from attacks.resources.catalogue import Resources
 from attacks.resources.sentence_encoders import find_encoder
 from attacks.resources.stop_words import ENGLISH, TEXTFOOLER
-from attacks.summary import Estimate, mean, wilson
+from attacks.summary import IntervalEstimate, mean, wilson
 from attacks.validity.checks import Checks, ValidityLimits
 from attacks.victims.kinds import ModuleVictim, fastest_batch
 from benchmarks.command import check_there, command, line, table
@@ -310,7 +310,7 @@ def row_of(
     ]
     limits = ValidityLimits()
     valid = sum(not one.failures(limits) for one in checks.measure(won)) if won else 0
-    found: dict[str, Estimate | None] = {
+    found: dict[str, IntervalEstimate | None] = {
         "success": wilson(len(won), len(attacked)) if attacked else None,
         "words_changed": mean([_changed(*pair) for pair in won], top=1.0),
         "queries": mean([float(one["queries"]) for one in attacked]),
@@ -321,7 +321,7 @@ def row_of(
     return {**rows, "attacked": len(attacked), "broken": broken}
 
 
-def finite(one: Estimate) -> dict[str, float]:
+def finite(one: IntervalEstimate) -> dict[str, float]:
     """Returns an estimate as JSON has it: of a single sample no end is known."""
     return {key: one.value if math.isinf(value) else value for key, value in asdict(one).items()}
 

@@ -23,7 +23,7 @@ from attacks.engine import Engine, longest_first
 from attacks.goals import Score, make_goal
 from attacks.interface import Outcome
 from attacks.outcome import AttackRecord, Sample, from_line
-from attacks.progress import Progress, Watched
+from attacks.progress import CountedVictim, Progress
 from attacks.summary import Summary, remarks, summarise
 from attacks.victims.kinds import ModuleVictim, VictimError, fastest_batch
 from certify.threats import Threat
@@ -241,13 +241,13 @@ class AttackEvaluator(StandIn):
         trainer = self.trainer
         mine = samples[trainer.global_rank :: trainer.world_size]
         wanted = trainer.is_global_zero and trainer.progress_bar_callback is not None
-        bar = Progress(len(mine), self.planned.name, wanted=wanted)
+        bar = Progress(len(mine), self.planned.name, visible=wanted)
 
         def asked(texts: int) -> None:
             bar.asked(texts)
             records.add(())  # tells the other processes that this one works
 
-        engine.victim = Watched(engine.victim, asked)
+        engine.victim = CountedVictim(engine.victim, asked)
         count = 0
         try:
             for record in engine.run(longest_first(mine, self.settings.in_flight)):

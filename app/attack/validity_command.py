@@ -22,7 +22,7 @@ from app.processes.devices import torch_device
 from app.runs import run_directory
 from attacks.outcome import AttackRecord, from_line
 from attacks.resources.catalogue import ResourceError, Resources, resources_named
-from attacks.validity.checks import LEAST, Checks, Measured, ValidityLimits
+from attacks.validity.checks import LEAST, Checks, ValidityFigures, ValidityLimits
 from attacks.validity.fluency import Entailment, ModelFluency
 from text import check_range
 from text.bounded_files import json_lines
@@ -246,7 +246,7 @@ def calibrated(checks: Checks, folder: Path, count: int) -> str:
 
 def _measured(
     checks: Checks, folder: Path, part: Any, count: int
-) -> list[tuple[MeaningPairs, list[Measured]]]:
+) -> list[tuple[MeaningPairs, list[ValidityFigures]]]:
     kinds = meaning_pairs(folder, part)
     edits = [str(a) for kind in kinds if kind.edit for a, _ in kind.pairs]
     if edits:
@@ -263,7 +263,7 @@ def _spread(pairs: Sequence[Any], count: int) -> list[Any]:
 
 
 def _chosen(
-    found: Sequence[tuple[MeaningPairs, list[Measured]]], names: Sequence[str]
+    found: Sequence[tuple[MeaningPairs, list[ValidityFigures]]], names: Sequence[str]
 ) -> dict[str, Any]:
     """Returns the limits that part the pairs best.
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from attacks.compat import Compat
 from attacks.composition import Group
-from attacks.constraints.words import replaced
+from attacks.constraints.words import group_by_word
 from attacks.document import word_spans
-from attacks.resources.word_scores import WordScores
+from attacks.resources.word_scores import MaskedWordScorer
 
 
 class Fluency:
@@ -43,36 +43,36 @@ class Fluency:
         if (drop is not None and drop < 0) or (top is not None and top < 1):
             msg = f"got {drop=}, {top=}, expected a loss of at least 0 and at least 1 word"
             raise ValueError(msg)
-        self.scores = WordScores(model, tokenizer)
+        self.scores = MaskedWordScorer(model, tokenizer)
         self.drop, self.top, self.window = drop, top, window
 
     def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
         """See `Constraint`."""
-        every = [[True] * len(group.candidates) for group in groups]
-        places = [
-            (flags, place, self._around(group, place.at))
-            for group, flags in zip(groups, every, strict=True)
-            for place in replaced(group, compat=Compat.NONE, flags=flags)
+        verdicts = [[True] * len(group.candidates) for group in groups]
+        slots = [
+            (flags, slot, self._around(group, slot.at))
+            for group, flags in zip(groups, verdicts, strict=True)
+            for slot in group_by_word(group, compat=Compat.NONE, flags=flags)
         ]
-        answers = self.scores([(around, [one.old, *one.new]) for _, one, around in places])
-        for (flags, place, _), (old, *new) in zip(places, answers, strict=True):
-            order = sorted(zip((-score for score in new), place.new, range(len(new)), strict=True))
+        answers = self.scores([(around, [slot.old, *slot.new]) for _, slot, around in slots])
+        for (flags, slot, _), (old, *new) in zip(slots, answers, strict=True):
+            order = sorted(zip((-score for score in new), slot.new, range(len(new)), strict=True))
             best = {i for _, _, i in order[: self.top]}
-            for i, (row, score) in enumerate(zip(place.rows, new, strict=True)):
+            for i, (row, score) in enumerate(zip(slot.rows, new, strict=True)):
                 lost = self.drop is not None and old - score > self.drop
                 flags[row] = flags[row] and i in best and not lost
-        return every
+        return verdicts
 
     def _around(self, group: Group, index: int) -> tuple[str, str]:
-        """Returns the text before and behind a word."""
+        """Return the text before and behind a word."""
         document = group.current
         column, start, end = document.spans[index]
         text = document.columns[column]
-        before, behind = text[:start], text[end:]
+        before, after = text[:start], text[end:]
         if self.window is not None:
-            left, right = word_spans(before), word_spans(behind)
-            if len(left) > self.window:
-                before = before[left[-self.window][0] :]
-            if len(right) > self.window:
-                behind = behind[: right[self.window - 1][1]]
-        return before, behind
+            words_before, words_after = word_spans(before), word_spans(after)
+            if len(words_before) > self.window:
+                before = before[words_before[-self.window][0] :]
+            if len(words_after) > self.window:
+                after = after[: words_after[self.window - 1][1]]
+        return before, after

@@ -24,7 +24,7 @@ class InsideThreat:
     cost: float = 1.0
 
     def __post_init__(self) -> None:
-        """Checks the threat.
+        """Check the threat.
 
         Raises:
             ValueError: it has no texts.
@@ -35,7 +35,10 @@ class InsideThreat:
 
     def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
         """See `Constraint`; a pair of texts is refused with a ValueError."""
-        return [[self._inside(group, one.columns) for one in group.candidates] for group in groups]
+        return [
+            [self._inside(group, candidate.columns) for candidate in group.candidates]
+            for group in groups
+        ]
 
     def _inside(self, group: Group, changed: tuple[str, ...]) -> bool:
         if len(changed) != 1:

@@ -6,7 +6,7 @@ import numpy as np
 
 from attacks.compat import Compat
 from attacks.composition import Group
-from attacks.constraints.words import Replaced, replaced
+from attacks.constraints.words import WordReplacements, group_by_word
 from attacks.resources.tagger import Tagger
 
 BEFORE, AFTER = 4, 3
@@ -38,25 +38,25 @@ class PartOfSpeech:
         # Tags that count as one have one number.
         self._part = np.arange(len(tagger.universal))
         if allow_verb_noun_swap:
-            one = [i for i, tag in enumerate(tagger.universal) if tag in ("NOUN", "VERB")]
-            self._part[one] = min(one, default=0)
+            merged = [i for i, tag in enumerate(tagger.universal) if tag in ("NOUN", "VERB")]
+            self._part[merged] = min(merged, default=0)
 
     def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
         """See `Constraint`."""
-        kept = []
+        verdicts = []
         for group in groups:
             flags = [True] * len(group.candidates)
-            for place in replaced(group, compat=self.compat, flags=flags):
-                for row, same in zip(place.rows, self._same(group, place), strict=True):
+            for slot in group_by_word(group, compat=self.compat, flags=flags):
+                for row, same in zip(slot.rows, self._same(group, slot), strict=True):
                     if not same:
                         flags[row] = False
-            kept.append(flags)
-        return kept
+            verdicts.append(flags)
+        return verdicts
 
-    def _same(self, group: Group, place: Replaced) -> list[bool]:
-        """Returns True for each new word with the part of speech of the old one."""
-        before, after = self._surroundings(group, place.at)
-        words = [place.old, *place.new]
+    def _same(self, group: Group, slot: WordReplacements) -> list[bool]:
+        """Return True for each new word with the part of speech of the old one."""
+        before, after = self._surroundings(group, slot.at)
+        words = [slot.old, *slot.new]
         tags = self.tagger.attempt(before, words, after)
         if self.compat.tags_original_text:
             for i, word in enumerate(words):
@@ -68,7 +68,7 @@ class PartOfSpeech:
         return same
 
     def _surroundings(self, group: Group, index: int) -> tuple[list[str], list[str]]:
-        """Returns the words before and behind a place."""
+        """Return the words before and behind a place."""
         if self.compat.tags_original_text:
             words = group.original.words
             return words[max(0, index - BEFORE) : index], words[index + 1 : index + 1 + AFTER]

@@ -43,7 +43,7 @@ class StopWords:
     ignore_case: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        """Makes a set of the words."""
+        """Make a set of the words."""
         words = (word.lower() for word in self.words) if self.ignore_case else self.words
         object.__setattr__(self, "words", frozenset(words))
 
@@ -85,7 +85,7 @@ class MaxModificationRate:
     minimum: int = 1
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
+        """Check the settings."""
         if not 0 <= self.rate <= 1 or self.minimum < 0:
             msg = (
                 f"got rate={self.rate}, minimum={self.minimum}, expected a rate between 0 and 1 "

@@ -9,7 +9,7 @@ from torch.nn.functional import cosine_similarity
 
 from attacks.compat import Compat
 from attacks.composition import Group
-from attacks.constraints.words import replaced
+from attacks.constraints.words import group_by_word
 from attacks.resources.vectors import WordVectors
 
 log = logging.getLogger(__name__)
@@ -53,33 +53,33 @@ class WordSimilarity:
 
     def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
         """See `Constraint`."""
-        kept = []
+        verdicts = []
         for group in groups:
             flags = [True] * len(group.candidates)
-            for pairs in replaced(group, compat=self.compat, flags=flags):
+            for pairs in group_by_word(group, compat=self.compat, flags=flags):
                 self._test(pairs.old, pairs.new, pairs.rows, flags)
-            kept.append(flags)
-        return kept
+            verdicts.append(flags)
+        return verdicts
 
     def _test(self, old: str, new: Sequence[str], rows: Sequence[int], flags: list[bool]) -> None:
-        """Lowers the flags of words that are too far from the word they replace."""
+        """Lower the flags of words that are too far from the word they replace."""
         vectors = self.vectors
         if vectors is None:
             return
-        place = vectors.index.get(old.lower())
-        if place is None:
+        old_row = vectors.index.get(old.lower())
+        if old_row is None:
             return
-        found = [vectors.index.get(word.lower(), -1) for word in new]
-        known = [(row, i) for row, i in zip(rows, found, strict=True) if i >= 0]
-        if not known:
+        new_rows = [vectors.index.get(word.lower(), -1) for word in new]
+        in_vocabulary = [(row, i) for row, i in zip(rows, new_rows, strict=True) if i >= 0]
+        if not in_vocabulary:
             return
-        places = [i for _, i in known]
-        cosines = vectors.unit[places] @ vectors.unit[place]
+        new_indices = [i for _, i in in_vocabulary]
+        cosines = vectors.unit[new_indices] @ vectors.unit[old_row]
         close = np.abs(cosines - self.minimum) < NEAR
         for n in np.flatnonzero(close).tolist():
             # In the order of the vocabulary, in single precision.
-            pair = torch.from_numpy(vectors.matrix[sorted((place, places[n]))])
+            pair = torch.from_numpy(vectors.matrix[sorted((old_row, new_indices[n]))])
             cosines[n] = cosine_similarity(pair[0], pair[1], dim=0)
-        for (row, _), cosine in zip(known, cosines.tolist(), strict=True):
+        for (row, _), cosine in zip(in_vocabulary, cosines.tolist(), strict=True):
             if cosine < self.minimum:
                 flags[row] = False

@@ -9,7 +9,7 @@ from attacks.composition import Group
 from attacks.document import words_of
 
 
-class Replaced(NamedTuple):
+class WordReplacements(NamedTuple):
     """Several candidates for the same place.
 
     Attributes:
@@ -30,8 +30,8 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(words_of(text))
 
 
-def replaced(group: Group, *, compat: Compat, flags: list[bool]) -> Iterable[Replaced]:
-    """Returns the places of a group's candidates, each with its new words.
+def group_by_word(group: Group, *, compat: Compat, flags: list[bool]) -> Iterable[WordReplacements]:
+    """Return the places of a group's candidates, each with its new words.
 
     A replacement that is not exactly one word cannot be compared with the word it replaces: it is
     turned down. The reference compares each of its words with the one in the same position of the
@@ -45,21 +45,21 @@ def replaced(group: Group, *, compat: Compat, flags: list[bool]) -> Iterable[Rep
     """
     reference = compat.compares_by_position
     words = group.original.words if reference else group.current.words
-    places: dict[int, Replaced] = {}
+    slots: dict[int, WordReplacements] = {}
     for row, candidate in enumerate(group.candidates):
-        if candidate.taken != 1:
+        if candidate.width != 1:
             continue
         new = _words(candidate.word)
         if not reference and len(new) != 1:
             flags[row] = False
             continue
         for index, word in enumerate(new, start=candidate.index):
-            place = places.get(index)
-            if place is None:
+            slot = slots.get(index)
+            if slot is None:
                 if index >= len(words):
                     flags[row] = False
                     continue
-                place = places[index] = Replaced(index, words[index], [], [])
-            place.new.append(word)
-            place.rows.append(row)
-    return places.values()
+                slot = slots[index] = WordReplacements(index, words[index], [], [])
+            slot.new.append(word)
+            slot.rows.append(row)
+    return slots.values()

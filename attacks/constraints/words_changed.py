@@ -31,14 +31,14 @@ class WordsChanged:
     cost: float = 1.5
 
     def __post_init__(self) -> None:
-        """Checks the settings.
+        """Check the settings.
 
         Raises:
             ValueError: no bound, or one out of its range.
         """
         self.compat = Compat(self.compat)
-        given = self.share is not None or self.maximum is not None
-        if not given or not 0 <= (self.share or 0) <= 1 or (self.maximum or 0) < 0:
+        bounded = self.share is not None or self.maximum is not None
+        if not bounded or not 0 <= (self.share or 0) <= 1 or (self.maximum or 0) < 0:
             msg = (
                 f"got share={self.share}, maximum={self.maximum}, expected a share between 0 and 1 "
                 "or a number of at least 0"
@@ -49,14 +49,14 @@ class WordsChanged:
         """See `Constraint`."""
         return [
             [
-                self.admits(group.original, group.current.accept(one, whole=True))
-                for one in group.candidates
+                self.admits(group.original, group.current.accept(candidate, mark_all=True))
+                for candidate in group.candidates
             ]
             for group in groups
         ]
 
     def admits(self, original: Document, changed: Document) -> bool:
-        """Returns True if a text differs from the original by few enough words."""
+        """Return True if a text differs from the original by few enough words."""
         if self.compat.compares_by_position:
             count = sum(a != b for a, b in zip(original.words, changed.words, strict=False))
         else:

@@ -29,7 +29,7 @@ class FGSM:
     loss: Loss = "margin"
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
+        """Check the settings."""
         if not 0 <= self.epsilon < math.inf:
             msg = f"got epsilon={self.epsilon}, expected a finite number of at least 0"
             raise ValueError(msg)
@@ -43,7 +43,7 @@ class FGSM:
         *,
         epsilon: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Takes the step from each sample.
+        """Take the step from each sample.
 
         It also runs under `inference_mode`; parameter gradients stay unchanged. Success is judged
         by a forward pass at the point returned.
@@ -69,5 +69,5 @@ class FGSM:
             with torch.no_grad():
                 step = steepest(gradient * mask.unsqueeze(-1), self.norm)
                 points = x + radius[:, None, None] * step
-                found = classify(points, mask).argmax(dim=-1) != labels
-        return points, found
+                success = classify(points, mask).argmax(dim=-1) != labels
+        return points, success

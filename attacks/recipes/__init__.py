@@ -76,8 +76,8 @@ def find_recipe(name: str) -> Recipe:
         msg = f"got recipe {name!r}, expected one of {', '.join(names)}"
         raise ValueError(msg)
     stem = name.replace("-", "_")
-    found: Recipe = getattr(import_module(f"{__name__}.{stem}"), stem)
-    return found
+    chosen: Recipe = getattr(import_module(f"{__name__}.{stem}"), stem)
+    return chosen
 
 
 def check_recipe(settings: "RecipeSettings") -> None:

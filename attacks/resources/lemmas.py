@@ -30,19 +30,19 @@ class Lemmas:
     def __init__(self, forms: WordForms, tagger: Tagger | None = None) -> None:
         self.tags = tagger is not None
         self._tagger = tagger
-        self.digest = content_digest([one.about() for one in (forms, tagger) if one is not None])
+        self.digest = content_digest([part.about() for part in (forms, tagger) if part is not None])
         self._forms = forms
         # Attacks ask for the same words again and again, and for many that are in no dictionary.
         self._lemma = lru_cache(maxsize=1 << 17)(self._shortest)
 
     def lemmas(
-        self, words: Sequence[str], sentence: Sequence[str], places: Sequence[int]
+        self, words: Sequence[str], sentence: Sequence[str], positions: Sequence[int]
     ) -> list[str]:
         """See `text.Lemmatizer`."""
         if self._tagger is None:
             return [self._lemma(word, "noun") for word in words]
         tags = self._tagger.tag(sentence)
-        parts = (_PARTS.get(tags[place]) for place in places)
+        parts = (_PARTS.get(tags[position]) for position in positions)
         return [
             word if part is None else self._lemma(word, part)
             for word, part in zip(words, parts, strict=True)
@@ -53,7 +53,7 @@ class Lemmas:
 
 
 def find_lemmas(settings: WordSettings) -> Lemmas:
-    """Returns the lemmatiser that some settings ask for.
+    """Return the lemmatiser that some settings ask for.
 
     Raises:
         ResourceError: WordNet, the tagger or the folder is missing.
@@ -71,7 +71,7 @@ def find_lemmas(settings: WordSettings) -> Lemmas:
 
 
 def find_lemmas_again(settings: WordSettings) -> Lemmas:
-    """Returns the lemmatiser of a checkpoint, whose folder may be that of another machine.
+    """Return the lemmatiser of a checkpoint, whose folder may be that of another machine.
 
     Raises:
         ResourceError: see `find_lemmas`.
@@ -83,6 +83,6 @@ def find_lemmas_again(settings: WordSettings) -> Lemmas:
 
 @lru_cache(maxsize=4)
 def _read(wordnet: Path, tagger: Path | None) -> Lemmas:
-    """Reads each place once in a process."""
+    """Read each place once in a process."""
     forms = WordForms(wordnet, ("noun",) if tagger is None else PARTS)
     return Lemmas(forms, None if tagger is None else Tagger.read(tagger))

@@ -33,7 +33,7 @@ Vectors = NDArray[np.float32]
 
 
 def find_encoder(name_or_path: str | Path = MINILM) -> Path:
-    """Finds the folder of an encoder: as given, of the package, or of the hub's local cache.
+    """Find the folder of an encoder: as given, of the package, or of the hub's local cache.
 
     Never downloads anything.
 
@@ -130,30 +130,30 @@ class SentenceEncoder:
         }
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Returns unit vectors `[n, d]` of n texts, in their order."""
-        wanted = dict.fromkeys(texts)
+        """Return unit vectors `[n, d]` of n texts, in their order."""
+        distinct = dict.fromkeys(texts)
         rows: dict[str, Vectors] = {}
-        for text in wanted:
+        for text in distinct:
             vector = self._known.get(text)
             if vector is not None:
                 self._known.move_to_end(text)
                 rows[text] = vector
-        new = [text for text in wanted if text not in rows]
+        new = [text for text in distinct if text not in rows]
         if new:
-            made = self._compute(new)
-            rows.update(zip(new, made, strict=True))
-            kept = min(len(new), self._remembered)
+            vectors = self._compute(new)
+            rows.update(zip(new, vectors, strict=True))
+            remembered = min(len(new), self._remembered)
             # Copies: a view would keep the vectors of its whole round in memory.
-            self._known.update((text, rows[text].copy()) for text in new[len(new) - kept :])
+            self._known.update((text, rows[text].copy()) for text in new[len(new) - remembered :])
             while len(self._known) > self._remembered:
                 self._known.popitem(last=False)
-        place = {text: i for i, text in enumerate(wanted)}
-        if not place:
+        row_of = {text: i for i, text in enumerate(distinct)}
+        if not row_of:
             return np.empty((0, 0), dtype=np.float32)
-        return np.stack([rows[text] for text in wanted])[[place[text] for text in texts]]
+        return np.stack([rows[text] for text in distinct])[[row_of[text] for text in texts]]
 
     def cosines(self, first: Sequence[str], second: Sequence[str]) -> NDArray[np.float64]:
-        """Returns `[n]` cosines of n texts with n others, in [-1, 1]; exactly 1 for equal texts."""
+        """Return `[n]` cosines of n texts with n others, in [-1, 1]; exactly 1 for equal texts."""
         if len(first) != len(second):
             msg = f"got {len(first)} texts and {len(second)} others, expected as many"
             raise ValueError(msg)
@@ -178,7 +178,7 @@ class SentenceEncoder:
         return vectors
 
     def _forward(self, encodings: Sequence[Encoding]) -> Tensor:
-        """Returns `[B, d]` unit vectors."""
+        """Return `[B, d]` unit vectors."""
         batch = collate(encodings, pad_id=self._tokenizer.pad_id).to(self.device)
         out = self._model(input_ids=batch.input_ids, attention_mask=batch.mask.long())
         tokens: Tensor = out.last_hidden_state
@@ -187,7 +187,7 @@ class SentenceEncoder:
 
 
 def pool(tokens: Tensor, mask: Tensor, poolings: Sequence[str]) -> Tensor:
-    """Pools token vectors to one vector per text; several poolings are concatenated.
+    """Pool token vectors to one vector per text; several poolings are concatenated.
 
     Args:
         tokens: `[B, N, d]`.
@@ -202,17 +202,17 @@ def pool(tokens: Tensor, mask: Tensor, poolings: Sequence[str]) -> Tensor:
     """
     real = mask.unsqueeze(-1)
     total, count = (tokens * real).sum(dim=1), real.sum(dim=1)
-    made = {
+    pooled = {
         "cls": lambda: tokens[:, 0],
         "max": lambda: tokens.masked_fill(~real, -torch.inf).amax(dim=1),
         "mean": lambda: total / count,
         "mean_sqrt_len_tokens": lambda: total / count.sqrt(),
     }
-    unknown = [name for name in poolings if name not in made]
+    unknown = [name for name in poolings if name not in pooled]
     if unknown or not poolings:
-        msg = f"got poolings {list(poolings)}, expected some of {sorted(made)}"
+        msg = f"got poolings {list(poolings)}, expected some of {sorted(pooled)}"
         raise ValueError(msg)
-    return torch.cat([made[name]() for name in poolings], dim=1)
+    return torch.cat([pooled[name]() for name in poolings], dim=1)
 
 
 def _json(path: Path) -> Any:
@@ -220,7 +220,7 @@ def _json(path: Path) -> Any:
 
 
 def _parts(folder: Path) -> tuple[Path, list[str], list[nn.Module]]:
-    """Returns the folder of the encoder, its poolings, and the layers behind them."""
+    """Return the folder of the encoder, its poolings, and the layers behind them."""
     where, poolings, heads = folder, ["mean"], []
     for part in _json(folder / "modules.json") or []:
         kind, path = part["type"].rpartition(".")[2], folder / part["path"]
@@ -248,7 +248,7 @@ def _poolings(path: Path) -> list[str]:
 
 
 def _dense(path: Path) -> nn.Module:
-    """Loads a linear layer and its activation, as in distilled universal encoders."""
+    """Load a linear layer and its activation, as in distilled universal encoders."""
     from safetensors.torch import load_file
 
     settings = _json(path / "config.json")

@@ -13,12 +13,12 @@ import numpy as np
 from attacks.composition import (
     Answers,
     Context,
-    Judged,
     Propose,
     Query,
-    Reached,
     Request,
+    SearchEnd,
     Steps,
+    Verdict,
     Weigh,
 )
 from attacks.document import Candidate, Document, count_words
@@ -63,14 +63,14 @@ class Reduction:
     """It searches on after its first success, see `Search`."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a number out of its range, or another importance."""
+        """Raise ValueError for a number out of its range, or another importance."""
         check_range({"width": self.width}, least=1)
         check_choice("importance", self.importance, get_args(Importance))
 
     def steps(self, context: Context) -> Steps:
         """See `Search`."""
         beam = [context.original]
-        top = Reached(context.original, context.clean)
+        top = SearchEnd(context.original, context.clean)
         weighs = context.gradients and self.importance == "gradient"
         exhausted = False
         while not exhausted:
@@ -93,13 +93,13 @@ class Reduction:
                 break
             values = np.array([answers.judged[i].score for i in rows], dtype=np.float64)
             order = [rows[i] for i in descending(values, context.tie)][: self.width]
-            top = Reached(proposed[pool[order[0]]].candidate, answers.judged[order[0]])
+            top = SearchEnd(proposed[pool[order[0]]].candidate, answers.judged[order[0]])
             texts = [proposed[pool[i]] for i in order]
             beam = [text.document.accept(text.candidate) for text in texts]
         return top
 
     def _lightest(self, proposed: Mapping[tuple[str, ...], _Shorter]) -> list[tuple[str, ...]]:
-        """Returns the texts without a word of least weight; nearly equal ones by their text."""
+        """Return the texts without a word of least weight; nearly equal ones by their text."""
         texts = sorted(proposed)
         weights = np.array([proposed[columns].weight for columns in texts], dtype=np.float64)
         tie = NEARLY * weights.max(initial=0.0)
@@ -127,7 +127,7 @@ class RankedReduction(Greedy):
                 request: Request = inner.send(answer)
             except StopIteration as end:
                 item: Item = end.value.item
-                return Reached(item, judged[item.columns])
+                return SearchEnd(item, judged[item.columns])
             answer = yield request
             if isinstance(request, Query):
                 pairs = list(zip(request.items, answer.judged, strict=False))
@@ -136,9 +136,9 @@ class RankedReduction(Greedy):
                 answer = Answers(rows, answer.exhausted)
 
 
-def _reduced(item: Item, judged: Judged, original: Document) -> Judged:
-    """Returns the reference's verdict about a text: its score, and never the goal."""
+def _reduced(item: Item, judged: Verdict, original: Document) -> Verdict:
+    """Return the reference's verdict about a text: its score, and never the goal."""
     count = max(len(original), 1)
     gone = count - sum(map(count_words, item.columns))
     score = min(max(gone / count, 0.0) + judged.score / count, 1.0) if judged.success else 0.0
-    return Judged(score, success=False, prediction=judged.prediction)
+    return Verdict(score, success=False, prediction=judged.prediction)

@@ -41,7 +41,7 @@ class Swarm:
     generations: int = 20
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a number out of its range."""
+        """Raise ValueError for a number out of its range."""
         check_range({"population": self.population, "generations": self.generations}, least=1)
 
     def steps(self, context: Context) -> Steps:
@@ -93,29 +93,32 @@ class Swarm:
     def _mutated(
         context: Context, rounds: Rounds, texts: Sequence[Document]
     ) -> Generator[Request, Any, list[Document]]:
-        """Replaces a word of each text by its best candidate, drawn in proportion to its gain."""
+        """Replace a word of each text by its best candidate, drawn in proportion to its gain."""
         proposed: dict[tuple[str, ...], dict[int, list[Candidate]]] = {}
         for text in texts:
             if text.columns in proposed:
                 continue
-            found: list[Candidate] = yield Propose(text, context.allowed(text))
+            candidates: list[Candidate] = yield Propose(text, context.allowed(text))
             by_word = proposed[text.columns] = dict[int, list[Candidate]]()
-            for one in found:
-                by_word.setdefault(one.index, []).append(one)
-        every: list[Item] = [
-            one for words in proposed.values() for found in words.values() for one in found
+            for candidate in candidates:
+                by_word.setdefault(candidate.index, []).append(candidate)
+        pool: list[Item] = [
+            candidate
+            for words in proposed.values()
+            for changes in words.values()
+            for candidate in changes
         ]
-        yield from rounds.ask(every)
+        yield from rounds.ask(pool)
         mutants = []
         for text in texts:
             options, gains = list[Candidate](), list[float]()
-            for found in proposed[text.columns].values():
-                asked = [one for one in found if one.columns in rounds.known]
-                if not asked:
+            for changes in proposed[text.columns].values():
+                answered = [change for change in changes if change.columns in rounds.verdicts]
+                if not answered:
                     continue
-                answers = [rounds.of(one) for one in asked]
-                row = best(asked, answers, context)
-                options.append(asked[row])
+                answers = [rounds.of(candidate) for candidate in answered]
+                row = best(answered, answers, context)
+                options.append(answered[row])
                 gain = answers[row].score - rounds.of(text).score
                 gains.append(context.relative(gain) if gain > context.tie else 0.0)
             row_drawn = drawn(context.random, gains)
@@ -123,12 +126,12 @@ class Swarm:
         return mutants
 
 
-def _pull(text: Document, elite: Document, place: int) -> float:
-    return -FASTEST if text.words[place] == elite.words[place] else FASTEST
+def _pull(text: Document, elite: Document, index: int) -> float:
+    return -FASTEST if text.words[index] == elite.words[index] else FASTEST
 
 
 def _turned(context: Context, text: Document, elite: Document, speed: Sequence[float]) -> Document:
-    """Returns the text with words of the elite; the text itself where it may not have them."""
+    """Return the text with words of the elite; the text itself where it may not have them."""
     words = {
         d: elite.words[d]
         for d, velocity in enumerate(speed)

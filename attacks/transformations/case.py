@@ -2,7 +2,7 @@
 
 
 def in_case_of(word: str, model: str) -> str:
-    """Returns a word in the case of another: lower, UPPER or Capitalised; else unchanged.
+    """Return a word in the case of another: lower, UPPER or Capitalised; else unchanged.
 
     A single capital ("I", "A") has no case.
     """

@@ -28,7 +28,7 @@ _MORE = {"german": "äöüß", "french": "àâçèéêëîïôùû", "spanish": 
 
 
 def letters_of(language: str) -> str:
-    """Returns the letters that misspellings of a language put into words."""
+    """Return the letters that misspellings of a language put into words."""
     return string.ascii_letters + _MORE.get(language, "")
 
 
@@ -50,19 +50,19 @@ class _Edit(WordSwap):
         """See `WordSwap`."""
         if len(word) < 2:
             return []
-        places = range(1 if self.keep_first else 0, self.places(len(word)) - self.keep_last)
-        if not places:
+        positions = range(1 if self.keep_first else 0, self.places(len(word)) - self.keep_last)
+        if not positions:
             return []
-        chosen = [random.choice(places)] if self.one else places
-        return [self.edit(word, place, random) for place in chosen]
+        chosen = [random.choice(positions)] if self.one else positions
+        return [self.edit(word, position, random) for position in chosen]
 
     def places(self, length: int) -> int:
-        """Returns the number of places where a word of this length can be changed."""
+        """Return the number of places where a word of this length can be changed."""
         return length
 
-    def edit(self, word: str, place: int, random: Random) -> str:
-        """Returns the word changed in one place."""
-        del place, random
+    def edit(self, word: str, position: int, random: Random) -> str:
+        """Return the word changed in one place."""
+        del position, random
         return word
 
 
@@ -73,19 +73,19 @@ class SwapCharacters(_Edit):
         """See `_Edit`."""
         return length - 1
 
-    def edit(self, word: str, place: int, random: Random) -> str:
+    def edit(self, word: str, position: int, random: Random) -> str:
         """See `_Edit`."""
         del random
-        return word[:place] + word[place + 1] + word[place] + word[place + 2 :]
+        return word[:position] + word[position + 1] + word[position] + word[position + 2 :]
 
 
 class DeleteCharacter(_Edit):
     """Deletes a character."""
 
-    def edit(self, word: str, place: int, random: Random) -> str:
+    def edit(self, word: str, position: int, random: Random) -> str:
         """See `_Edit`."""
         del random
-        return word[:place] + word[place + 1 :]
+        return word[:position] + word[position + 1 :]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,9 +98,9 @@ class SubstituteCharacter(_Edit):
 
     letters: str = string.ascii_letters
 
-    def edit(self, word: str, place: int, random: Random) -> str:
+    def edit(self, word: str, position: int, random: Random) -> str:
         """See `_Edit`."""
-        return word[:place] + random.choice(self.letters) + word[place + 1 :]
+        return word[:position] + random.choice(self.letters) + word[position + 1 :]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,9 +113,9 @@ class InsertCharacter(_Edit):
 
     letters: str = string.ascii_letters
 
-    def edit(self, word: str, place: int, random: Random) -> str:
+    def edit(self, word: str, position: int, random: Random) -> str:
         """See `_Edit`."""
-        return word[:place] + random.choice(self.letters) + word[place:]
+        return word[:position] + random.choice(self.letters) + word[position:]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,10 +130,10 @@ class InsertSpace(_Edit):
     keep_first: bool = True
     keep_last: bool = True
 
-    def edit(self, word: str, place: int, random: Random) -> str:
+    def edit(self, word: str, position: int, random: Random) -> str:
         """See `_Edit`."""
         del random
-        return f"{word[:place]} {word[place:]}"
+        return f"{word[:position]} {word[position:]}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +144,7 @@ class Homoglyphs(WordSwap):
         """See `WordSwap`."""
         del random
         return [
-            word[:place] + LOOK_ALIKE[character] + word[place + 1 :]
-            for place, character in enumerate(word)
+            word[:position] + LOOK_ALIKE[character] + word[position + 1 :]
+            for position, character in enumerate(word)
             if character in LOOK_ALIKE
         ]

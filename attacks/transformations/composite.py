@@ -66,7 +66,7 @@ class Stages:
 def _by_stage(
     parts: Sequence[Callable[[Sequence[Job]], list[list[Candidate]]]], jobs: Sequence[Job]
 ) -> list[list[Candidate]]:
-    """Returns the candidates of each job by the part of its stage."""
+    """Return the candidates of each job by the part of its stage."""
     proposed: list[list[Candidate]] = [[] for _ in jobs]
     for stage, propose in enumerate(parts):
         rows = [i for i, job in enumerate(jobs) if job.stage == stage]

@@ -51,26 +51,26 @@ class _MaskedPlaces(MaskedLMSwap):
     def propose(self, jobs: Sequence[Job]) -> list[list[Candidate]]:
         """See `Transformation`."""
         passages = Passages(joined=False)
-        places = [self._places(job, passages) for job in jobs]
-        words = self.model.fill([place.query for row in places for place in row])
+        slots = [self._places(job, passages) for job in jobs]
+        words = self.model.fill([slot.query for row in slots for slot in row])
         return [
             [
-                place.make(word)
-                for place in row
-                for word in words[place.query]
-                if self._new(word, place.old)
+                slot.make(word)
+                for slot in row
+                for word in words[slot.query]
+                if self._new(word, slot.old)
             ]
-            for row in places
+            for row in slots
         ]
 
     def _new(self, word: str, old: tuple[str, ...]) -> bool:
-        """Returns True for a word that may be put in a place."""
+        """Return True for a word that may be put in a place."""
         if self.reference:
             return word not in old and not set(ascii_letters).isdisjoint(word)
         return word.lower() not in old
 
     def _places(self, job: Job, passages: Passages) -> list[_Place]:
-        """Returns the places of a job."""
+        """Return the places of a job."""
         del job, passages
         return []
 
@@ -80,22 +80,22 @@ class _MaskedPlaces(MaskedLMSwap):
         span: tuple[int, int],
         index: int,
         before: str = "",
-        behind: str = "",
+        after: str = "",
     ) -> Query:
-        """Puts the mask, with what stands around it, in place of some characters.
+        """Put the mask, with what stands around it, in place of some characters.
 
         On each side it keeps at most as many words as the model takes tokens.
         """
-        place, reach = passage.place(index), self.model.max_length
+        position, reach = passage.place(index), self.model.max_length
         begin, stop = 0, len(passage.text)
         if self.reference:  # shows what lies between the first and the last word
             begin, stop = passage.spans[0][0], passage.spans[-1][1]
-        if place > reach:
-            begin = passage.spans[place - reach][0]
-        if place + reach < len(passage.spans):
-            stop = passage.spans[place + reach][1]
+        if position > reach:
+            begin = passage.spans[position - reach][0]
+        if position + reach < len(passage.spans):
+            stop = passage.spans[position + reach][1]
         head = passage.text[begin : span[0]] + before
-        text = head + self.model.mask + behind + passage.text[span[1] : stop]
+        text = head + self.model.mask + after + passage.text[span[1] : stop]
         return text, len(head)
 
 
@@ -118,7 +118,7 @@ class MaskedLMInsert(_MaskedPlaces):
         self.side = side
 
     def _beside(self, job: Job) -> Sequence[int]:
-        """Returns the words that something is inserted beside.
+        """Return the words that something is inserted beside.
 
         The reference asks about stop words where words are replaced only. It shows the model the
         text from its first word on, and a mask there loses its bracket: nothing is proposed.
@@ -129,43 +129,43 @@ class MaskedLMInsert(_MaskedPlaces):
         return [i for i in range(1, len(job.current)) if i not in changed]
 
     def _places(self, job: Job, passages: Passages) -> list[_Place]:
-        document, found = job.current, []
+        document, slots = job.current, []
         for index in self._beside(job):
             column, start, end = document.spans[index]
             passage = passages.of(document, column)
             space = "" if document.cut is not None else " "
             if self.side != "right":
-                query = self._asked(passage, (start, start), index, behind=space)
+                query = self._asked(passage, (start, start), index, after=space)
                 if self.reference:
                     old = document.words[index]
-                    found.append(_Place(query, (old,), partial(_two, document, index, old)))
+                    slots.append(_Place(query, (old,), partial(_two, document, index, old)))
                     continue
-                found.append(_Place(query, (), partial(document.insert, index)))
+                slots.append(_Place(query, (), partial(document.insert, index)))
             if self.side != "left":
                 query = self._asked(passage, (end, end), index, before=space)
-                found.append(_Place(query, (), partial(document.insert, index, behind=True)))
-        return found
+                slots.append(_Place(query, (), partial(document.insert, index, after=True)))
+        return slots
 
 
 def _two(document: Document, index: int, old: str, word: str) -> Candidate:
-    """Replaces a word by another one and itself: in the reference both count as changed."""
+    """Replace a word by another one and itself: in the reference both count as changed."""
     (candidate,) = document.replace_by(index, [f"{word} {old}"])
     return candidate
 
 
 def _between(document: Document, index: int) -> str:
-    """Returns what stays between two words, without the space that goes with the second."""
+    """Return what stays between two words, without the space that goes with the second."""
     column, _, end = document.spans[index]
     return document.columns[column][end : document.spans[index + 1][1]].removesuffix(" ")
 
 
 def _kept(document: Document, index: int, word: str) -> Candidate:
-    """Merges two words as the reference does: marks between them stay."""
+    """Merge two words as the reference does: marks between them stay."""
     column, start, _ = document.spans[index]
     text, stop = document.columns[column], document.spans[index + 1][2]
-    made = text[:start] + word + _between(document, index) + text[stop:]
-    columns = (*document.columns[:column], made, *document.columns[column + 1 :])
-    return Candidate(document, index, word, columns, taken=2)
+    merged = text[:start] + word + _between(document, index) + text[stop:]
+    columns = (*document.columns[:column], merged, *document.columns[column + 1 :])
+    return Candidate(document, index, word, columns, width=2)
 
 
 class MaskedLMMerge(_MaskedPlaces):
@@ -195,12 +195,12 @@ class MaskedLMMerge(_MaskedPlaces):
         self.tagger = tagger
 
     def _places(self, job: Job, passages: Passages) -> list[_Place]:
-        document, found = job.current, []
+        document, slots = job.current, []
         # In the reference any two words but the first and the last: see `MaskedLMInsert`.
-        places = range(1, len(document) - 2) if self.reference else job.indices
+        positions = range(1, len(document) - 2) if self.reference else job.indices
         allowed = set(range(len(document)) if self.reference else job.indices)
         tags = None if self.tagger is None or not allowed else self.tagger.tag(document.words)
-        for index in places:
+        for index in positions:
             if index + 1 not in allowed:
                 continue
             column, start, _ = document.spans[index]
@@ -210,9 +210,9 @@ class MaskedLMMerge(_MaskedPlaces):
                 continue
             between = _between(document, index) if self.reference else ""
             span = (start, end)
-            query = self._asked(passages.of(document, column), span, index, behind=between)
+            query = self._asked(passages.of(document, column), span, index, after=between)
             first, second = document.words[index : index + 2]
             old = (first,) if self.reference else (first.lower(), second.lower())
             merge = partial(_kept, document, index) if self.reference else None
-            found.append(_Place(query, old, merge or partial(document.merge, index)))
-        return found
+            slots.append(_Place(query, old, merge or partial(document.merge, index)))
+        return slots

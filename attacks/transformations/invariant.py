@@ -31,8 +31,8 @@ class _Listed(WordSwap):
         """See `WordSwap`."""
         for words in self.lists:
             if word in words:
-                others = sorted(words - {word})
-                return random.sample(others, min(self.count, len(others)))
+                names = sorted(words - {word})
+                return random.sample(names, min(self.count, len(names)))
         return []
 
 
@@ -71,11 +71,13 @@ class OtherNumber(WordSwap):
         if value in (0, 2, 4):
             return []
         most = 2 * value if not spelt else min(2 * value, len(words) - 1)
-        others = (random.randint(1, max(most, 2)) for _ in range(self.count))
-        found = dict.fromkeys(other for other in others if other != value)
+        draws = (random.randint(1, max(most, 2)) for _ in range(self.count))
+        numbers = dict.fromkeys(other for other in draws if other != value)
         return [
-            (words[one].capitalize() if word[0].isupper() else words[one]) if spelt else str(one)
-            for one in found
+            (words[number].capitalize() if word[0].isupper() else words[number])
+            if spelt
+            else str(number)
+            for number in numbers
         ]
 
 
@@ -98,7 +100,7 @@ class Contract:
 
     @staticmethod
     def _of(job: Job) -> list[Candidate]:
-        found = []
+        contractions = []
         document, allowed = job.current, set(job.indices)
         for index in job.indices:
             if index + 1 not in allowed or (
@@ -113,8 +115,8 @@ class Contract:
             pairs = ((first, second), (first.lower(), second.lower()))
             short = next(filter(None, map(known_names.CONTRACTIONS.get, pairs)), None)
             if short is not None:
-                found.append(document.merge(index, _cased(short, first)))
-        return found
+                contractions.append(document.merge(index, _cased(short, first)))
+        return contractions
 
 
 def _cased(text: str, model: str) -> str:

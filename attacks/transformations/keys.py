@@ -34,7 +34,7 @@ LAYOUTS: dict[str, Layout] = {
 
 
 def beside(layout: Layout) -> dict[str, str]:
-    """Returns the keys beside each key: left and right, and those that touch it above and below.
+    """Return the keys beside each key: left and right, and those that touch it above and below.
 
     A key of a row stands half a key to the right of the one with its number in the row above.
     """
@@ -73,7 +73,7 @@ class NeighbourKey(WordSwap):
     keep_last: bool = False
 
     def __post_init__(self) -> None:
-        """Checks the layout.
+        """Check the layout.
 
         Raises:
             ValueError: an unknown one.
@@ -83,9 +83,11 @@ class NeighbourKey(WordSwap):
     def replacements(self, word: str, random: Random) -> list[str]:
         """See `WordSwap`."""
         near = beside(self.layout)
-        found = [
-            word[:place] + (key.upper() if word[place].isupper() else key) + word[place + 1 :]
-            for place in range(int(self.keep_first), len(word) - self.keep_last)
-            for key in near.get(word[place].lower(), "")
+        misspellings = [
+            word[:position]
+            + (key.upper() if word[position].isupper() else key)
+            + word[position + 1 :]
+            for position in range(int(self.keep_first), len(word) - self.keep_last)
+            for key in near.get(word[position].lower(), "")
         ]
-        return [random.choice(found)] if self.one and found else found
+        return [random.choice(misspellings)] if self.one and misspellings else misspellings

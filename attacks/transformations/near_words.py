@@ -37,7 +37,9 @@ class EmbeddingSwap(WordSwap):
 
     def _replace(self, word: str) -> list[str]:
         near = self.neighbours.of(word.lower(), self.k)
-        words = [other for other in (in_case_of(one, word) for one in near) if other != word]
+        words = [
+            other for other in (in_case_of(neighbour, word) for neighbour in near) if other != word
+        ]
         if not self.compat.unfiltered_neighbours:
-            words = [one for one in dict.fromkeys(words) if words_of(one) == [one]]
+            words = [other for other in dict.fromkeys(words) if words_of(other) == [other]]
         return words

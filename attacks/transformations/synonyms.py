@@ -10,11 +10,11 @@ from attacks.transformations.case import in_case_of
 from attacks.transformations.word_swap import WordSwap
 
 
-class Synonyms(Protocol):
+class SynonymSource(Protocol):
     """Finds synonyms (`attacks.resources.wordnet.WordNet`)."""
 
     def synonyms(self, word: str) -> Sequence[str]:
-        """Returns the synonyms of a word in any case, and phrases joined by `_`."""
+        """Return the synonyms of a word in any case, and phrases joined by `_`."""
 
 
 class WordNetSwap(WordSwap):
@@ -30,7 +30,7 @@ class WordNetSwap(WordSwap):
             sentence may begin with a small letter.
     """
 
-    def __init__(self, wordnet: Synonyms, *, compat: str = "none") -> None:
+    def __init__(self, wordnet: SynonymSource, *, compat: str = "none") -> None:
         self.wordnet, self.compat = wordnet, Compat(compat)
         self._known: dict[str, list[str]] = {}
 
@@ -47,10 +47,10 @@ class WordNetSwap(WordSwap):
             words = [name for name in names if name != word and count_words(name) == 1]
         else:
             cased = dict.fromkeys(_restored(name, word) for name in names)
-            words = [one for one in cased if one != word and words_of(one) == [one]]
+            words = [name for name in cased if name != word and words_of(name) == [name]]
         return words
 
 
 def _restored(name: str, word: str) -> str:
-    """Returns a name in the case of the word it replaces; a proper name keeps its capitals."""
+    """Return a name in the case of the word it replaces; a proper name keeps its capitals."""
     return in_case_of(name, word) if name.islower() else name

@@ -39,27 +39,27 @@ class _Unseen(WordSwap):
 
     def replacements(self, word: str, random: Random) -> list[str]:
         """See `WordSwap`."""
-        places = self.places(word)
-        if self.one and places:
-            places = [random.choice(places)]
-        return [self.edit(word, place, random) for place in places]
+        positions = self.places(word)
+        if self.one and positions:
+            positions = [random.choice(positions)]
+        return [self.edit(word, position, random) for position in positions]
 
     def places(self, word: str) -> list[int]:
-        """Returns the places where a word can be changed."""
+        """Return the places where a word can be changed."""
         return list(range(1, len(word)))
 
-    def edit(self, word: str, place: int, random: Random) -> str:
-        """Returns the word changed in one place."""
-        del place, random
+    def edit(self, word: str, position: int, random: Random) -> str:
+        """Return the word changed in one place."""
+        del position, random
         return word
 
 
 class InsertInvisible(_Unseen):
     """Puts a character without width inside a word."""
 
-    def edit(self, word: str, place: int, random: Random) -> str:
+    def edit(self, word: str, position: int, random: Random) -> str:
         """See `_Unseen`."""
-        return word[:place] + random.choice(INVISIBLE) + word[place:]
+        return word[:position] + random.choice(INVISIBLE) + word[position:]
 
 
 class SwapTwins(_Unseen):
@@ -69,26 +69,26 @@ class SwapTwins(_Unseen):
         """See `_Unseen`."""
         return [i for i, character in enumerate(word) if character in TWINS]
 
-    def edit(self, word: str, place: int, random: Random) -> str:
+    def edit(self, word: str, position: int, random: Random) -> str:
         """See `_Unseen`."""
         del random
-        return word[:place] + TWINS[word[place]] + word[place + 1 :]
+        return word[:position] + TWINS[word[position]] + word[position + 1 :]
 
 
 class Reorder(_Unseen):
     """Swaps two characters, with control characters that have them shown in their old order."""
 
-    def edit(self, word: str, place: int, random: Random) -> str:
+    def edit(self, word: str, position: int, random: Random) -> str:
         """See `_Unseen`."""
         del random
-        first, second = word[place - 1], word[place]
+        first, second = word[position - 1], word[position]
         swapped = f"{_LRO}{_LRI}{_RLO}{_LRI}{second}{_PDI}{_LRI}{first}{_PDI}{_PDF}{_PDI}{_PDF}"
-        return word[: place - 1] + swapped + word[place + 1 :]
+        return word[: position - 1] + swapped + word[position + 1 :]
 
 
 class TypeAndDelete(_Unseen):
     """Inserts a letter and a backspace, which takes it away where the text is shown."""
 
-    def edit(self, word: str, place: int, random: Random) -> str:
+    def edit(self, word: str, position: int, random: Random) -> str:
         """See `_Unseen`."""
-        return word[:place] + random.choice(string.ascii_letters) + _BACKSPACE + word[place:]
+        return word[:position] + random.choice(string.ascii_letters) + _BACKSPACE + word[position:]

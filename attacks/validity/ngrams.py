@@ -55,29 +55,29 @@ class NGrams:
                 self._counts[gram] += 1
 
     def probability(self, symbol: str, before: Sequence[str]) -> float:
-        """Returns the probability of a symbol (or `END`) after others."""
+        """Return the probability of a symbol (or `END`) after others."""
         history = tuple(before)[max(0, len(before) - self.order + 1) :]
-        found = self._start(symbol)
+        estimate = self._start(symbol)
         for size in range(len(history) + 1):
             part = history[len(history) - size :]
             total = self._totals.get(part)
             if total is None:
                 break
             kinds = self._kinds[part]
-            found = (self._counts.get((*part, symbol), 0) + kinds * found) / (total + kinds)
-        return found
+            estimate = (self._counts.get((*part, symbol), 0) + kinds * estimate) / (total + kinds)
+        return estimate
 
     def _start(self, symbol: str) -> float:
         if self.spelling is None:
             return self._uniform
-        found = self._base.get(symbol)
-        if found is None:
+        probability = self._base.get(symbol)
+        if probability is None:
             # The end of the text is a word like others, spelt by a letter that none has.
-            found = self._base[symbol] = math.exp(-math.fsum(self.spelling.surprises(symbol)))
-        return found
+            probability = self._base[symbol] = math.exp(-math.fsum(self.spelling.surprises(symbol)))
+        return probability
 
     def surprises(self, sequence: Sequence[str]) -> list[float]:
-        """Returns minus the logarithm of the probability of each symbol, and of the end."""
+        """Return minus the logarithm of the probability of each symbol, and of the end."""
         padded = [BEGIN] * (self.order - 1) + [*sequence, END]
         first = self.order - 1
         return [
@@ -87,7 +87,7 @@ class NGrams:
 
 
 def word_model(sentences: Sequence[Sequence[str]], *, order: int = 3, letters: int = 5) -> NGrams:
-    """Returns a model of words.
+    """Return a model of words.
 
     Args:
         sentences: of words.

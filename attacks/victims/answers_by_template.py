@@ -40,43 +40,43 @@ class Exchange(Protocol):
     outputs: Literal["probabilities", "logits", "labels"]
 
     def body(self, texts: Sequence[Text]) -> Any:
-        """Returns the JSON of a request about texts."""
+        """Return the JSON of a request about texts."""
 
     def rows(self, answer: Any, texts: Sequence[Text]) -> list[list[float] | AnswerError]:
-        """Returns a number for each class for each text, or what is wrong with its answer.
+        """Return a number for each class for each text, or what is wrong with its answer.
 
         Raises:
             AnswerError: the answer as a whole is something else.
         """
 
     def about(self) -> dict[str, Any]:
-        """Describes all that answers depend on."""
+        """Describe all that answers depend on."""
 
 
 def columns(text: Text) -> tuple[str, ...]:
-    """Returns the one or two texts of a sample."""
+    """Return the one or two texts of a sample."""
     return (text,) if isinstance(text, str) else tuple(text)
 
 
 def shown(value: Any) -> str:
-    """Returns the beginning of an answer, for a message."""
+    """Return the beginning of an answer, for a message."""
     text = repr(value)
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
-def class_index(given: Any, classes: Sequence[str]) -> int:
-    """Returns the class that a label names, see `text.labels`; `LABEL_1` is the class of index 1.
+def class_index(value: Any, classes: Sequence[str]) -> int:
+    """Return the class that a label names, see `text.labels`; `LABEL_1` is the class of index 1.
 
     Raises:
         AnswerError: there is no such class.
     """
     with suppress(ValueError):
-        if (index := ClassLabels(classes)(given)) is not None:
+        if (index := ClassLabels(classes)(value)) is not None:
             return index
-    number = str(given).strip().casefold()
+    number = str(value).strip().casefold()
     if number.startswith("label_") and number[6:].isdecimal() and int(number[6:]) < len(classes):
         return int(number[6:])
-    msg = f"got label {given!r:.80}, expected one of {', '.join(classes)}: give --classes"
+    msg = f"got label {value!r:.80}, expected one of {', '.join(classes)}: give --classes"
     raise AnswerError(msg)
 
 
@@ -95,9 +95,9 @@ class TemplateExchange:
         self.classes = list(classes)
         self.request = template(settings.request, "request")
         self.answer = template(settings.answer, "answer")
-        asked = set(_strings(self.request))
-        self._batched = "{texts}" in asked
-        if not self._batched and not any("{text}" in one for one in asked):
+        strings = set(_strings(self.request))
+        self._batched = "{texts}" in strings
+        if not self._batched and not any("{text}" in string for string in strings):
             msg = (
                 f"got --http.request {settings.request!r:.200} without a place for the text, "
                 'expected "{texts}" or "{text}" in it'
@@ -118,11 +118,11 @@ class TemplateExchange:
     def body(self, texts: Sequence[Text]) -> Any:
         """See `Exchange`."""
         if self._batched:
-            both = [one if isinstance(one, str) else list(one) for one in texts]
+            both = [text if isinstance(text, str) else list(text) for text in texts]
             return filled(self.request, {"texts": both})
         parts = columns(texts[0])
         names = ("text", "text_pair")[: len(parts)]
-        if len(parts) > 1 and not any("{text_pair}" in one for one in _strings(self.request)):
+        if len(parts) > 1 and not any("{text_pair}" in string for string in _strings(self.request)):
             msg = 'got pairs and an --http.request without "{text_pair}", expected a place for both'
             raise ValueError(msg)
         return filled(self.request, dict(zip(names, parts, strict=True)))
@@ -140,14 +140,14 @@ class TemplateExchange:
         rest = {name: path[len(front) + 1 :] for name, path in self._places.items()}
         return [self._tried(item, rest) for item in items]
 
-    def _tried(self, item: Any, places: Mapping[str, Path]) -> list[float] | AnswerError:
+    def _tried(self, item: Any, paths: Mapping[str, Path]) -> list[float] | AnswerError:
         try:
-            return self._row(item, places)
+            return self._row(item, paths)
         except AnswerError as error:
             return error
 
     def _front(self) -> Path:
-        """Returns the path to the list of texts."""
+        """Return the path to the list of texts."""
         path = next(iter(self._places.values()))
         return path[: path.index(EACH)]
 
@@ -183,60 +183,64 @@ class TemplateExchange:
             )
             raise ValueError(msg)
 
-    def _row(self, item: Any, places: Mapping[str, Path]) -> list[float]:
-        """Returns the numbers of one text."""
-        if "{scores}" in places:
-            return self._listed(_at(item, places["{scores}"]))
-        label = places["{label}"]
-        score = places.get("{score}")
+    def _row(self, item: Any, paths: Mapping[str, Path]) -> list[float]:
+        """Return the numbers of one text."""
+        if "{scores}" in paths:
+            return self._listed(_at(item, paths["{scores}"]))
+        label = paths["{label}"]
+        score = paths.get("{score}")
         if score is None:
             index = class_index(_at(item, label), self.classes)
             return one_label(index, len(self.classes))
         if EACH not in label:
             return self._other(_at(item, label), _at(item, score))
         at = label.index(EACH)
-        found = _at(item, label[:at])
-        if not isinstance(found, list):
+        entries = _at(item, label[:at])
+        if not isinstance(entries, list):
             msg = (
-                f"got {shown(found)}, expected a list of classes with their scores; an answer of "
+                f"got {shown(entries)}, expected a list of classes with their scores; an answer of "
                 "another shape is described by --http.answer"
             )
             raise AnswerError(msg)
-        given = {}
-        for one in found:
-            given[class_index(_at(one, label[at + 1 :]), self.classes)] = _at(one, score[at + 1 :])
-        return self._all(given, item)
-
-    def _listed(self, found: Any) -> list[float]:
-        if isinstance(found, dict):
-            return self._all(
-                {class_index(key, self.classes): one for key, one in found.items()}, found
+        values = {}
+        for entry in entries:
+            values[class_index(_at(entry, label[at + 1 :]), self.classes)] = _at(
+                entry, score[at + 1 :]
             )
-        if not isinstance(found, list) or len(found) != len(self.classes):
-            msg = f"got scores {shown(found)}, expected {len(self.classes)} numbers, one per class"
+        return self._all(values, item)
+
+    def _listed(self, entries: Any) -> list[float]:
+        if isinstance(entries, dict):
+            return self._all(
+                {class_index(key, self.classes): value for key, value in entries.items()}, entries
+            )
+        if not isinstance(entries, list) or len(entries) != len(self.classes):
+            msg = (
+                f"got scores {shown(entries)}, expected {len(self.classes)} numbers, one per class"
+            )
             raise AnswerError(msg)
-        return [number(one) for one in found]
+        return [number(value) for value in entries]
 
     def _other(self, label: Any, score: Any) -> list[float]:
-        """Returns the probabilities of two classes, of which one is given."""
+        """Return the probabilities of two classes, of which one is given."""
         index, value = class_index(label, self.classes), number(score)
         return [value if i == index else 1 - value for i in range(2)]
 
-    def _all(self, given: Mapping[int, Any], item: Any) -> list[float]:
-        if len(given) < len(self.classes):
-            missing = [name for i, name in enumerate(self.classes) if i not in given]
+    def _all(self, values: Mapping[int, Any], item: Any) -> list[float]:
+        if len(values) < len(self.classes):
+            missing = [name for i, name in enumerate(self.classes) if i not in values]
             msg = f"got no score of {', '.join(missing)} in {shown(item)}, expected all classes"
             raise AnswerError(msg)
-        return [number(given[i]) for i in range(len(self.classes))]
+        return [number(values[i]) for i in range(len(self.classes))]
 
 
 def one_label(index: int, classes: int) -> list[float]:
-    """Returns the row of an answer that is a class alone."""
+    """Return the row of an answer that is a class alone."""
     return [float(i == index) for i in range(classes)]
 
 
 def check_row(row: Sequence[float], classes: int, outputs: str) -> None:
-    """Checks the numbers of a text, as they come or as they were kept on disk.
+    """Check the numbers of a text, as they come or as they were kept on disk.
 
     Args:
         row: one for each class.
@@ -259,24 +263,24 @@ def check_row(row: Sequence[float], classes: int, outputs: str) -> None:
 
 
 def number(value: Any) -> float:
-    """Returns a finite number of an answer.
+    """Return a finite number of an answer.
 
     Raises:
         AnswerError: it is something else.
     """
     try:
         usable = isinstance(value, int | float) and not isinstance(value, bool)
-        found = float(value) if usable else math.nan
+        parsed = float(value) if usable else math.nan
     except OverflowError:
-        found = math.inf
-    if not math.isfinite(found):
+        parsed = math.inf
+    if not math.isfinite(parsed):
         msg = f"got score {value!r:.80}, expected a finite number"
         raise AnswerError(msg)
-    return found
+    return parsed
 
 
 def _at(value: Any, path: Path) -> Any:
-    """Returns the part of a JSON value at a path without lists."""
+    """Return the part of a JSON value at a path without lists."""
     for key in path:
         if not isinstance(value, dict) or key not in value:
             msg = f"got {shown(value)}, expected an object with {key!r}, as in --http.answer"
@@ -286,20 +290,20 @@ def _at(value: Any, path: Path) -> Any:
 
 
 def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[str, Path]]:
-    """Yields the placeholders of an answer with their paths."""
+    """Yield the placeholders of an answer with their paths."""
     if isinstance(value, dict):
-        for key, one in value.items():
-            yield from _leaves(one, (*path, key))
+        for key, child in value.items():
+            yield from _leaves(child, (*path, key))
     elif isinstance(value, list):
-        for one in value[:1]:
-            yield from _leaves(one, (*path, EACH))
+        for child in value[:1]:
+            yield from _leaves(child, (*path, EACH))
     elif value in _NAMES:
         yield value, path
 
 
 def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, dict | list):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _strings(one)
+        for child in value.values() if isinstance(value, dict) else value:
+            yield from _strings(child)
     elif isinstance(value, str):
         yield value

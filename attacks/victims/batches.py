@@ -31,7 +31,7 @@ class Halving:
         self.batch_size = batch_size
 
     def fitting(self, ask: Callable[[], Answer]) -> Answer:
-        """Calls a function with smaller batches until one fits into memory."""
+        """Call a function with smaller batches until one fits into memory."""
         while True:
             try:
                 return ask()
@@ -61,7 +61,7 @@ class Batches(Halving):
         items: Sequence[Item],
         length: Callable[[Item], int],
     ) -> Tensor:
-        """Returns `[n, ...]` results of n >= 1 items, in their order.
+        """Return `[n, ...]` results of n >= 1 items, in their order.
 
         Args:
             function: from b items to `[b, ...]`.
@@ -81,7 +81,7 @@ class Batches(Halving):
         items: Sequence[Item],
         length: Callable[[Item], int],
     ) -> list[Answer]:
-        """Returns an answer to each item, in their order.
+        """Return an answer to each item, in their order.
 
         Args:
             function: from b items to b answers.

@@ -74,7 +74,7 @@ class HttpSettings:
     headers: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Checks the settings.
+        """Check the settings.
 
         Raises:
             ValueError: a number is out of its range, or a header that is none.
@@ -91,31 +91,33 @@ class HttpSettings:
                 raise ValueError(msg)
 
 
-def template(given: str, name: str) -> Any:
-    """Returns the JSON of a template, or of the file that holds it.
+def template(setting: str, name: str) -> Any:
+    """Return the JSON of a template, or of the file that holds it.
 
     Raises:
         ValueError: it is no JSON.
     """
-    text = content(given)
+    text = content(setting)
     try:
         return parse_json(text, "the template", "JSON")
     except DataError as error:
         msg = (
-            f"got --http.{name} {given[:80]!r}, which is no JSON ({error}), expected JSON such as "
-            f"{REQUEST if name == 'request' else ANSWER}, or a file with it"
+            f"got --http.{name} {setting[:80]!r}, which is not JSON ({error}), expected JSON such "
+            f"as {REQUEST if name == 'request' else ANSWER}, or a file with it"
         )
         raise ValueError(msg) from error
 
 
-def content(given: str) -> str:
-    """Returns a text, or the content of the file that it names."""
-    short = len(given) < 256 and not set("{}\n") & set(given)
-    return read_text(Path(given), limit=LINE_LIMIT) if short and Path(given).is_file() else given
+def content(setting: str) -> str:
+    """Return a text, or the content of the file that it names."""
+    short = len(setting) < 256 and not set("{}\n") & set(setting)
+    return (
+        read_text(Path(setting), limit=LINE_LIMIT) if short and Path(setting).is_file() else setting
+    )
 
 
 def filled(template: Any, values: Mapping[str, Any]) -> Any:
-    """Replaces placeholders of a JSON value.
+    """Replace placeholders of a JSON value.
 
     Args:
         template: the value.
@@ -123,19 +125,21 @@ def filled(template: Any, values: Mapping[str, Any]) -> Any:
             the value; inside a longer string, strings are put in.
     """
     if isinstance(template, dict):
-        return {key: filled(one, values) for key, one in template.items()}
+        return {key: filled(part, values) for key, part in template.items()}
     if isinstance(template, list):
-        return [filled(one, values) for one in template]
+        return [filled(part, values) for part in template]
     if not isinstance(template, str):
         return template
     if template[:1] == "{" and template[-1:] == "}" and template[1:-1] in values:
         return values[template[1:-1]]
-    return put_in(template, {name: one for name, one in values.items() if isinstance(one, str)})
+    return put_in(
+        template, {name: value for name, value in values.items() if isinstance(value, str)}
+    )
 
 
 def put_in(template: str, values: Mapping[str, str]) -> str:
-    """Replaces placeholders of a string in one pass: texts may hold braces of their own."""
+    """Replace placeholders of a string in one pass: texts may hold braces of their own."""
     if not values:
         return template
     names = "|".join(map(re.escape, values))
-    return re.sub(f"{{({names})}}", lambda found: values[found[1]], template)
+    return re.sub(f"{{({names})}}", lambda match: values[match[1]], template)

@@ -35,7 +35,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """Follows no redirect: it would send texts and token to another place."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Returns None: the redirect becomes an error."""
+        """Return None: the redirect becomes an error."""
 
 
 class _Deadline:
@@ -54,7 +54,7 @@ class _Deadline:
         self._timer.daemon = True
 
     def open(self, kind: type[http.client.HTTPConnection], host: str, **settings: Any) -> Any:
-        """Makes a connection that is broken in time."""
+        """Make a connection that is broken in time."""
         connection = kind(host, **settings)
         connect = connection.connect
 
@@ -69,13 +69,13 @@ class _Deadline:
 
     def _break(self) -> None:
         self.over = True
-        for one in self._sockets:
+        for connection in self._sockets:
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Runs while a request is sent and its answer read.
+        """Run while a request is sent and its answer read.
 
         Raises:
             TimeoutError: the time is over.
@@ -102,7 +102,7 @@ class _Http(urllib.request.HTTPHandler):
         self.deadline = deadline
 
     def http_open(self, req: urllib.request.Request) -> Any:
-        """Opens a connection."""
+        """Open a connection."""
         return self.do_open(partial(self.deadline.open, http.client.HTTPConnection), req)
 
 
@@ -114,7 +114,7 @@ class _Https(urllib.request.HTTPSHandler):
         self.deadline = deadline
 
     def https_open(self, req: urllib.request.Request) -> Any:
-        """Opens a connection."""
+        """Open a connection."""
         return self.do_open(partial(self.deadline.open, http.client.HTTPSConnection), req)
 
 
@@ -181,15 +181,15 @@ class Transport:
         self.requests = 0
 
     def stop(self) -> None:
-        """Lets no further request begin."""
+        """Let no further request begin."""
         self._stopped.set()
 
     def hide(self, message: str) -> str:
-        """Returns a message without token, headers and keys of the address."""
+        """Return a message without token, headers and keys of the address."""
         return hide(message, self._secrets)
 
     def post(self, body: Any, read: Callable[[Any], Read]) -> Read:
-        """Sends a request until its answer can be read.
+        """Send a request until its answer can be read.
 
         Args:
             body: JSON value.
@@ -201,12 +201,12 @@ class Transport:
         reason = ""
         for attempt in range(self.settings.tries):
             self._turn()
-            asked = 0.0
+            wait = 0.0
             try:
                 answer = self._send(body)
                 if not isinstance(answer, _Refusal):
                     return read(_value(answer))
-                reason, asked = self._refused(answer)
+                reason, wait = self._refused(answer)
             except AnswerError as error:
                 if not error.again:
                     msg = f"victim {self.name}: {self.hide(str(error))}"
@@ -216,7 +216,7 @@ class Transport:
             except (OSError, http.client.HTTPException) as error:
                 reason = self.hide(f"{type(error).__name__}: {error}")
             if attempt + 1 < self.settings.tries:
-                self._pause(attempt, asked, reason)
+                self._pause(attempt, wait, reason)
         msg = (
             f"victim {self.name}: got no usable answer in {self.settings.tries} tries, the last: "
             f"{reason}; expected one: the same command goes on, --http.tries and --http.timeout "
@@ -241,7 +241,7 @@ class Transport:
         return raw
 
     def _refused(self, refusal: _Refusal) -> tuple[str, float]:
-        """Returns the reason of a refusal and the seconds that the server asks for.
+        """Return the reason of a refusal and the seconds that the server asks for.
 
         Raises:
             VictimError: another try would be refused as well.
@@ -259,7 +259,7 @@ class Transport:
         return reason, retry_after(refusal.headers.get("Retry-After"))
 
     def _turn(self) -> None:
-        """Waits until the next request may be sent."""
+        """Wait until the next request may be sent."""
         with self._lock:
             now = self._clock()
             start = max(now, self._next)
@@ -272,22 +272,22 @@ class Transport:
             msg = f"victim {self.name}: stopped"
             raise VictimError(msg)
 
-    def _pause(self, attempt: int, asked: float, reason: str) -> None:
-        """Keeps all requests back after a refusal."""
+    def _pause(self, attempt: int, wait: float, reason: str) -> None:
+        """Keep all requests back after a refusal."""
         longest = self.settings.longest_wait
-        if asked > longest:
+        if wait > longest:
             msg = (
-                f"victim {self.name}: got {reason}, and the server asks to wait {asked:.0f} s, "
+                f"victim {self.name}: got {reason}, and the server asks to wait {wait:.0f} s, "
                 f"expected at most --http.longest_wait {longest:g}: give the command again later"
             )
             raise VictimError(msg)
-        wait = max(asked, min(longest, self.settings.wait * 2**attempt))
+        wait = max(wait, min(longest, self.settings.wait * 2**attempt))
         with self._lock:
             self._next = max(self._next, self._clock() + wait)
 
 
 def _value(raw: bytes) -> Any:
-    """Returns the JSON value of an answer.
+    """Return the JSON value of an answer.
 
     Raises:
         AnswerError: it is none.
@@ -302,13 +302,13 @@ def _value(raw: bytes) -> Any:
         raise AnswerError(msg, again=True) from error
 
 
-def retry_after(given: str | None) -> float:
-    """Returns the seconds that a server asks to wait (RFC 9110, 10.2.3); 0 if it does not."""
-    given = (given or "").strip()
-    if given.isdecimal():
-        return float(given)
+def retry_after(header: str | None) -> float:
+    """Return the seconds that a server asks to wait (RFC 9110, 10.2.3); 0 if it does not."""
+    header = (header or "").strip()
+    if header.isdecimal():
+        return float(header)
     try:
-        when = email.utils.parsedate_to_datetime(given)
+        when = email.utils.parsedate_to_datetime(header)
     except (TypeError, ValueError):
         return 0.0
     return max(0.0, when.timestamp() - time.time())

@@ -58,7 +58,7 @@ class Victim(Protocol):
     name: str
 
     def logits(self, texts: Sequence[Text]) -> Floats:
-        """Returns `[n, C]` float64 logits of n >= 1 texts, in their order."""
+        """Return `[n, C]` float64 logits of n >= 1 texts, in their order."""
 
 
 @runtime_checkable
@@ -66,7 +66,7 @@ class PredictsTexts(Protocol):
     """Predicts texts, as our modules do."""
 
     def predict_texts(self, texts: list[Text], *, batch_size: int) -> Tensor:
-        """Returns logits `[n, C]` in evaluation mode."""
+        """Return logits `[n, C]` in evaluation mode."""
 
 
 class _Batched(Halving):
@@ -110,7 +110,7 @@ class _Batched(Halving):
 
 
 def checked(answer: Any, texts: Sequence[Text], name: str) -> Floats:
-    """Returns an answer as float64 logits.
+    """Return an answer as float64 logits.
 
     Raises:
         VictimError: wrong shape.
@@ -135,13 +135,15 @@ def checked(answer: Any, texts: Sequence[Text], name: str) -> Floats:
         for row in np.flatnonzero(~np.isfinite(logits).all(axis=1)).tolist()
     }
     if strange:
-        text, what = next(iter(strange.items()))
+        text, reason = next(iter(strange.items()))
         expected = "expected finite numbers (a class that cannot be has -1e4)"
         msg = (
-            f"victim {name}: got {what} for {len(strange)} of {len(texts)} text(s), {expected}; "
+            f"victim {name}: got {reason} for {len(strange)} of {len(texts)} text(s), {expected}; "
             f"the first is {text!r:.200}"
         )
-        raise InvalidAnswers(msg, {text: f"got {one}, {expected}" for text, one in strange.items()})
+        raise InvalidAnswers(
+            msg, {text: f"got {reason}, {expected}" for text, reason in strange.items()}
+        )
     return logits
 
 
@@ -290,7 +292,9 @@ class HuggingFaceVictim(_Batched):
                 ends = lengths.index(min(lengths)), lengths.index(max(lengths))
                 self._pads = self._ignores_padding(coded, *ends)
             if self._pads is False:
-                alike = [[i for i, n in enumerate(lengths) if n == one] for one in set(lengths)]
+                alike = [
+                    [i for i, n in enumerate(lengths) if n == length] for length in set(lengths)
+                ]
                 size = self.batch_size
                 batches = [rows[i : i + size] for rows in alike for i in range(0, len(rows), size)]
             else:
@@ -300,7 +304,7 @@ class HuggingFaceVictim(_Batched):
         return logits[order.argsort()]
 
     def _forward(self, coded: Any, rows: Sequence[int]) -> Tensor:
-        """Returns the logits of some rows, padded to the longest of them."""
+        """Return the logits of some rows, padded to the longest of them."""
         batch = self.tokenizer.pad(
             {name: [values[i] for i in rows] for name, values in coded.items()},
             padding_side=padding_side(self.model),
@@ -314,7 +318,7 @@ class HuggingFaceVictim(_Batched):
         return logits
 
     def _ignores_padding(self, coded: Any, short: int, long: int) -> bool:
-        """Returns True if a padded text gets the logits that it has alone, but for rounding."""
+        """Return True if a padded text gets the logits that it has alone, but for rounding."""
         alone, padded = self._forward(coded, [short])[0], self._forward(coded, [short, long])[0]
         noise = _ROUNDINGS * torch.finfo(self.model.dtype).eps * alone.abs().max().clamp_min(1.0)
         ignores = bool((alone - padded).abs().max() <= noise)
@@ -369,7 +373,7 @@ class HuggingFaceVictim(_Batched):
 
 
 def require_one_class(config: Any, name: str) -> None:
-    """Checks that a `transformers` model gives one class to a text.
+    """Check that a `transformers` model gives one class to a text.
 
     Args:
         config: of the model.
@@ -422,7 +426,7 @@ class CallableVictim(_Batched):
         return {"name": self.name, "outputs": self.outputs, "module": self._owner()}
 
     def probabilities(self, texts: Sequence[Text]) -> Floats | None:
-        """Returns `[n, C]`, the exact answer of the function; None if that is logits."""
+        """Return `[n, C]`, the exact answer of the function; None if that is logits."""
         if self.outputs == "logits":
             return None
         return self.fitting(lambda: self._distributions(self._call(texts), texts))
@@ -453,7 +457,7 @@ class CallableVictim(_Batched):
         return np.concatenate(parts)
 
     def _owner(self) -> torch.nn.Module | None:
-        """Returns the module that answers, if it is known."""
+        """Return the module that answers, if it is known."""
         owner = getattr(self.function, "__self__", self.function)
         return owner if isinstance(owner, torch.nn.Module) else None
 
@@ -467,7 +471,7 @@ class CallableVictim(_Batched):
             yield
 
     def _distributions(self, numbers: Floats, texts: Sequence[Text]) -> Floats:
-        """Returns the numbers, if they are probabilities.
+        """Return the numbers, if they are probabilities.
 
         Raises:
             InvalidAnswers: they are not.
@@ -485,7 +489,7 @@ class CallableVictim(_Batched):
         return numbers
 
     def _suspect(self, numbers: Floats) -> None:
-        """Warns once when logits look like probabilities."""
+        """Warn once when logits look like probabilities."""
         alike = bool((numbers >= 0).all()) and bool((np.abs(numbers.sum(axis=1) - 1) < 1e-6).all())
         if alike and len(numbers) > 1 and not self._warned:
             self._warned = True
@@ -505,7 +509,7 @@ CPU_BATCH = 64
 
 
 def fastest_batch(model: Any, batch_size: int) -> int:
-    """Returns the texts per forward pass: on a CPU `CPU_BATCH` at most.
+    """Return the texts per forward pass: on a CPU `CPU_BATCH` at most.
 
     Args:
         model: a module on its device, or anything else.
@@ -517,7 +521,7 @@ def fastest_batch(model: Any, batch_size: int) -> int:
 
 
 def as_victim(model: Any, *, tokenizer: Any = None, batch_size: int = 256) -> Victim:
-    """Makes a victim of a model or function.
+    """Make a victim of a model or function.
 
     Args:
         model: a victim, a module of ours, a `transformers` model (with `tokenizer`) or pipeline, or

@@ -37,7 +37,7 @@ class Differentiable(Protocol):
         """The device of the weights."""
 
     def require_text(self) -> tuple[Tokenizer, list[str]]:
-        """Returns tokenizer and class names."""
+        """Return tokenizer and class names."""
 
     def embed(self, batch: Batch) -> Tensor:
         """`[B, N, d]`."""
@@ -49,7 +49,7 @@ class Differentiable(Protocol):
 def module_weights(
     module: Differentiable, documents: Sequence[Document], *, batch_size: int, training: bool
 ) -> list[list[float]]:
-    """Returns weights by the gradient at the output of a module's `embed`.
+    """Return weights by the gradient at the output of a module's `embed`.
 
     Args:
         module: one of ours; its mode, parameters and their gradients stay unchanged.
@@ -84,7 +84,7 @@ def transformer_weights(
     max_length: int,
     training: bool,
 ) -> list[list[float]]:
-    """Returns weights by the gradient at the input embeddings of a `transformers` classifier.
+    """Return weights by the gradient at the input embeddings of a `transformers` classifier.
 
     Args:
         model: its mode, parameters and their gradients stay unchanged.
@@ -113,9 +113,9 @@ def transformer_weights(
     spans = [
         [
             Span(0, 0, 0) if text is None else Span(text, *offsets)
-            for text, offsets in zip(one.sequence_ids, one.offsets, strict=True)
+            for text, offsets in zip(encoding.sequence_ids, encoding.offsets, strict=True)
         ]
-        for one in coded.encodings
+        for encoding in coded.encodings
     ]
     captured: list[Tensor] = []
 
@@ -154,7 +154,7 @@ def module_gains(
     *,
     batch_size: int,
 ) -> list[list[float]]:
-    """Returns what candidates gain to first order, by the gradient at the output of `embed`.
+    """Return what candidates gain to first order, by the gradient at the output of `embed`.
 
     Args:
         module: one of ours; its mode, parameters and their gradients stay unchanged.
@@ -173,8 +173,8 @@ def module_gains(
     def gradient(x: Tensor) -> Tensor:
         leaf = x.clone().unsqueeze(0).requires_grad_()
         mask = torch.ones(leaf.shape[:2], dtype=torch.bool, device=leaf.device)
-        (found,) = torch.autograd.grad(_loss(module.classify(leaf, mask), training=False), leaf)
-        return found[0]
+        (slope,) = torch.autograd.grad(_loss(module.classify(leaf, mask), training=False), leaf)
+        return slope[0]
 
     with in_mode(module, training=False):
         return _gains(documents, candidates, embedded, gradient, batch_size=batch_size)
@@ -189,7 +189,7 @@ def transformer_gains(
     batch_size: int,
     max_length: int,
 ) -> list[list[float]]:
-    """Returns what candidates gain to first order, by the gradient at the input embeddings.
+    """Return what candidates gain to first order, by the gradient at the input embeddings.
 
     Args:
         model: of `transformers`; its mode, parameters and their gradients stay unchanged.
@@ -206,24 +206,24 @@ def transformer_gains(
         first = [text if isinstance(text, str) else text[0] for text in texts]
         return tokenizer(first, second, truncation=True, max_length=max_length)
 
-    asked: list[Any] = []
+    questions: list[Any] = []
 
     def embedded(texts: list[Text]) -> list[Tensor]:
-        asked[:] = [coded(texts)]
-        rows = asked[0]["input_ids"]
+        questions[:] = [coded(texts)]
+        rows = questions[0]["input_ids"]
         return [table(torch.tensor(ids, device=model.device)).detach() for ids in rows]
 
     def gradient(x: Tensor) -> Tensor:
         leaf = x.clone().unsqueeze(0).requires_grad_()
         handle = table.register_forward_hook(lambda *_: leaf)
-        row = {name: values[:1] for name, values in asked[0].items()}
+        row = {name: values[:1] for name, values in questions[0].items()}
         batch = tokenizer.pad(row, return_tensors="pt").to(model.device)
         try:
             logits = model(**batch).logits
         finally:
             handle.remove()
-        (found,) = torch.autograd.grad(_loss(logits, training=False), leaf)
-        return found[0]
+        (slope,) = torch.autograd.grad(_loss(logits, training=False), leaf)
+        return slope[0]
 
     with in_mode(model, training=False):
         return _gains(documents, candidates, embedded, gradient, batch_size=batch_size)
@@ -237,7 +237,7 @@ def _gains(
     *,
     batch_size: int,
 ) -> list[list[float]]:
-    """Returns the products of gradients and changes of the embedded tokens.
+    """Return the products of gradients and changes of the embedded tokens.
 
     Args:
         documents: at least one.
@@ -248,12 +248,12 @@ def _gains(
     """
     result: list[list[float]] = []
     with torch.inference_mode(False), torch.enable_grad():
-        for document, every in zip(documents, candidates, strict=True):
+        for document, options in zip(documents, candidates, strict=True):
             (x,) = embedded([document.text])
             slope = gradient(x)
             row: list[float] = []
-            for start in range(0, len(every), batch_size):
-                texts = [one.text for one in every[start : start + batch_size]]
+            for start in range(0, len(options), batch_size):
+                texts = [candidate.text for candidate in options[start : start + batch_size]]
                 for other in embedded(texts):
                     fits = other.shape == x.shape and not torch.equal(other, x)
                     row.append(float(((other - x) * slope).sum()) if fits else UNSEEN)
@@ -262,14 +262,14 @@ def _gains(
 
 
 def _loss(logits: Tensor, *, training: bool) -> Tensor:
-    """Returns the sum over the batch that is differentiated."""
+    """Return the sum over the batch that is differentiated."""
     logits = logits.float()
     predicted = logits.argmax(dim=1)
     if training:
         return functional.cross_entropy(logits, predicted, reduction="sum")
     own = logits.gather(1, predicted.unsqueeze(1)).squeeze(1)
-    others = logits.scatter(1, predicted.unsqueeze(1), -torch.inf)
-    return (others.logsumexp(dim=1) - own).sum()
+    other_logits = logits.scatter(1, predicted.unsqueeze(1), -torch.inf)
+    return (other_logits.logsumexp(dim=1) - own).sum()
 
 
 def _weights(
@@ -280,7 +280,7 @@ def _weights(
     batch_size: int,
     training: bool,
 ) -> list[list[float]]:
-    """Returns the weights of all documents; `gradients` returns `[n, d]` for each of some rows."""
+    """Return the weights of all documents; `gradients` returns `[n, d]` for each of some rows."""
     order = sorted(range(len(documents)), key=lambda row: len(spans[row]))
     batch_size = 1 if training else batch_size
     result: list[list[float]] = [[] for _ in documents]
@@ -296,7 +296,7 @@ def _weights(
 
 
 def padding_side(model: Any) -> Literal["left", "right"]:
-    """Returns the side on which padding changes nothing, whatever the tokenizer says.
+    """Return the side on which padding changes nothing, whatever the tokenizer says.
 
     Positions are counted from the left, so that padding there moves the text (GPT-2). XLNet counts
     from the text, and classifies by its last token.
@@ -308,7 +308,7 @@ def padding_side(model: Any) -> Literal["left", "right"]:
 
 
 def word_norms(gradient: Tensor, spans: Sequence[Span], document: Document) -> list[float]:
-    """Returns the L1 norm of each word's mean gradient over the tokens that overlap it.
+    """Return the L1 norm of each word's mean gradient over the tokens that overlap it.
 
     Args:
         gradient: `[n, d]` of the n tokens.
@@ -337,7 +337,7 @@ def word_norms(gradient: Tensor, spans: Sequence[Span], document: Document) -> l
 
 @contextmanager
 def in_mode(module: Any, *, training: bool) -> Iterator[None]:
-    """Sets the mode of every part, and restores it afterwards."""
+    """Set the mode of every part, and restores it afterwards."""
     parts: list[nn.Module] = list(module.modules())
     before = [part.training for part in parts]
     try:
@@ -354,7 +354,7 @@ def in_mode(module: Any, *, training: bool) -> Iterator[None]:
 
 @contextmanager
 def _seeded(text: str | None) -> Iterator[None]:
-    """Seeds random numbers by a text inside the context; does nothing if None."""
+    """Seed random numbers by a text inside the context; does nothing if None."""
     if text is None:
         yield
         return

@@ -244,7 +244,7 @@ class Acting:
                 for word in words.get(current.words[i], ())
             ]
         if stage == 2:
-            return [current.insert(i, "dull", behind=True) for i in job.indices]
+            return [current.insert(i, "dull", after=True) for i in job.indices]
         pairs = [i for i in job.indices if i + 1 in job.indices]
         return [current.merge(i, "okay") for i in pairs]
 
@@ -301,7 +301,7 @@ def test_places_move_with_what_is_inserted_and_merged() -> None:
         def _of(self, job: Any) -> list[Candidate]:
             current = job.current
             if job.stage == 2:
-                return [current.insert(i, "bad", behind=True) for i in job.indices[:1]]
+                return [current.insert(i, "bad", after=True) for i in job.indices[:1]]
             words = {"film": "dull", "plot": "awful"} if job.stage == 1 else {}
             return [
                 current.replace(i, words[current.words[i]])

@@ -17,7 +17,7 @@ from attacks.document import Document
 from attacks.resources.inflected import Inflected
 from attacks.resources.segmenters import LongestWords, characters
 from attacks.resources.word_forms import WordForms
-from attacks.resources.word_scores import WordScores
+from attacks.resources.word_scores import MaskedWordScorer
 from attacks.transformations import (
     Composite,
     Contract,
@@ -273,7 +273,7 @@ def test_combinations_come_in_the_order_of_their_sums() -> None:
 
 def test_scores_are_log_probabilities() -> None:
     model = random_model()
-    scores = WordScores(model, wordpiece(), batch_size=2)
+    scores = MaskedWordScorer(model, wordpiece(), batch_size=2)
     asked: Any = [(("the", "film"), ["good", "goodful"]), (("", "is bad"), ["plot"])]
     found = scores(asked)
     ids = torch.tensor([[2, PIECES.index("the"), 4, PIECES.index("film"), 3]])
@@ -303,7 +303,7 @@ def test_less_memory_than_expected(monkeypatch: pytest.MonkeyPatch) -> None:
     def answers() -> tuple[list[list[float]], list[list[str]]]:
         proposed = SubwordSwap(model, wordpiece(), 3).propose(jobs)
         words = [[str(one.text) for one in candidates] for candidates in proposed]
-        return WordScores(model, wordpiece())(asked), words
+        return MaskedWordScorer(model, wordpiece())(asked), words
 
     scores, words = answers()
     forward, sizes = model.forward, []

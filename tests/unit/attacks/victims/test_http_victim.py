@@ -276,7 +276,7 @@ def test_places_inside_strings_take_texts_as_they_are(service: Service) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"request": "{"}, "--http.request '{', which is no JSON"),
+        ({"request": "{"}, "--http.request '{', which is not JSON"),
         ({"request": '{"a": 1}'}, "without a place for the text"),
         ({"answer": '{"a": 1}'}, 'without "{scores}" or "{label}"'),
         ({"answer": '"{scores}"'}, "without a list for the texts"),
