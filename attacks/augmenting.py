@@ -49,7 +49,7 @@ class Augmenter:
         self.seed, self.columns = seed, columns
 
     def run(self, texts: Sequence[Text], *, first: int = 0) -> Iterator[list[Text]]:
-        """Yield the different copies of each text, in their order; fewer where there are no more.
+        """Yield the different copies of each text, in their order; fewer where only fewer differ.
 
         Args:
             texts: strings, or pairs of strings.
@@ -62,6 +62,7 @@ class Augmenter:
     def _together(self, texts: Sequence[Text], first: int) -> list[list[Text]]:
         """Return the copies of some texts, one copy of all of them after the other."""
         originals = [Document.of(text, cut=self.attack.cut) for text in texts]
+        # One generator per text, seeded by its number: other texts have no influence.
         draws = [Random((self.seed << 32) + first + i) for i in range(len(texts))]
         copies: list[dict[Text, None]] = [{} for _ in texts]
         for _ in range(self.copies):
@@ -72,11 +73,16 @@ class Augmenter:
 
     def _changed(self, originals: Sequence[Document], draws: Sequence[Random]) -> list[Document]:
         current = list(originals)
-        orders = [self._order(text, draw) for text, draw in zip(originals, draws, strict=True)]
+        orders = [
+            self._allowed(text, text, draw) for text, draw in zip(originals, draws, strict=True)
+        ]
+        for order, draw in zip(orders, draws, strict=True):
+            draw.shuffle(order)
         remaining = [max(1, math.ceil(self.share * len(text))) for text in originals]
         while active := [i for i, order in enumerate(orders) if order and remaining[i]]:
             jobs, rows = list[Job](), list[int]()
             for i in active:
+                # Numbers of the original: earlier changes may have moved or merged the word.
                 index = current[i].position(orders[i].pop(0))
                 if index is not None and index in self._allowed(originals[i], current[i], draws[i]):
                     jobs.append(Job(originals[i], current[i], [index], draws[i], 0))
@@ -87,14 +93,10 @@ class Augmenter:
                     remaining[i] -= 1
         return current
 
-    def _order(self, original: Document, draw: Random) -> list[int]:
-        order = self._allowed(original, original, draw)
-        draw.shuffle(order)
-        return order
-
     def _allowed(self, original: Document, current: Document, draw: Random) -> list[int]:
         context = Context(
             original=original,
+            # Nothing is asked of a victim: any verdict will do.
             clean=Verdict(0.0, success=False, prediction=0),
             attack=self.attack,
             random=draw,
@@ -115,13 +117,13 @@ def augment(
 ) -> list[list[Text]]:
     """Return changed copies of texts, such as training data, by the transformations of an attack.
 
-    No model is asked whether a copy is adversarial, so that classes stay as far as the constraints
-    of the recipe keep the meaning.
+    No model is asked whether a copy is adversarial: labels stay right as far as the constraints of
+    the recipe preserve the meaning.
 
     Args:
         texts: strings, or pairs of strings.
         recipe: name of a recipe (`attacks.recipes`), its settings, or a composed attack.
-        n: copies of each text; fewer come back where there are no more different ones.
+        n: copies of each text; fewer where only fewer differ.
         share: share of the words that is changed, at least one word.
         seed: of the random numbers; those of a text come from this and its place in the list.
         columns: names of the texts of a pair: `("premise", "hypothesis")` leaves the premise alone.

@@ -10,10 +10,6 @@ def candidates(attack: Attack, jobs: Sequence[Job]) -> list[list[Candidate]]:
     """Return the candidates of each job that keep all constraints, in the order of their texts.
 
     Cheap constraints are asked first, each about all jobs together.
-
-    Args:
-        attack: has transformation and constraints.
-        jobs: one per text.
     """
     proposed = attack.transformation.propose(jobs)
     groups = [

@@ -16,15 +16,9 @@ from attacks.goals import Goal, Targeted, Unchanged, Unsure, Untargeted, tie
 
 
 class Job(NamedTuple):
-    """A document of one sample and the words of it that are to be replaced.
+    """A document of one sample, and the words (`indices`) of `current` that are to be replaced.
 
-    Attributes:
-        original: the document that is attacked.
-        current: the document as it stands now.
-        indices: numbers of words of `current`.
-        random: the random numbers of this sample.
-        label: gold class.
-        stage: part of the transformation that is asked for, where it has several.
+    `stage` selects a part of the transformation, where it has several.
     """
 
     original: Document
@@ -36,13 +30,7 @@ class Job(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Candidates of one sample that a constraint is asked about together.
-
-    Attributes:
-        original: the document that is attacked.
-        current: the document that the candidates were made from.
-        candidates: candidates of the group, at least one.
-    """
+    """One or more candidates of one sample, made from `current`, judged together."""
 
     original: Document
     current: Document
@@ -91,12 +79,7 @@ class Verdict(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """The answers to a query.
-
-    Attributes:
-        judged: one per text; fewer when the budget ended.
-        exhausted: True if the budget is used up.
-    """
+    """The answers to a query: one per text, fewer when the budget was exhausted."""
 
     judged: list[Verdict]
     exhausted: bool
@@ -116,8 +99,8 @@ class Propose:
     Attributes:
         current: the text.
         indices: words to replace, of which pre-constraints leave some out.
-        stage: see `Job`; a later stage changes what a former one has changed already, so that
-            pre-constraints are not asked again.
+        stage: see `Job`; a later stage may change words again, so that pre-constraints are not
+            asked again.
     """
 
     current: Document
@@ -144,12 +127,7 @@ Request = Query | Propose | Weigh | EstimateGains
 
 
 class SearchEnd(NamedTuple):
-    """The end of a search.
-
-    Attributes:
-        item: the best text that was found.
-        judged: the victim's answer to it.
-    """
+    """The end of a search: the best text, and the victim's answer to it."""
 
     item: Document | Candidate
     judged: Verdict
@@ -176,11 +154,13 @@ class Context:
 
     original: Document
     clean: Verdict
+    # Attack and Context refer to each other.
     attack: "Attack"
     random: Random
     columns: Sequence[str]
     scale: float = 0.0
     gradients: bool = False
+    # Allowed words of the latest document.
     _known: tuple[Document, list[int]] | None = None
 
     @property
@@ -214,6 +194,7 @@ class Context:
         The reference breaks ties between words by the iteration order of a set of their numbers;
         the same sets, built in the same way, have the same order.
         """
+        # Searches ask several times about the same document.
         if self._known is not None and self._known[0] is document:
             return self._known[1].copy()
         indices = set(range(len(document)))
@@ -222,6 +203,7 @@ class Context:
                 break
             allowed = constraint.allowed(document, columns=self.columns)
             indices = indices & (allowed if isinstance(allowed, set) else set(allowed))
+        # CPython's order of a set of small integers, which the reference relies on.
         words = list(indices) if self.reference else sorted(indices)
         self._known = (document, words)
         return words.copy()
@@ -285,5 +267,6 @@ class Attack:
             )
             raise ValueError(msg)
         if isinstance(own, Unchanged) or (isinstance(own, Unsure) and not targeted):
+            # Only the score is taken over.
             goal = replace(own, score=goal.score)
         return replace(self, goal=goal)

@@ -16,7 +16,7 @@ def file_digest(path: str | Path) -> str:
     """Return the SHA-256 of a file, 64 hexadecimal digits.
 
     Raises:
-        DataError: it is no regular file, or may not be read.
+        DataError: not a regular file, or not readable.
     """
     with opened(Path(path)) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
@@ -27,6 +27,7 @@ def digest(parts: Iterable[str | bytes]) -> str:
     state = hashlib.sha256()
     for part in parts:
         content = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+        # The length keeps ["ab", "c"] and ["a", "bc"] apart.
         state.update(f"{len(content)} ".encode())
         state.update(content)
     return state.hexdigest()[:LENGTH]

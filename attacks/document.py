@@ -1,4 +1,4 @@
-"""A text as words that can be replaced; everything between them stays."""
+"""A text as words that can be replaced; the rest of the text does not change."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -136,6 +136,7 @@ class Document:
         ]
         self.words = [columns[column][start:end] for column, start, end in self.spans]
         self.origin = list(range(len(self.words))) if origin is None else list(origin)
+        # Text before and after each word, made when it is first needed.
         self._frames: dict[int, tuple[str, str]] = {}
 
     @classmethod
@@ -168,7 +169,7 @@ class Document:
     def replace(self, index: int, word: str) -> Candidate:
         """Replace a word.
 
-        A replacement that is no word (a comma) removes the space before it.
+        A replacement without letters (a comma) removes the space before it.
         """
         return self.replace_by(index, (word,))[0]
 
@@ -191,7 +192,7 @@ class Document:
         ]
 
     def _without(self, index: int, mark: str) -> str:
-        """Replace a word by something that is no word."""
+        """Replace a word by marks, or by nothing."""
         column, start, end = self.spans[index]
         before, after = self.columns[column][:start], self.columns[column][end:]
         if index == 0:
@@ -230,7 +231,7 @@ class Document:
         """Replace a word, the next one and all between them by one word.
 
         Raises:
-            ValueError: there is no next word in the same text.
+            ValueError: the word is the last one of its text.
         """
         if index + 1 >= len(self) or self.column_of(index + 1) != self.column_of(index):
             msg = f"got word {index} to merge, expected one with another behind it in its text"
@@ -285,6 +286,7 @@ class Document:
             document.modified = frozenset(range(len(document.words)))
             return document
         new = list(range(index, index + count))
+        # Of "good" -> "very good", only "very" is new.
         if not mark_all and removed == 1:
             new = [i for i in new if document.words[i] != self.words[index]]
         gone = range(index, index + removed)
@@ -292,6 +294,7 @@ class Document:
         document.modified = frozenset((*moved, *new))
         inserted = [-1] * count
         if count and removed:
+            # The first new word inherits the number of the replaced one.
             inserted[0] = self.origin[index]
         document.origin = [*self.origin[:index], *inserted, *self.origin[index + removed :]]
         return document

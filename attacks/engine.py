@@ -130,7 +130,7 @@ class Engine:
         limits: limits of a search, see `Limits`.
         seed: seed of the random numbers; those of a sample depend on it and the sample's id alone.
         columns: names of the texts, for attacks that leave some alone.
-        class_names: of the classes of the victim, for the records; none where nobody knows them.
+        class_names: of the classes of the victim, for the records; none if unknown.
 
     Attributes:
         answered: True once the victim has given a valid answer, in this start or a former one.
@@ -188,6 +188,7 @@ class Engine:
             over = [run for run in active if run.waiting is None]
             active = [run for run in active if run.waiting is not None]
             invalid += [run for run in over if run.reason is not None]
+            # Records of errors wait until the victim has given one valid answer.
             if self.answered:
                 yield from map(self._unjudged, invalid)
                 invalid = []
@@ -258,6 +259,7 @@ class Engine:
         fresh: list[_Run] = []
         load = sum(run.load for run in active)
         while len(active) + len(fresh) < self.limits.in_flight:
+            # At least one sample is in flight, however long it is.
             if (active or fresh) and load >= _LOAD:
                 break
             sample = next(source, None)
@@ -272,6 +274,7 @@ class Engine:
         return _Run(
             sample=sample,
             document=document,
+            # Depends on the seed and the sample's id alone, not on the order of the samples.
             random=Random((self.seed << 32) + sample.sample_id),
             budget=self.limits.budget(len(document)),
             started=time.perf_counter(),
@@ -281,6 +284,7 @@ class Engine:
     def _open(self, runs: Sequence[_Run]) -> None:
         """Query the clean texts, and begins the searches of those classified rightly."""
         for run in runs:
+            # The clean text counts as a query, as in TextAttack.
             run.billed = run.unique = 1
         for run, _, judged, row, lead in self._answers([(run, run.document.text) for run in runs]):
             run.verdicts[run.document.text] = judged
@@ -303,10 +307,11 @@ class Engine:
             self._send(run, None)
 
     def _send(self, run: _Run, answer: Any) -> None:
-        """Send a search its answer; it goes on to its next request or its end."""
+        """Send a search its answer; run it to its next request or its end."""
         if run.steps is None:
             return
         try:
+            # A generator takes None at its start, then the answer to its latest request.
             run.waiting = run.steps.send(answer)
         except StopIteration as end:
             run.waiting, run.reached = None, end.value
@@ -315,6 +320,7 @@ class Engine:
 
     def _prepare(self, active: Sequence[_Run]) -> None:
         """Answer all requests that need no logits."""
+        # Requests for candidates or gradients are answered until all searches wait for the victim.
         while waiting := [
             run for run in active if run.waiting is not None and not isinstance(run.waiting, Query)
         ]:
@@ -368,6 +374,7 @@ class Engine:
             current = run.waiting.current
             indices, stage = list(run.waiting.indices), run.waiting.stage
             if not stage:
+                # A later stage may change words that were changed before.
                 allowed = set(run.context.allowed(current))
                 indices = [i for i in indices if i in allowed]
             jobs.append(Job(run.document, current, indices, run.random, run.sample.label, stage))
@@ -378,12 +385,14 @@ class Engine:
 
     def _ask(self, runs: Sequence[_Run]) -> None:
         """Answer the queries of all searches with one query to the victim."""
+        # Each text of a sample goes to the victim once, however often it is billed.
         new: dict[tuple[int, Text], _Run] = {}
         queries: list[tuple[_Run, list[Text], bool]] = []
         for number, run in enumerate(runs):
             if not isinstance(run.waiting, Query):
                 continue
             texts = [item.text for item in run.waiting.items]
+            # The last query is cut so that the budget is met exactly.
             remaining = run.budget - run.billed
             if remaining < len(texts):
                 texts = texts[: int(remaining)]
@@ -424,9 +433,9 @@ class Engine:
     def _hold(self, wins: Sequence[tuple[Text, int]]) -> list[bool | None]:
         """Ask about adversarial texts once more: a noisy victim may answer otherwise.
 
-        Args:
-            wins: texts that have reached the goal, with their gold classes.
+        `wins` are texts that have reached the goal, with their gold classes.
         """
+        # A victim with a cache would repeat itself: `again` asks anew.
         ask = getattr(self.victim, "again", self.victim.logits)
         verdicts: dict[tuple[Text, int], bool | None] = dict.fromkeys(wins, False)
         remaining = list(verdicts)
@@ -448,12 +457,9 @@ class Engine:
         return [verdicts[win] for win in wins]
 
     def _numbers(self, texts: Sequence[Text], rows: Sequence[int]) -> tuple[Floats, Floats | None]:
-        """Logits of some of the texts; and their probabilities, where the victim gives those.
-
-        From logits they would come out a little different, and what is equal to the last digit
-        decides about the order of words in the reference. It also takes rows that sum to 1 for
-        probabilities.
-        """
+        """Return logits of some of the texts, and probabilities where the victim gives those."""
+        # Computed from logits they would differ in the last digit, which decides about the order of
+        # equal words in the reference.
         ask = getattr(self.victim, "probabilities", None)
         probabilities: Floats | None = None
         if ask is not None and self.attack.goal.score == "probability":
@@ -469,6 +475,7 @@ class Engine:
 
     def _query(self, texts: Sequence[Text], gold: Sequence[int]) -> tuple[list[Verdict], Floats]:
         """Ask about each different text once; returns verdicts and logits, one per text."""
+        # Equal texts of several samples are one row.
         rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
         logits, probabilities = self._numbers(list(rows), [rows[text] for text in texts])
         labels = np.array(gold)
@@ -490,6 +497,7 @@ class Engine:
         """Return the records of searches that have ended, after a last look at their texts."""
         records = [self._record(run, run.reached) for run in runs if run.reached is not None]
         wins = {
+            # Successes are asked about again: the victim may be noisy.
             record.sample_id: (record.adversarial, record.label)
             for record in records
             if record.outcome == "succeeded" and record.adversarial is not None
@@ -508,7 +516,7 @@ class Engine:
         if attacked:
             changed = item.columns != run.document.columns
             outcome = "succeeded" if judged.success and changed else "failed"
-        # A search that goes on after its first success may be ended by the budget nevertheless.
+        # A search that refines its first success may still be ended by the budget.
         ended = outcome != "succeeded" or getattr(self.attack.search, "refines", False)
         return replace(
             self._unjudged(run),
@@ -566,11 +574,8 @@ def _set_aside(questions: Sequence[tuple[_Run, Text]], error: InvalidAnswers) ->
 def longest_first(samples: Sequence[Sample], in_flight: int) -> Sequence[Sample]:
     """Return samples in the order in which attacking them takes least time.
 
-    Long texts need most rounds: begun last, they would end alone, in small batches.
-
-    Args:
-        samples: of an attack.
-        in_flight: samples that share a round; one at a time keeps its order.
+    Long texts need most rounds: begun last, they would end alone, in small batches. One sample at a
+    time (`in_flight`) keeps its order.
     """
     if in_flight == 1:
         return samples
@@ -589,5 +594,6 @@ def _shows_gradients(victim: Any) -> bool:
 
 def _saturated(logits: Floats) -> bool:
     """Return True if the largest probability is 1 in single precision."""
+    # Softmax in single precision, as most victims compute it.
     shifted = np.exp((logits - logits.max()).astype(np.float32))
     return bool(shifted.max() / shifted.sum(dtype=np.float32) == 1)

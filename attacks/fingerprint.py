@@ -34,7 +34,10 @@ def describe(value: Any, *, depth: int = _DEEP) -> Any:
         return {str(key): describe(item, depth=depth - 1) for key, item in value.items()}
     if isinstance(value, Set | Sequence):
         parts = [describe(item, depth=depth - 1) for item in value]
-        return _short(sorted(parts, key=json.dumps) if isinstance(value, Set) else parts)
+        parts = sorted(parts, key=json.dumps) if isinstance(value, Set) else parts
+        # A list of parts is kept; long lists of words become a digest.
+        objects = any(isinstance(part, dict) for part in parts)
+        return parts if objects or len(json.dumps(parts)) <= _SHORT else content_digest(parts)
     name = getattr(value, "__qualname__", None)  # of classes and functions
     if name is None:
         # A class that was renamed keeps its name in stored descriptions.
@@ -77,21 +80,15 @@ def _settings(value: Any) -> Mapping[str, Any]:
         settings: Mapping[str, Any] = own()
         return settings
     if is_dataclass(value):
+        # Fields that are computed from others are left out.
         return {item.name: getattr(value, item.name) for item in fields(value) if item.init}
-    return {
-        name: attribute
-        for name, attribute in getattr(value, "__dict__", {}).items()
-        if name[0] != "_"
-    }
-
-
-def _short(content: list[Any]) -> Any:
-    objects = any(isinstance(item, dict) for item in content)
-    return content if objects or len(json.dumps(content)) <= _SHORT else content_digest(content)
+    public = getattr(value, "__dict__", {})
+    return {name: public[name] for name in public if name[0] != "_"}
 
 
 def _bytes(value: Any) -> bytes:
     if isinstance(value, Tensor):
+        # bfloat16 has no numpy type: the bytes are read as uint8.
         value = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
     content: bytes = np.ascontiguousarray(value).tobytes()
     return content

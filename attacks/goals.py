@@ -42,9 +42,10 @@ class Goal(Protocol):
 def leads(logits: Floats) -> Floats:
     """Return `[n]` differences between the two largest of `[n, C]` logits.
 
-    The largest lead over the texts of a sample is the scale of a victim's logits. Other differences
-    are no scale: models that exclude a class give it a logit of -1e9.
+    The largest lead over the texts of a sample is the scale of a victim's logits. Other
+    differences do not measure it: models that exclude a class give it a logit of -1e9.
     """
+    # The two largest are last, without a full sort.
     top = np.partition(logits, -2, axis=1)
     differences: Floats = top[:, -1] - top[:, -2]
     return differences
@@ -64,6 +65,7 @@ def probabilities(logits: Floats) -> Floats:
 
 def logarithms(shares: Floats) -> Floats:
     """Return logits of probabilities, `[n, C]`."""
+    # A probability of 0 would give minus infinity.
     logits: Floats = np.log(np.maximum(shares, 1e-300))
     return logits
 
@@ -79,6 +81,7 @@ def _probability(logits: Floats, classes: Labels, rows: Floats | None) -> Floats
 
 def _best_other(logits: Floats, classes: Labels) -> Floats:
     other_logits = logits.copy()
+    # The gold class must not be its own rival.
     np.put_along_axis(other_logits, classes[:, None], -np.inf, axis=1)
     best: Floats = other_logits.max(axis=1)
     return best
@@ -123,7 +126,7 @@ class Unsure(Untargeted):
     bound: float = 0.7
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a bound that is no probability."""
+        """Raise ValueError for a bound out of ]0, 1]."""
         from text import check_range  # brings torch
 
         check_range({"bound": self.bound}, above=0, most=1)
@@ -169,7 +172,7 @@ class Targeted:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unchanged:
-    """The gold class, although words are gone: texts that reach it lack what people need.
+    """The gold class, although words are gone: texts that reach it lack words that a reader needs.
 
     Attributes:
         score: `margin`, the gold logit minus the largest other one; or `probability`, its own.
@@ -194,12 +197,9 @@ class Unchanged:
 def make_goal(
     target: int | None = None, *, score: Score | None = None, compat: str = "none"
 ) -> Goal:
-    """Return the goal of an attack.
+    """Return the goal of an attack: to reach the class `target`, or any but the gold one if None.
 
-    Args:
-        target: the class to reach; any but the gold one if None.
-        score: `margin` if None, and `probability` for the reference's.
-        compat: of the attack.
+    Without a score it is the margin; the probability for the reference.
     """
     score = score or ("probability" if Compat(compat).probability_scores else "margin")
     return Untargeted(score=score) if target is None else Targeted(target=target, score=score)

@@ -51,13 +51,7 @@ def changed(
     score: Score | None = None,
     compat: CompatName | None = None,
 ) -> Attack:
-    """Give a composed attack another target or score.
-
-    Args:
-        composed: the attack.
-        target: class to reach; its own goal if None.
-        score: kind of score; its own if None.
-        compat: that it must have; any if None.
+    """Give a composed attack another target or score; None keeps its own.
 
     Raises:
         ValueError: it was made with another `compat`, or its goal cannot score otherwise.
@@ -156,6 +150,7 @@ def attack(
                     "records were made with: give another path"
                 )
                 raise ValueError(msg)
+        # Records of a former start prove that the victim can answer.
         engine.answered = any(record.outcome != "error" for record in records.values())
         remaining = [sample for sample in numbered if sample.sample_id not in records]
         bar = Progress(
@@ -163,6 +158,7 @@ def attack(
         )
         stack.callback(bar.close)
         engine.victim = CountedVictim(victim, bar.asked)
+        # The order changes the speed and no record.
         for record in engine.run(longest_first(remaining, in_flight)):
             records[record.sample_id] = record
             if journal is not None:

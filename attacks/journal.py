@@ -40,7 +40,7 @@ class Journal:
 
     Args:
         path: the file; made if there is none.
-        about: all that the records depend on.
+        subject: all that the records depend on.
 
     Attributes:
         records: those that the file held.
@@ -78,6 +78,7 @@ class Journal:
             record = by_id.get(sample.sample_id)
             if record is None:
                 continue
+            # The same id with another text: the caller's samples have changed.
             if (record.text, record.label) != (sample.text, sample.label):
                 msg = (
                     f"got {self.path}, where sample {sample.sample_id} is {record.text!r:.80} of "
@@ -104,7 +105,7 @@ def read(path: str | Path) -> tuple[dict[str, Any], list[AttackRecord], int]:
     """Return the settings of a journal, its whole records, and their length in bytes.
 
     Raises:
-        ValueError: the file is no journal.
+        ValueError: not a journal.
     """
     subject, records, length = read_lines(path, from_line)
     if not isinstance(subject, dict):

@@ -13,18 +13,16 @@ Record = TypeVar("Record")
 
 
 def read_lines(path: str | Path, record: Callable[[Any], Record]) -> tuple[Any, list[Record], int]:
-    """Return what the records depend on (None if unknown), the records, and their bytes.
+    """Return the subject of the records (None if unknown), the records, and their bytes.
 
-    Reading ends at the first line that is not whole, as a kill or a full disk leaves it.
-
-    Args:
-        path: the file.
-        record: makes a record of a JSON value; an exception says that the line is no record.
+    Reading ends at the first incomplete line, as a kill or a full disk leaves it. `record` makes a
+    record of a JSON value; an exception means an invalid one.
     """
     subject: Any = None
     records: list[Record] = []
     length = 0
     with opened(Path(path)) as stream:
+        # A line without its end is torn, or longer than allowed.
         while (line := stream.readline(LINE_LIMIT)).endswith(b"\n"):
             try:
                 with reading(path, "records"):
@@ -40,12 +38,9 @@ def read_lines(path: str | Path, record: Callable[[Any], Record]) -> tuple[Any, 
 
 
 def open_lines(path: Path, subject: Any, length: int) -> IO[bytes]:
-    """Open a file to append records.
+    """Open a file to append records; its first line is their subject.
 
-    Args:
-        path: the file.
-        subject: what the records depend on; the first line of a new file.
-        length: bytes that are kept; 0 begins a new file.
+    All but the first `length` bytes are cut off; 0 begins a new file.
 
     Raises:
         ValueError: another process writes the file.

@@ -32,6 +32,7 @@ class Sample:
     def __post_init__(self) -> None:
         """Check the text and the label, which come from a user."""
         text: Any = self.text
+        # A list would be a data set's idea of a pair: only tuples are.
         texts = text if isinstance(text, tuple) and len(text) == 2 else (text,)
         if not all(isinstance(part, str) for part in texts):
             msg = (
@@ -71,13 +72,13 @@ class AttackRecord:
         exhausted: True if the budget ended the search, and not its success.
         saturated: True if the probability of the clean text is 1 in single precision: a score made
             of probabilities then shows no difference between candidates.
-        seconds: seconds from its first question to its last answer, beside the others in flight.
+        seconds: seconds from its first question to its last answer, with others in flight.
         seed: seed of its random numbers.
         holds: True if the adversarial text succeeded once more when the victim was asked again
             after the search, which no other figure counts; None where it was not asked.
         reason: of an `error`: the invalid answer.
-        label_name: name of the gold class; None where nobody has said the names of the classes, as
-            in records of older versions.
+        label_name: name of the gold class; None where the classes have no names, as in records of
+            older versions.
         prediction_name: name of the class predicted for the clean text.
         adversarial_prediction_name: name of the class predicted for the adversarial text.
     """
@@ -122,6 +123,7 @@ def from_line(line: dict[str, Any]) -> AttackRecord:
     Raises:
         TypeError: fields are missing or unknown.
     """
+    # JSON has no tuples: the texts of a pair come back as lists.
     pairs = {
         name: tuple(value)
         for name, value in line.items()

@@ -29,11 +29,7 @@ class PairedShares:
 
 
 def paired_shares(first: Sequence[bool], second: Sequence[bool]) -> PairedShares:
-    """Compare two conditions over the same samples.
-
-    Args:
-        first: one outcome per sample.
-        second: the same samples, in the same order.
+    """Compare two conditions by the outcomes of the same samples in the same order.
 
     Raises:
         ValueError: no samples, or other numbers of them.

@@ -3,7 +3,7 @@
 Source: Wallace et al., "Universal Adversarial Triggers for Attacking and Analyzing NLP", 2019. The
 paper takes the candidates for each place by the gradient (HotFlip) with a beam; here all words of a
 list are tried, place by place, so that any victim will do. A trigger belongs to all texts together:
-it is no attack on one sample, and so no recipe of the engine.
+it attacks a set of samples, and so no recipe of the engine.
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ from text import Text, check_range
 
 @dataclass(frozen=True, kw_only=True)
 class Trigger:
-    """Words before a text, and what they do.
+    """Words before a text, and their effect.
 
     Attributes:
         words: the trigger.
@@ -93,6 +93,7 @@ def universal_trigger(
         other = "" if target is None else f" that does not have class {target} already"
         msg = f"got {len(numbered)} sample{other}, expected at least two: one half is held out"
         raise ValueError(msg)
+    # Half of the samples choose the words, the other half measures them.
     searched, held = numbered[::2], numbered[1::2]
     texts, labels = (
         [sample.text for sample in searched],
@@ -105,6 +106,7 @@ def universal_trigger(
     while changed:
         changed = False
         for position, word in product(range(length), words):
+            # Coordinate ascent: one position at a time.
             tried = [*trigger[:position], word, *trigger[position + 1 :]]
             if oracle.value(texts, labels, tried) > oracle.value(texts, labels, trigger):
                 trigger, changed = tried, True
@@ -120,12 +122,7 @@ def universal_trigger(
 
 
 class _Asked:
-    """Asks a victim about texts with a trigger; about each trigger once.
-
-    Args:
-        victim: answers with logits.
-        target: class to reach, if there is one.
-    """
+    """Asks a victim about texts with a trigger; about each trigger once."""
 
     def __init__(self, victim: Victim, target: int | None) -> None:
         self.victim, self.goal = victim, make_goal(target)

@@ -58,7 +58,7 @@ class RecipeSettings(Budget):
             (docs/attacks.md).
         resources: folder with word vectors, WordNet and the like (docs/attacks.md);
             `python -m steadfast resources` fills one.
-        vectors: file of word vectors, or of lists of neighbours, in place of those found.
+        vectors: file of word vectors, or of lists of neighbours, instead of those found.
         sentence_encoder: folder or hub name of the model that compares sentences;
             sentence-transformers/all-MiniLM-L6-v2 if null.
         masked_lm: folder or hub name of the model that bae and a2t-mlm take words from;

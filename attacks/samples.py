@@ -20,14 +20,13 @@ def as_samples(
 
     Args:
         rows: see `Given`. A row of a data set has its class as `label`.
-        columns: names of the texts, which select the texts of a row. `text`, and of pairs
-            `text_pair`, if None.
+        columns: names of the texts of a row; `text`, and of pairs `text_pair`, if None.
 
     Returns:
         The samples, and the names of their texts.
 
     Raises:
-        ValueError: no samples, two with the same number, or something that is no sample.
+        ValueError: no samples, two with the same number, or an invalid sample.
     """
     if isinstance(rows, str | Mapping):
         msg = f"got one {type(rows).__name__} as samples, expected a list of texts with classes"
@@ -67,6 +66,7 @@ def _sample(number: int, row: Any, columns: Sequence[str] | None) -> Sample:
     if isinstance(text, list):
         text = tuple(text)
     with suppress(TypeError):  # Sample refuses other labels
+        # NumPy integers and one-element tensors are labels as well.
         label = operator.index(label)
     return Sample(sample_id=number, text=text, label=label)
 

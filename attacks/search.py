@@ -42,18 +42,16 @@ def best(items: Sequence[Item], judged: Sequence[Verdict], context: Context) -> 
     """
     rows: Sequence[int] = range(len(judged))
     if not context.reference:
+        # A success of lower score beats a failure of higher score.
         rows = [i for i in rows if judged[i].success] or rows
     top = max(judged[i].score for i in rows) - context.tie
     return min((i for i in rows if judged[i].score >= top), key=lambda i: items[i].columns)
 
 
 def descending(values: NDArray[np.float64], tie: float | None) -> list[int]:
-    """Return positions by value, the largest first; nearly equal values by position.
+    """Return positions by value, the largest first; values nearer than `tie` by position.
 
-    Args:
-        values: `[n]`.
-        tie: values nearer than this are nearly equal. None takes the reference's order, the
-            unstable one of numpy's default sort.
+    None takes the reference's order, the unstable one of numpy's default sort.
     """
     if tie is None:
         return [int(i) for i in (-values).argsort()]
@@ -61,6 +59,7 @@ def descending(values: NDArray[np.float64], tie: float | None) -> list[int]:
     result: list[int] = []
     start = 0
     for end in range(1, len(order) + 1):
+        # A run of values, each within `tie` of the first: ordered by position.
         if end == len(order) or values[order[start]] - values[order[end]] > tie:
             result += sorted(order[start:end])
             start = end
@@ -91,6 +90,7 @@ class Greedy:
         for original_index, stage in self._visits(order):
             if exhausted:
                 break
+            # Replacements may split or merge words: the number of a word changes.
             index = original_index if reference else current.position(original_index)
             if index is None:
                 continue
@@ -103,6 +103,7 @@ class Greedy:
                 break
             judged_candidates = candidates[: len(judged)]
             chosen = best(judged_candidates, judged, context)
+            # Rounding is no improvement.
             improves = judged[chosen].score > standing.score + context.tie
             if judged[chosen].success and (improves or not reference):
                 last = _most_similar(judged_candidates, judged, chosen, reference=reference)
@@ -123,6 +124,7 @@ class Greedy:
         if not indices:
             return [], False
         if self.ranking == "random":
+            # The sample's own generator: the order does not depend on other samples.
             context.random.shuffle(indices)
             return indices, False
         if self.ranking == "gradient":
@@ -141,6 +143,7 @@ class Greedy:
         else:
             probes = [document.delete(i) for i in indices]
         answers: Answers = yield Query(probes)
+        # The score without the word, not the drop: the largest is ranked first.
         values = np.array([judged.score for judged in answers.judged], dtype=np.float64)
         exhausted = answers.exhausted
         if self.ranking == "weighted-saliency" and not exhausted:
@@ -152,7 +155,9 @@ class Greedy:
             # The reference has single precision here; its ties keep their order.
             precision = torch.float32 if reference else torch.float64
             saliency = torch.softmax(torch.from_numpy(values).to(precision), dim=0)
+            # PWWS: the softmax of the saliency times the best gain of the word.
             values = saliency.numpy() * gains
+        # An incomplete ranking would order the words by their position.
         if len(values) < len(indices):  # the ranking used up the budget
             return [], True
         tie = context.tie if self.ranking != "weighted-saliency" else context.tie / len(values)
@@ -172,6 +177,7 @@ class Greedy:
             exhausted = answers.exhausted
             best_of: dict[int, float] = {}
             for candidate, judged in zip(candidates, answers.judged, strict=False):
+                # A word without candidates gains nothing.
                 best_of[candidate.index] = max(judged.score, best_of.get(candidate.index, -np.inf))
             clean = 0.0 if context.reference else context.clean.score
             gains |= {i: score - clean for i, score in best_of.items()}
@@ -217,6 +223,7 @@ def _most_similar(
     measured = [(similarity, i) for i, similarity in rated if similarity is not None]
     if not measured:
         return chosen
+    # Among successes the most similar text is best, as in TextFooler.
     top = max(similarity for similarity, _ in measured)
     close = 0.0 if reference else 1e-6
     return min(
@@ -275,6 +282,7 @@ class Beam:
             if judged.success or answers.exhausted:
                 break
             values = np.array([verdict.score for verdict in answers.judged], dtype=np.float64)
+            # Ties by text, whatever the order of proposals.
             by_text = sorted(range(len(pool)), key=lambda i: pool[i].columns)
             order = [
                 by_text[i]
@@ -311,6 +319,7 @@ class RandomSearch:
                 candidates: list[Candidate] = yield Propose(current, [index])
                 if not candidates:
                     continue
+                # Sorted: the draw must not depend on the order of proposals.
                 candidate = context.random.choice(sorted(candidates, key=_key))
                 answers: Answers = yield Query([candidate])
                 if not answers.judged:

@@ -1,7 +1,7 @@
 """The figures of an attack, with 95 % intervals and a check of their reliability."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import NormalDist
 from typing import Any
@@ -42,13 +42,14 @@ def wilson(hits: int, count: int) -> IntervalEstimate:
     """Return a share with Wilson's score interval (1927), which is right near 0 and 1, too.
 
     Raises:
-        ValueError: there are no samples, or more hits than samples.
+        ValueError: no samples, or more hits than samples.
     """
     if count < 1 or not 0 <= hits <= count:
         msg = f"got {hits} of {count}, expected a share of at least one sample"
         raise ValueError(msg)
     share, z2 = hits / count, Z * Z
     centre = (share + z2 / (2 * count)) / (1 + z2 / count)
+    # Wilson (1927): the interval is not symmetric around the share.
     half = Z / (1 + z2 / count) * math.sqrt(share * (1 - share) / count + z2 / (4 * count**2))
     # At the ends the formula gives 0 and 1 but for rounding.
     low = 0.0 if hits == 0 else centre - half
@@ -71,6 +72,7 @@ def mean(values: Sequence[float], *, top: float = math.inf) -> IntervalEstimate 
     if not count:
         return None
     centre = math.fsum(values) / count
+    # Student's t has no interval for one value: the whole range.
     if count == 1:
         return IntervalEstimate(centre, 0.0, top, 1)
     variance = math.fsum((value - centre) ** 2 for value in values) / (count - 1)
@@ -94,7 +96,7 @@ class Summary:
         similarity: mean similarity by the attack's own sentence encoder, of the samples whose
             attack succeeded.
         seconds: mean seconds from the first question to the last answer of an attacked sample,
-            beside the others in flight.
+            with others in flight.
         exhausted: share of the attacked samples whose search was ended by the budget.
         saturated: share of the attacked samples for which a score made of probabilities is blind.
         overstated: largest error of the accuracy because of that.
@@ -144,14 +146,10 @@ class Summary:
 
 
 def summarise(records: Iterable[AttackRecord], *, score: Score) -> Summary:
-    """Compute the figures of an attack.
-
-    Args:
-        records: one per sample.
-        score: kind of scores of the attack's goal.
+    """Compute the figures of an attack whose goal has this kind of score.
 
     Raises:
-        ValueError: there are no records without an error.
+        ValueError: no record without an error.
     """
     read = list(records)
     valid = [record for record in read if record.outcome != "error"]
@@ -162,12 +160,13 @@ def summarise(records: Iterable[AttackRecord], *, score: Score) -> Summary:
     attacked = [record for record in valid if record.attacked]
     held = [record.holds for record in attacked if record.holds is not None]
     succeeded = [record for record in attacked if record.outcome == "succeeded"]
+    # "Right": the clean text is classified as its gold class.
     right = [record for record in valid if record.prediction == record.label]
     standing = sum(record.outcome != "succeeded" for record in right)
     blind = [record for record in attacked if _blind(record)]
+    # Each failure of a blind attack might have been a success.
     overstated = sum(record.outcome == "failed" for record in blind) / len(valid)
     overstated = overstated if score == "probability" else 0.0
-    share = _share_of(len(attacked))
     return Summary(
         samples=len(valid),
         attacked=len(attacked),
@@ -188,17 +187,13 @@ def summarise(records: Iterable[AttackRecord], *, score: Score) -> Summary:
             [s for record in succeeded if (s := record.similarity) is not None], top=1.0
         ),
         seconds=mean([record.seconds for record in attacked]),
-        exhausted=share(sum(record.exhausted for record in attacked)),
-        saturated=share(len(blind)),
+        exhausted=sum(record.exhausted for record in attacked) / max(1, len(attacked)),
+        saturated=len(blind) / max(1, len(attacked)),
         overstated=overstated,
         unreliable=overstated > TOLERATED,
         unstable=wilson(held.count(False), len(held)) if held else None,
         errors=len(read) - len(valid),
     )
-
-
-def _share_of(count: int) -> Callable[[int], float]:
-    return lambda hits: hits / count if count else 0.0
 
 
 def _blind(record: AttackRecord) -> bool:
@@ -254,7 +249,7 @@ def interval(estimate: IntervalEstimate, digits: int) -> str:
 
 
 def remarks(name: str, summary: Summary) -> list[str]:
-    """Return what a reader has to know about the figures of an attack."""
+    """Return warnings about the figures of an attack."""
     texts = [_doubt(name, summary)] if summary.overstated else []
     if summary.errors:
         texts.append(

@@ -59,5 +59,6 @@ class ThreatSettings:
             return None
         from certify.threats import parse_threat
 
+        # For the threat, None is any number.
         k = None if self.k == "all" else self.k
         return parse_threat(self.kind, lists=self.lists, k=k, words=words)

@@ -33,12 +33,13 @@ class EditDistance:
     def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
         """See `Constraint`.
 
-        The triangle inequality spares most comparisons of whole texts: a candidate is no farther
-        from the original than the text that it changes, and the change on top.
+        The triangle inequality spares most comparisons of whole texts: a candidate is at most as
+        far from the original as the text that it changes, plus the change.
         """
         verdicts = []
         for group in groups:
             original = "\n".join(group.original.columns)
+            # Characters that may change on top of the changes so far.
             room = self.maximum - self._distance(original, group.current.columns)
             verdicts.append(
                 [
@@ -63,4 +64,5 @@ def _change(document: Document, candidate: Candidate) -> float:
         return math.inf
     old = len(document.words[candidate.index]) if candidate.width else 0
     # The space next to a word goes or comes with it.
+    # [old word] -> [new word]: at most one edit per character of the longer one.
     return max(old, len(candidate.word)) + 1

@@ -11,7 +11,7 @@ from attacks.resources.word_scores import MaskedWordScorer
 
 
 class Fluency:
-    """Bounds what the log-probability of a word loses by a replacement, or takes the best few.
+    """Bounds the loss of a word's log-probability by a replacement, or keeps the best few.
 
     Sources: Alzantot et al., 2018 (the best 4 of a word's neighbours); Jia et al., 2019 (a loss of
     5 nats, with 6 words on each side); Kuleshov et al., 2018 (2 nats). Each of them has another
@@ -22,7 +22,7 @@ class Fluency:
         model: model of `transformers` with a masked-language-model head.
         tokenizer: of the model.
         drop: nats per token that may be lost; any if None.
-        top: words that are kept in a place, the likeliest first; all if None.
+        top: words that are kept at a position, the likeliest first; all if None.
         window: words on each side that the model is shown; all if None.
 
     Raises:
@@ -52,10 +52,12 @@ class Fluency:
         slots = [
             (flags, slot, self._around(group, slot.at))
             for group, flags in zip(groups, verdicts, strict=True)
+            # No recipe has this constraint together with `compat`.
             for slot in group_by_word(group, compat=Compat.NONE, flags=flags)
         ]
         answers = self.scores([(around, [slot.old, *slot.new]) for _, slot, around in slots])
         for (flags, slot, _), (old, *new) in zip(slots, answers, strict=True):
+            # Equal scores: the word that is first in the alphabet.
             order = sorted(zip((-score for score in new), slot.new, range(len(new)), strict=True))
             best = {i for _, _, i in order[: self.top]}
             for i, (row, score) in enumerate(zip(slot.rows, new, strict=True)):
@@ -64,7 +66,7 @@ class Fluency:
         return verdicts
 
     def _around(self, group: Group, index: int) -> tuple[str, str]:
-        """Return the text before and behind a word."""
+        """Return the text before and after a word."""
         document = group.current
         column, start, end = document.spans[index]
         text = document.columns[column]

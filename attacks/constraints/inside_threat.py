@@ -45,6 +45,7 @@ class InsideThreat:
             msg = "got pairs of texts for a threat, expected single texts"
             raise ValueError(msg)
         (original,) = group.original.columns
+        # A threat with lists for each text speaks of these texts only.
         return self.threat.subject(original) == original and self.threat.contains(
             original, changed[0]
         )

@@ -62,6 +62,7 @@ class PartOfSpeech:
             for i, word in enumerate(words):
                 if word in before:
                     there = self.tagger.tag([*before, word, *after])[before.index(word)]
+                    # The reference looks for the word by its first occurrence.
                     tags[i] = self.tagger.universal.index(there)
         parts = self._part[tags]
         same: list[bool] = (parts[1:] == parts[0]).tolist()
@@ -74,6 +75,7 @@ class PartOfSpeech:
             return words[max(0, index - BEFORE) : index], words[index + 1 : index + 1 + AFTER]
         document = group.current
         words, column = document.words, document.column_of(index)
+        # In a pair the other text is not shown.
         around = range(max(0, index - BEFORE), min(len(words), index + 1 + AFTER))
         same = [i for i in around if document.column_of(i) == column]
         return [words[i] for i in same if i < index], [words[i] for i in same if i > index]

@@ -25,7 +25,6 @@ class RepeatModification:
 
     def allowed(self, document: Document, *, columns: Sequence[str]) -> set[int]:
         """See `PreConstraint`."""
-        del columns
         return set(range(len(document))) - document.modified
 
 
@@ -49,7 +48,6 @@ class StopWords:
 
     def allowed(self, document: Document, *, columns: Sequence[str]) -> set[int]:
         """See `PreConstraint`."""
-        del columns
         stop: frozenset[str] = self.words  # type: ignore[assignment] # made so above
         if self.ignore_case:
             return {i for i, word in enumerate(document.words) if word.lower() not in stop}
@@ -68,7 +66,6 @@ class WordLength:
 
     def allowed(self, document: Document, *, columns: Sequence[str]) -> set[int]:
         """See `PreConstraint`."""
-        del columns
         return {i for i, word in enumerate(document.words) if len(word) >= self.minimum}
 
 
@@ -95,7 +92,7 @@ class MaxModificationRate:
 
     def allowed(self, document: Document, *, columns: Sequence[str]) -> Iterable[int]:
         """See `PreConstraint`."""
-        del columns
+        # At least `minimum` words, or short texts could not be attacked.
         if len(document.modified) >= max(math.ceil(len(document) * self.rate), self.minimum):
             return set()
         return set(range(len(document)))
@@ -126,6 +123,7 @@ class Columns:
         if unknown := [name for name in names if name not in columns]:
             msg = f"got columns {unknown} to rewrite, expected some of {list(columns)}"
             raise ValueError(msg)
+        # All texts may be rewritten.
         if len(names) == len(columns):
             return set(range(len(document)))
         open_to = {i for i, name in enumerate(columns) if name in names}

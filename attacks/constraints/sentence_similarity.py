@@ -90,15 +90,17 @@ class SentenceSimilarity:
                 before.append(windows[index])
                 after.append(self._changed(candidate, passages))
         if compared:
+            # One call for all samples of the round.
             similarities = self.encoder.cosines(before, after)
             if self.metric == "angular":
+                # TextFooler's "angular" similarity, in [0, 1].
                 similarities = 1 - np.arccos(similarities) / np.pi
             for candidate, similarity in zip(compared, similarities.tolist(), strict=True):
                 candidate.similarity = similarity
-        return [[self._enough(candidate) for candidate in group.candidates] for group in groups]
-
-    def _enough(self, candidate: Candidate) -> bool:
-        return candidate.similarity is not None and candidate.similarity >= self.minimum
+        return [
+            [c.similarity is not None and c.similarity >= self.minimum for c in group.candidates]
+            for group in groups
+        ]
 
     def _exempt(self, candidate: Candidate) -> bool:
         if not self.skip_short or self.window is None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from attacks.compat import Compat
 from attacks.composition import Group
-from attacks.document import Candidate, Document, words_of
+from attacks.document import Document, words_of
 from attacks.resources.vectors import WordVectors
 
 
@@ -54,13 +54,15 @@ class ThoughtVectors:
         return [near(group, self.vectors) for group in groups]
 
     def _near(self, group: Group, vectors: WordVectors) -> list[bool]:
-        first, count = _total(group.original, vectors)
-        total, size = _total(group.current, vectors)
+        first, count = _sum(group.original.words, vectors)
+        total, size = _sum(group.current.words, vectors)
         target = first / max(count, 1)
         flags = []
         for candidate in group.candidates:
-            lost, gone = _sum(_taken(candidate), vectors)
+            index = candidate.index
+            lost, gone = _sum(candidate.base.words[index : index + candidate.width], vectors)
             gained, came = _sum(words_of(candidate.word), vectors)
+            # The mean is updated by the change; `max` where no word has a vector.
             mean = (total - lost + gained) / max(size - gone + came, 1)
             flags.append(bool(np.linalg.norm(mean - target) <= self.maximum))
         return flags
@@ -79,14 +81,6 @@ def _reference_mean(document: Document, vectors: WordVectors) -> torch.Tensor:
     """Return the mean vector; NaN, which is near to nothing, without known words."""
     rows = [vectors.index[word] for word in document.words if word in vectors.index]
     return torch.from_numpy(vectors.matrix[rows]).mean(dim=0)
-
-
-def _taken(candidate: Candidate) -> list[str]:
-    return candidate.base.words[candidate.index : candidate.index + candidate.width]
-
-
-def _total(document: Document, vectors: WordVectors) -> tuple[NDArray[np.float64], int]:
-    return _sum(document.words, vectors)
 
 
 def _sum(words: Sequence[str], vectors: WordVectors) -> tuple[NDArray[np.float64], int]:

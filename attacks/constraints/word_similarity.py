@@ -31,8 +31,8 @@ class WordSimilarity:
         vectors: None if there are none.
         minimum: cosine between -1 and 1.
         compat: the reference also asks about replacements of several words, each against the word
-            that stood in the same position, and lets through what is no word at all. Otherwise only
-            single words are kept.
+            that stood in the same position, and lets marks through. Otherwise only single words are
+            kept.
     """
 
     cost = 2.0
@@ -74,7 +74,9 @@ class WordSimilarity:
         if not in_vocabulary:
             return
         new_indices = [i for _, i in in_vocabulary]
+        # `unit` has rows of length 1: the product is the cosine, `[candidates]`.
         cosines = vectors.unit[new_indices] @ vectors.unit[old_row]
+        # Rounding must not decide: close ones are computed as the reference does.
         close = np.abs(cosines - self.minimum) < NEAR
         for n in np.flatnonzero(close).tolist():
             # In the order of the vocabulary, in single precision.

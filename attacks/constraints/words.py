@@ -10,12 +10,12 @@ from attacks.document import words_of
 
 
 class WordReplacements(NamedTuple):
-    """Several candidates for the same place.
+    """Several candidates for the same position.
 
     Attributes:
         at: number of the word; of the current document, or of the original for the reference.
-        old: the word that stands there.
-        new: the words that they put there.
+        old: the word at that position.
+        new: the words that replace it.
         rows: positions of the candidates.
     """
 
@@ -31,28 +31,25 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def group_by_word(group: Group, *, compat: Compat, flags: list[bool]) -> Iterable[WordReplacements]:
-    """Return the places of a group's candidates, each with its new words.
+    """Group candidates by the word that they replace; lower the flags of those turned down.
 
-    A replacement that is not exactly one word cannot be compared with the word it replaces: it is
-    turned down. The reference compares each of its words with the one in the same position of the
-    original, turns down those behind its end, and lets through a replacement without words.
-    Insertions and merged words replace no single word, and are let through.
-
-    Args:
-        group: the candidates.
-        compat: selects the rules.
-        flags: one per candidate; lowered where one is turned down.
+    A replacement of several words, or of none, cannot be compared with the replaced word: it is
+    turned down. The reference compares each new word with the one at its position of the original,
+    turns down those behind its end, and lets through a replacement without words. Insertions and
+    merged words replace no single word: they are let through.
     """
     reference = compat.compares_by_position
     words = group.original.words if reference else group.current.words
     slots: dict[int, WordReplacements] = {}
     for row, candidate in enumerate(group.candidates):
+        # An insertion (0) or a merge (2) replaces no single word.
         if candidate.width != 1:
             continue
         new = _words(candidate.word)
         if not reference and len(new) != 1:
             flags[row] = False
             continue
+        # Several new words: the reference compares each with the word at its position.
         for index, word in enumerate(new, start=candidate.index):
             slot = slots.get(index)
             if slot is None:

@@ -67,5 +67,6 @@ class WordsChanged:
             return True
         words = len(original)
         if self.compat.compares_by_position:
+            # The reference counts the words of the shorter text.
             words = min(words, len(changed))
         return count <= math.ceil(words * self.share)

@@ -77,21 +77,23 @@ class PGD(PGDSettings):
             x: `[B, N, d]` embedded tokens.
             mask: `[B, N]` bool, True at real tokens.
             labels: `[B]` the classes to leave.
-            epsilon: `[B]` radius per sample, in place of the setting.
+            epsilon: `[B]` radius per sample, instead of the setting.
             seeds: B seeds of the random starts, so that a sample's result does not depend on its
                 batch, its padding or the device; fresh ones if not given.
 
         Returns:
             The perturbed tokens `[B, N, d]` (the first found that is misclassified, else the one
-            of largest loss) and `[B]` bool, True where the prediction is no longer the label.
+            of largest loss) and `[B]` bool, True where the prediction differs from the label.
         """
         with torch.inference_mode(False), torch.enable_grad():
             # Tensors made under inference mode cannot be saved for backward; clones can.
             x, mask, labels = x.detach().clone(), mask.clone(), labels.clone()
             radius = radii(x, self.epsilon, epsilon)
+            # [B, N, d] and [B]
             best, best_loss = x.clone(), x.new_full((x.shape[0],), -torch.inf)
             success = torch.zeros_like(labels, dtype=torch.bool)
             for restart in range(self.restarts):
+                # The first start is the text itself, the others are random.
                 delta = torch.zeros_like(x)
                 if restart:
                     delta = self._random_in_ball(x, mask, radius, seeds, restart)
@@ -125,9 +127,11 @@ class PGD(PGDSettings):
         the prediction is still the label.
         """
         step = 2.5 * radius / self.steps if self.step_size is None else self.step_size
+        # [B]: a fixed step, or a share of each sample's radius.
         step = torch.as_tensor(step, dtype=x.dtype, device=x.device).expand_as(radius)
         best, best_loss = delta, torch.full_like(radius, -torch.inf)
         success = torch.zeros_like(labels, dtype=torch.bool)
+        # One more pass than steps: the last point is judged as well.
         for _ in range(self.steps + 1):
             delta = delta.detach().requires_grad_()
             logits = classify(x + delta, mask)
@@ -135,10 +139,12 @@ class PGD(PGDSettings):
             (gradient,) = torch.autograd.grad(value.sum(), delta)
             with torch.no_grad():
                 wrong = logits.argmax(dim=-1) != labels
+                # Lexicographic: misclassified first, then the larger loss.
                 better = (wrong & ~success) | ((wrong == success) & (value > best_loss))
                 best = torch.where(better[:, None, None], delta, best)
                 best_loss = torch.where(better, value, best_loss)
                 success |= wrong
+                # Padding gets no gradient, so that it never moves.
                 upwards = steepest(gradient * mask.unsqueeze(-1), self.norm)
                 delta = into_ball(delta + step[:, None, None] * upwards, radius, self.norm)
         return best.detach(), best_loss.detach()
@@ -147,6 +153,7 @@ class PGD(PGDSettings):
         self, x: Tensor, mask: Tensor, radius: Tensor, seeds: Sequence[int] | None, restart: int
     ) -> Tensor:
         """Draw uniformly from the ball over the real tokens."""
+        # One generator per sample: padding and the batch do not shift its numbers.
         noise, lengths = torch.zeros_like(x), mask.sum(dim=1).tolist()
         scale = torch.ones_like(radius)
         generator = torch.Generator()
@@ -199,13 +206,7 @@ def steepest(gradient: Tensor, norm: Norm) -> Tensor:
 
 
 def into_ball(delta: Tensor, radius: Tensor, norm: Norm) -> Tensor:
-    """Project perturbations into a ball.
-
-    Args:
-        delta: `[B, N, d]` perturbations.
-        radius: `[B]`, of the ball of each sample.
-        norm: of the ball.
-    """
+    """Project perturbations `[B, N, d]` into the ball of each sample, of radius `[B]`."""
     limit = radius[:, None, None]
     if norm == "linf":
         return delta.clamp(-limit, limit)

@@ -1,7 +1,7 @@
 """Published attacks, one file each: a new file in this package is a new recipe.
 
 The comments of a recipe say where the paper, the code released with it, and TextAttack 0.3.11 ("the
-reference") differ, and what is done here; `compat="textattack"` does what the reference does.
+reference") differ, and which way this code takes; `compat="textattack"` follows the reference.
 Listing the names imports no recipe, and so no torch.
 """
 
@@ -36,7 +36,7 @@ class Recipe:
         settings: the optional settings that it has: candidates, word_similarity, similarity,
             fluency.
         differs: the difference that `compat="textattack"` leaves to TextAttack 0.3.11, may be "".
-        refused: the reason why there is no `compat="textattack"`; None if there is.
+        refused: the reason against `compat="textattack"`; None if the recipe has it.
     """
 
     compose: "Callable[[RecipeParts], Attack]"
@@ -152,6 +152,7 @@ def build(
         parts = RecipeParts(resources or Resources.of(settings), settings)
         attack = chosen.compose(parts)
     except ResourceError as error:
+        # Resources that the settings switch off are not listed.
         spared = set()
         if settings.similarity == 0:
             spared.add("sentence-encoder")

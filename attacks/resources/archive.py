@@ -27,11 +27,7 @@ def _broken(path: Path, kind: str) -> Iterator[None]:
 
 
 def member(path: Path, name: str) -> bytes:
-    """Read one file of a folder or of a zip archive.
-
-    Args:
-        path: the folder, or a zip archive that holds a folder of its own name.
-        name: the file in it.
+    """Read the file `name` of a folder, or of a zip archive that holds a folder of its own name.
 
     Raises:
         BrokenFile: it cannot be read.
@@ -45,11 +41,10 @@ def member(path: Path, name: str) -> bytes:
 
 @contextmanager
 def lines_of(path: Path) -> Iterator[Iterator[str]]:
-    r"""Open a text file: plain, `.gz`, or the only one in a `.zip`.
+    r"""Open a text file: plain, `.gz`, or the only one in a `.zip`; yield its lines.
 
-    Yields:
-        Its lines without their ends; only `\n` is one: some words of GloVe are other line ends. A
-        byte that is no UTF-8 reads as a replacement character.
+    Only `\n` ends a line: some words of GloVe are other line ends. A byte that is not UTF-8 reads
+    as a replacement character.
 
     Raises:
         BrokenFile: it cannot be read.

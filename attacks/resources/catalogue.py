@@ -48,7 +48,7 @@ def resources_named(setting: str) -> Iterator[None]:
     """Let errors of missing resources name the setting that a command has for their folder.
 
     Args:
-        setting: in place of `--attack.resources`.
+        setting: the option to name instead of `--attack.resources`.
     """
     try:
         yield
@@ -61,7 +61,7 @@ class Resources:
 
     They are looked for in this order: the folder, the default folder of
     `python -m steadfast resources`, the folders of `NLTK_DATA`, nltk's own, and for models the
-    installed packages and the hub's local cache. In each folder, nltk's data may lie in `nltk`,
+    installed packages and the hub's local cache. In each folder, nltk's data may be in `nltk`,
     vectors in `counterfit` or `glove`.
 
     Args:
@@ -200,8 +200,12 @@ class Resources:
     def _find_neighbours(self) -> Neighbours:
         if self.given is not None:
             return _neighbours_of(self.given)
-        folders = [*self._vector_places()]
-        for find in (_counter_fitted, _lists, _glove):
+        names = ("", "counterfit", "glove")
+        folders = [folder / name for folder in self._own() for name in names]
+        counter_fitted = (*COUNTER_FITTED, COUNTER_FITTED_ZIP)
+        lists = [name + end for name in LISTS for end in ("", ".gz")]
+        # Any counter-fitted vectors come before any lists, wherever they are.
+        for find in (partial(_first, names=counter_fitted), partial(_first, names=lists), _glove):
             for folder in folders:
                 if (path := find(folder)) is not None:
                     return _neighbours_of(path)
@@ -212,10 +216,6 @@ class Resources:
     def _own(self) -> list[Path]:
         default = cache_folder() / "resources"
         return [default] if self.folder is None else [self.folder, default]
-
-    def _vector_places(self) -> Iterable[Path]:
-        for folder in self._own():
-            yield from (folder, folder / "counterfit", folder / "glove")
 
     def _nltk(self, name: str, command: str) -> Path:
         """Find a folder or zip archive of nltk's data."""
@@ -239,6 +239,7 @@ class Resources:
         if Path(name).is_dir():
             return load(name)
         for root in self._own():
+            # By the last part of its name, or by its kind.
             for path in (root / name.rpartition("/")[2], root / folder):
                 if path.is_dir():
                     return load(path)
@@ -266,14 +267,6 @@ def _first(folder: Path, names: Iterable[str]) -> Path | None:
     return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
-def _counter_fitted(folder: Path) -> Path | None:
-    return _first(folder, (*COUNTER_FITTED, COUNTER_FITTED_ZIP))
-
-
-def _lists(folder: Path) -> Path | None:
-    return _first(folder, (name + end for name in LISTS for end in ("", ".gz")))
-
-
 def _glove(folder: Path) -> Path | None:
     """Find the largest file of GloVe vectors."""
     if not folder.is_dir():
@@ -283,6 +276,7 @@ def _glove(folder: Path) -> Path | None:
         for path in folder.iterdir()
         if path.name.startswith("glove.") and path.name.endswith((".txt", ".txt.gz", ".txt.zip"))
     ]
+    # The largest file has most words and dimensions.
     return max(files, key=lambda path: (path.stat().st_size, path.name), default=None)
 
 

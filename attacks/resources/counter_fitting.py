@@ -84,13 +84,9 @@ def unit(vectors: Floats) -> Floats:
 def read_pairs(path: str | Path, index: Mapping[str, int]) -> tuple[Pairs, int]:
     """Read pairs of words, two in a line, separated by spaces.
 
-    Args:
-        path: the file: plain, `.gz` or `.zip`.
-        index: position of each word.
-
     Returns:
-        `[p, 2]` positions of the pairs of different known words, the smaller one first, each once;
-        and the number of lines with an unknown word.
+        `[p, 2]` positions in `index` of the pairs of different known words, the smaller one first,
+        each once; and the number of lines with an unknown word.
 
     Raises:
         BrokenFile: a line that is not two words, or no line at all.
@@ -115,11 +111,12 @@ def read_pairs(path: str | Path, index: Mapping[str, int]) -> tuple[Pairs, int]:
     if not lines:
         msg = f"{path}: got an empty file, expected two words in a line"
         raise BrokenFile(msg)
-    return _array(list(pairs)), unknown
+    return np.array(list(pairs), dtype=np.int64).reshape(-1, 2), unknown
 
 
 def without(pairs: Pairs, excluded: Pairs) -> NDArray[np.bool_]:
     """Return `[p]`, True for pairs that are not among the others."""
+    # A pair becomes one number: first * size + second.
     size = 1 + max(pairs.max(initial=0), excluded.max(initial=0))
     apart: NDArray[np.bool_] = ~np.isin(pairs @ [size, 1], excluded @ [size, 1])
     return apart
@@ -137,6 +134,7 @@ def near_pairs(vectors: Floats, radius: float) -> tuple[Pairs, Floats]:
     for start in range(0, len(vectors), BLOCK):
         apart = 1 - vectors[start : start + BLOCK] @ vectors[start:].T
         first, second = np.nonzero(apart <= radius)
+        # Each pair once, and no word with itself.
         later = second > first
         first, second = first[later], second[later]
         pairs.append(np.stack([first, second], axis=1) + start)
@@ -151,14 +149,10 @@ def cosines(vectors: Floats, pairs: Pairs) -> Floats:
 
 
 def cost(vectors: Floats, terms: Sequence[Term]) -> tuple[float, Floats, Floats]:
-    """Return the cost, its gradient in the vectors, and the number of pairs that move each word.
+    """Return the cost of vectors `[n, d]` of length 1, its gradient, and each word's pairs.
 
-    Args:
-        vectors: `[n, d]` of length 1.
-        terms: of the cost.
-
-    Returns:
-        The cost; `[n, d]` its gradient on the sphere, without the part along a vector; `[n]`.
+    The gradient `[n, d]` is that on the sphere, without the part along a vector; `[n]` pairs move
+    each word.
     """
     from scipy.sparse import coo_array
 
@@ -179,6 +173,7 @@ def cost(vectors: Floats, terms: Sequence[Term]) -> tuple[float, Floats, Floats]
             along += sign * weight * np.bincount(row, cosine[moved], minlength=n)
             counts += np.bincount(row, minlength=n)
     positions = (np.concatenate(rows), np.concatenate(columns))
+    # A sparse product adds up each word's partners: [n, n] @ [n, d].
     gradient = coo_array((np.concatenate(values), positions), shape=(n, n)).tocsr() @ vectors
     return total, gradient + along[:, None] * vectors, counts
 
@@ -191,7 +186,7 @@ def counter_fit(
     *,
     after: Callable[[int, float], None] = lambda step, total: None,
 ) -> Floats:
-    """Return counter-fitted vectors.
+    """Return counter-fitted vectors `[n, d]` of length 1.
 
     Args:
         vectors: `[n, d]`.
@@ -199,9 +194,6 @@ def counter_fit(
         antonyms: `[q, 2]`.
         settings: of the procedure.
         after: told the number of steps done and the cost before the last of them.
-
-    Returns:
-        `[n, d]` vectors of length 1.
     """
     now = unit(vectors.astype(np.float64))
     synonyms = synonyms[without(synonyms, antonyms)]
@@ -217,10 +209,7 @@ def counter_fit(
     )
     for step in range(1, settings.steps + 1):
         total, gradient, counts = cost(now, terms)
+        # The mean over the pairs that move a word, then back to the sphere.
         now = unit(now - gradient / np.maximum(counts, 1)[:, None])
         after(step, total)
     return now
-
-
-def _array(pairs: Sequence[tuple[int, int]]) -> Pairs:
-    return np.array(pairs, dtype=np.int64).reshape(-1, 2)

@@ -36,6 +36,7 @@ class Inflected:
         forms: set[str] = set()
         for part in _PARTS:
             for base in self._forms.forms(word, part):
+                # All parts of speech: the text does not tell which one is meant.
                 forms |= {base, *self.made(base, part)}
         return tuple(sorted(form for form in forms - {word} if form.isalpha()))
 

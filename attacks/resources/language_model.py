@@ -1,4 +1,4 @@
-"""Predicts the words in the place of a mask by a masked language model."""
+"""Predicts words for a mask by a masked language model."""
 
 import json
 from collections import OrderedDict
@@ -26,14 +26,10 @@ def load_masked_lm(
 ) -> tuple[Any, Any]:
     """Load a masked language model and its tokenizer, from a folder or the hub's local cache.
 
-    Never downloads anything.
-
-    Args:
-        name_or_path: a folder, or a hub name.
-        device: where it computes; the GPU if there is one.
+    Never downloads anything. The device is the GPU if there is one.
 
     Raises:
-        FileNotFoundError: there is no such model.
+        FileNotFoundError: model not found.
         ValueError: its weights have no masked-language-model head, as those of sentence encoders,
             or its tokenizer has no mask.
     """
@@ -66,13 +62,7 @@ def load_masked_lm(
 
 
 class _Masked(NamedTuple):
-    """A text with a mask, as token ids.
-
-    Attributes:
-        ids: token ids of the text.
-        position: of the mask among them.
-        spaced: True if white space, or nothing, stands before the mask.
-    """
+    """Token ids of a text, the position of its mask, and whether a space precedes the mask."""
 
     ids: list[int]
     position: int
@@ -86,7 +76,7 @@ class MaskFiller:
         model: model of `transformers` with a masked-language-model head; used in evaluation mode.
         tokenizer: fast tokenizer of the model.
         k: words of an answer.
-        minimum_confidence: probability below which a word is no answer.
+        minimum_confidence: probability below which a word is not proposed.
         whole_words: answer with whole words only, not with pieces such as "##ing".
         middle: show the part of a long text around the mask; else its beginning, and a mask behind
             that gets no words.
@@ -201,6 +191,7 @@ class MaskFiller:
         room = self.max_length - head - tail
         begin = 0
         if len(own) > room and self.middle:
+            # The mask in the middle, as far as the ends of the text allow.
             begin = max(min(position - head - room // 2, len(own) - room), 0)
         inner = coded.ids[head + begin : min(head + begin + room, head + len(own))]
         position -= begin
@@ -220,8 +211,11 @@ class MaskFiller:
         positions = torch.tensor([code.position for code in chunk], device=ids.device)
         row = torch.arange(len(chunk), device=ids.device)
         logits = logits_at(self.model, ids, mask, row, positions)
+        # Row 1 for masks after a space, row 0 for others: `_vocabulary`.
         usable = self._usable[torch.tensor([int(code.spaced) for code in chunk], device=ids.device)]
+        # [B, k]
         best = logits.masked_fill(~usable, -torch.inf).topk(min(self.k, logits.shape[1]), dim=1)
+        # Log-probability: a softmax over the whole vocabulary.
         confidence = best.values - logits.logsumexp(dim=1, keepdim=True)
         enough = best.values.isfinite() & (confidence.exp() >= self.minimum_confidence)
         return torch.where(enough, best.indices, -1)

@@ -31,9 +31,10 @@ class Lemmas:
         self.tags = tagger is not None
         self._tagger = tagger
         self.digest = content_digest([part.about() for part in (forms, tagger) if part is not None])
-        self._forms = forms
         # Attacks ask for the same words again and again, and for many that are in no dictionary.
-        self._lemma = lru_cache(maxsize=1 << 17)(self._shortest)
+        self._lemma = lru_cache(maxsize=1 << 17)(
+            lambda word, part: min(forms.forms(word, part), key=len, default=word)
+        )
 
     def lemmas(
         self, words: Sequence[str], sentence: Sequence[str], positions: Sequence[int]
@@ -47,9 +48,6 @@ class Lemmas:
             word if part is None else self._lemma(word, part)
             for word, part in zip(words, parts, strict=True)
         ]
-
-    def _shortest(self, word: str, part: str) -> str:
-        return min(self._forms.forms(word, part), key=len, default=word)
 
 
 def find_lemmas(settings: WordSettings) -> Lemmas:
@@ -77,6 +75,7 @@ def find_lemmas_again(settings: WordSettings) -> Lemmas:
         ResourceError: see `find_lemmas`.
         BrokenFile: see `find_lemmas`.
     """
+    # The folder of the training machine may be missing here.
     gone = settings.resources is not None and not Path(settings.resources).is_dir()
     return find_lemmas(replace(settings, resources=None) if gone else settings)
 

@@ -15,7 +15,7 @@ from text.bounded_files import DataError, read_json
 
 
 class Neighbours(Protocol):
-    """Words that may stand in the place of a word.
+    """Words that may replace a word.
 
     Attributes:
         vectors: vectors for similarities; None if there are none.
@@ -75,7 +75,7 @@ class ListedNeighbours:
         """Read the lists of a `.json` or `.json.gz` file.
 
         Raises:
-            BrokenFile: it is no such object.
+            BrokenFile: not such an object.
         """
         path = Path(path)
         try:

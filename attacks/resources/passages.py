@@ -27,12 +27,13 @@ class Passage(NamedTuple):
     def around(self, index: int, window: int | None, *, word: str | None = None) -> str:
         """Return `window` words around one, with another word in its place if given.
 
-        The window is clipped to the first or last words; without one, or where there are no words,
+        The window is clipped to the first or last words; without one, and for a text without words,
         it is the whole text.
         """
         if window is None or not self.spans:
             return self.text
         position = self.place(index)
+        # The word in the middle, as far as the ends of the text allow.
         start = max(min(position - (window - 1) // 2, len(self.spans) - window), 0)
         begin, end = self.spans[start][0], self.spans[min(start + window, len(self.spans)) - 1][1]
         if word is None:

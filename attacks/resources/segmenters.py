@@ -48,6 +48,7 @@ class LongestWords:
         at = 0
         while at < len(parts):
             start, end = parts[at]
+            # The longest word first; a single character always fits.
             for count in range(min(self.longest, len(parts) - at), 1, -1):
                 if run[start : parts[at + count - 1][1]] in self.words:
                     end = parts[at + count - 1][1]

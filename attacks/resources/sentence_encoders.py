@@ -76,7 +76,7 @@ class SentenceEncoder:
         computed: texts that went through the encoder so far.
 
     Raises:
-        FileNotFoundError: there is no such encoder.
+        FileNotFoundError: encoder not found.
         ValueError: it has unknown parts.
     """
 
@@ -163,6 +163,7 @@ class SentenceEncoder:
         cosines: NDArray[np.float64] = np.einsum(
             "nd,nd->n", vectors[: len(first)], vectors[len(first) :]
         )
+        # Rounding would leave equal texts a little apart.
         same = np.array([a == b for a, b in zip(first, second, strict=True)])
         return np.where(same, 1.0, cosines.clip(-1, 1))
 
@@ -181,25 +182,21 @@ class SentenceEncoder:
         """Return `[B, d]` unit vectors."""
         batch = collate(encodings, pad_id=self._tokenizer.pad_id).to(self.device)
         out = self._model(input_ids=batch.input_ids, attention_mask=batch.mask.long())
+        # [B, N, d]
         tokens: Tensor = out.last_hidden_state
         pooled: Tensor = self._heads(pool(tokens, batch.mask, self.poolings))
         return nn.functional.normalize(pooled.float(), dim=-1)
 
 
 def pool(tokens: Tensor, mask: Tensor, poolings: Sequence[str]) -> Tensor:
-    """Pool token vectors to one vector per text; several poolings are concatenated.
+    """Pool token vectors `[B, N, d]` to `[B, d * len(poolings)]`.
 
-    Args:
-        tokens: `[B, N, d]`.
-        mask: `[B, N]` bool, True at real tokens.
-        poolings: `cls` (first token), `max`, `mean` or `mean_sqrt_len_tokens`.
-
-    Returns:
-        `[B, d * len(poolings)]`.
+    The poolings are `cls` (first token), `max`, `mean` and `mean_sqrt_len_tokens`.
 
     Raises:
         ValueError: an unknown pooling.
     """
+    # [B, N, 1]
     real = mask.unsqueeze(-1)
     total, count = (tokens * real).sum(dim=1), real.sum(dim=1)
     pooled = {

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from attacks.digests import content_digest
 from attacks.resources.archive import BrokenFile, member
-from attacks.resources.tags import END, START, UNIVERSAL, WordSurroundings, features, normalise
+from attacks.resources.tags import END, START, UNIVERSAL, WordContext, features, normalise
 from text.bounded_files import DataError, parse_json, reading
 from text.json_shapes import check_shape
 
@@ -37,12 +37,7 @@ OWN, NEXT, SECOND = frozenset((1, 2, 6, 7)), frozenset((11, 12)), frozenset((13,
 
 
 class _Table:
-    """Keeps a row of scores per word, made when the word first comes.
-
-    Args:
-        make: returns the scores of a word.
-        width: number of scores.
-    """
+    """Keeps a row of `width` scores per word, made when the word first comes."""
 
     def __init__(self, make: Callable[[str], Floats | None], width: int) -> None:
         self.make = make
@@ -65,6 +60,7 @@ class _Table:
         number = 0
         if row is not None:
             number = self.filled
+            # Doubled when full.
             if number == len(self.rows):
                 self.rows = np.concatenate([self.rows, np.zeros_like(self.rows)])
             self.rows[number] = row
@@ -78,7 +74,7 @@ class Tagger:
 
     Args:
         weights: weights of each feature, by tag.
-        known: words with the same tag everywhere.
+        tag_of: tags of words that have the same everywhere.
         tags: all tags.
 
     Attributes:
@@ -152,10 +148,10 @@ class Tagger:
         return [self.universal[self._coarse[tag]] for tag in tags]
 
     def attempt(self, before: Sequence[str], words: Sequence[str], after: Sequence[str]) -> Ints:
-        """Try words in the same place of a text.
+        """Try n words at the same position of a text.
 
         Args:
-            before: the words before that place.
+            before: the words before that position.
             words: n >= 1 words.
             after: the words behind it; two of them matter.
 
@@ -166,33 +162,28 @@ class Tagger:
         context = [*START, *map(normalise, before)]
         following = (*map(normalise, after[:2]), *END)
         # Tags further left than two places do not depend on the words.
+        # Cached: candidates of one word share all words before it.
         settled = self._beginning(tuple(before), max(0, count - 2))
         tags = np.empty((2, len(words)), dtype=np.int64)
         tags[0], tags[1] = settled[-2], settled[-1]
         if count > 1:
-            surroundings = WordSurroundings(
-                (context[-4], context[-3]), before[-2], (context[-1], "")
-            )
+            surroundings = WordContext((context[-4], context[-3]), before[-2], (context[-1], ""))
             tags = self._settle(tags, surroundings, SECOND, words)
         if count > 0:
-            surroundings = WordSurroundings(
-                (context[-3], context[-2]), before[-1], ("", following[0])
-            )
+            surroundings = WordContext((context[-3], context[-2]), before[-1], ("", following[0]))
             tags = self._settle(tags, surroundings, NEXT, words)
-        surroundings = WordSurroundings(
-            (context[-2], context[-1]), "", (following[0], following[1])
-        )
+        surroundings = WordContext((context[-2], context[-1]), "", (following[0], following[1]))
         coarse: Ints = self._coarse[self._settle(tags, surroundings, OWN, words)[1]]
         return coarse
 
     def _settle(
         self,
         tags: Ints,
-        surroundings: WordSurroundings,
+        surroundings: WordContext,
         depending: frozenset[int],
         words: Sequence[str],
     ) -> Ints:
-        """Tag a place for each of n words that are tried there, or one or two places behind.
+        """Tag a position for each of n words that are tried there, or one or two positions behind.
 
         Args:
             tags: `[2, n]` of the two words before it.
@@ -201,7 +192,7 @@ class Tagger:
             words: n words.
 
         Returns:
-            `[2, n]` tags of the word before it and of the place itself.
+            `[2, n]` tags of the word before it and of the position itself.
         """
         if depending is not OWN and surroundings.word in self._fixed:
             return np.stack([tags[1], np.full(len(words), self._fixed[surroundings.word])])
@@ -211,6 +202,7 @@ class Tagger:
         for code in set(codes.tolist()):
             far, near = divmod(code, len(self._names))
             added = self._sum((self._names[far], self._names[near]), surroundings, depending)
+            # Words with the same two tags before them share the fixed part of the scores.
             same = codes == code
             if depending is OWN:
                 scores[same] += self._after_tag[near].take(words)[same]
@@ -235,14 +227,14 @@ class Tagger:
         # The original begins with the nearer one first.
         tags = [self._numbers[START[1]], self._numbers[START[0]]]
         for i, word in enumerate(words[:count]):
-            around = WordSurroundings(
+            around = WordContext(
                 (context[i], context[i + 1]), word, (context[i + 3], context[i + 4])
             )
             pair = self._names[tags[-2]], self._names[tags[-1]]
             tags.append(self._fixed[word] if word in self._fixed else self._one(pair, around))
         return tuple(tags)
 
-    def _make_one(self, tags: tuple[str, str], surroundings: WordSurroundings) -> int:
+    def _make_one(self, tags: tuple[str, str], surroundings: WordContext) -> int:
         """Return the tag of a word, given the two tags before it."""
         names = features(tags, surroundings)
         scores = self._row(*names)
@@ -261,7 +253,7 @@ class Tagger:
         return self._numbers[max(self._tags, key=lambda tag: (scores[tag], tag))]
 
     def _make_sum(
-        self, tags: tuple[str, str], surroundings: WordSurroundings, depending: frozenset[int]
+        self, tags: tuple[str, str], surroundings: WordContext, depending: frozenset[int]
     ) -> Floats:
         """Add the scores of all features of a place that do not depend on the words."""
         settled = (
@@ -290,9 +282,7 @@ class Tagger:
         return total
 
 
-def _filled(
-    surroundings: WordSurroundings, depending: frozenset[int], word: str
-) -> WordSurroundings:
+def _filled(surroundings: WordContext, depending: frozenset[int], word: str) -> WordContext:
     """Put the tried word into a place."""
     if depending is OWN:
         return surroundings._replace(word=word)

@@ -25,7 +25,7 @@ _UNIVERSAL = {
 UNIVERSAL = {fine: coarse for coarse, tags in _UNIVERSAL.items() for fine in tags.split()}
 
 
-class WordSurroundings(NamedTuple):
+class WordContext(NamedTuple):
     """A word in a text, and the words around it.
 
     Attributes:
@@ -51,7 +51,7 @@ def normalise(word: str) -> str:
     return word.lower()
 
 
-def features(tags: tuple[str, str], surroundings: WordSurroundings) -> list[str]:
+def features(tags: tuple[str, str], surroundings: WordContext) -> list[str]:
     """Return the features of a word, in the order of the original.
 
     Args:

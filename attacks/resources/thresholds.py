@@ -33,10 +33,7 @@ class PublishedThreshold(NamedTuple):
 def find_threshold(published: PublishedThreshold, encoder: str, *, recipe: str) -> float:
     """Return the threshold for an encoder that is as strict as the published one.
 
-    Args:
-        published: of the recipe.
-        encoder: its name; an unknown one gets the published number.
-        recipe: its name, for the warning.
+    An unknown encoder gets the published number, with a warning that names the recipe.
     """
     if encoder not in FACTOR:
         log.warning(

@@ -97,6 +97,7 @@ def _collect(path: Path, stream: IO[bytes]) -> tuple[list[str], int]:
             repeated += 1
             continue
         if not words:
+            # The number of rows is not known yet: the header is written again at the end.
             width, body = len(row), _header(stream, 0, len(row))
         words[word] = None
         stream.write(row.tobytes())
@@ -195,6 +196,7 @@ def _part(cache: Path, parts: list[Path]) -> Iterator[IO[bytes]]:
     with os.fdopen(descriptor, "wb") as stream:
         yield stream
         stream.flush()
+        # A crash must not leave an empty file under the final name.
         os.fsync(stream.fileno())
 
 

@@ -64,17 +64,7 @@ class WordVectors:
 
     @classmethod
     def read(cls, path: str | Path, *, cache: Path | None = None) -> "WordVectors":
-        """Read a text file: a word and its numbers per line, separated by spaces.
-
-        Of repeated words the first vector counts. The formats are those of `read_vectors`.
-
-        Args:
-            path: the file.
-            cache: folder that keeps the result; see `cache_folder`.
-
-        Raises:
-            BrokenFile: see `read_vectors`.
-        """
+        """Read a text file, see `read_vectors`; `cache` is the folder that keeps the result."""
         loaded = read_vectors(path, cache=cache)
         return cls(loaded.words, loaded.matrix, digest=loaded.digest)
 
@@ -82,11 +72,7 @@ class WordVectors:
         """Return `[n, k]`, the k nearest other words of each word by cosine, the nearest first.
 
         They are found in single precision and ordered in double; equally near ones in the order of
-        the vocabulary.
-
-        Args:
-            k: number of neighbours; fewer if there are fewer words.
-            cache: folder that keeps the result.
+        the vocabulary. The folder `cache` keeps the result.
         """
         k = min(k, len(self.words) - 1)
         name = f"neighbours-{self.digest}-{k}"
@@ -102,8 +88,11 @@ class WordVectors:
         for start in range(0, len(self.words), BLOCK):
             rows = np.arange(start, min(start + BLOCK, len(self.words)))
             similarity = self.unit[rows] @ self.unit.T
+            # A word is not its own neighbour.
             similarity[np.arange(len(rows)), rows] = -np.inf
+            # A few more than k, as single precision may swap near ones.
             best = np.argpartition(similarity, -wide, axis=1)[:, -wide:]
+            # In the order of the vocabulary, which the stable sort keeps among equals.
             best.sort(axis=1)
             exact = np.einsum("nd,nkd->nk", precise[rows], precise[best])
             order = np.argsort(-exact, axis=1, kind="stable")[:, :k]

@@ -26,7 +26,7 @@ class WordForms:
     """Knows WordNet's words and their base forms.
 
     Args:
-        place: folder `wordnet`, or `wordnet.zip`.
+        path: folder `wordnet`, or `wordnet.zip`.
         parts: parts of speech that are read.
 
     Raises:
@@ -41,6 +41,7 @@ class WordForms:
             self._index[part] = {
                 line.partition(b" ")[0]: line
                 for line in member(self.place, f"index.{part}").split(b"\n")
+                # The licence at the head is indented.
                 if line and not line.startswith(b" ")
             }
             exceptions = (

@@ -1,4 +1,4 @@
-"""Log-probabilities of words in a place, by a masked language model."""
+"""Log-probabilities of words in their surroundings, by a masked language model."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -37,12 +37,13 @@ class MaskedWordScorer:
         return {"model": self.model, "max_length": self.max_length}
 
     def __call__(self, queries: Sequence[tuple[Surroundings, Sequence[str]]]) -> list[list[float]]:
-        """Return the scores of the words of each place, in nats per token.
+        """Return the scores of the words of each query, in nats per token.
 
         Args:
-            queries: places, each with words that may stand there.
+            queries: surroundings, each with words to score between them.
         """
         forms = [[self._tokens(word) for word in words] for _, words in queries]
+        # Words of equal length share the masked text, and its forward pass.
         needed = {
             (context, len(ids)): None
             for (context, _), rows in zip(queries, forms, strict=True)
@@ -71,6 +72,7 @@ class MaskedWordScorer:
         coded = [self.tokenizer(text, add_special_tokens=False)["input_ids"] for text in context]
         head, tail = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
         room = self.max_length - count - (head is not None) - (tail is not None)
+        # A side that is short leaves its room to the other.
         right = min(len(coded[1]), max(room // 2, room - len(coded[0])))
         before = list(coded[0])[max(len(coded[0]) - (room - right), 0) :]
         after = list(coded[1])[:right]
@@ -90,4 +92,5 @@ class MaskedWordScorer:
         positions = torch.tensor([position for _, positions in masked for position in positions])
         on_device = (part.to(self.model.device) for part in (ids, mask, rows, positions))
         scores = logits_at(self.model, *on_device).log_softmax(dim=-1).cpu()
+        # [masks, V] for each masked text.
         return list(torch.split(scores, [len(positions) for _, positions in masked]))

@@ -15,8 +15,6 @@ from attacks.resources.word_forms import PARTS, WordForms
 
 _MARKER = re.compile(r"\((?:a|p|ip)\)$")
 """The position of an adjective; follows its name in the data files."""
-
-
 _LETTERS = {"n": "noun", "v": "verb", "a": "adj", "s": "adj", "r": "adv"}
 """Parts of speech as pointers write them."""
 
@@ -25,7 +23,7 @@ class WordNet(WordForms):
     """Finds words that share a sense with a word.
 
     Args:
-        place: folder `wordnet`, or `wordnet.zip`.
+        path: folder `wordnet`, or `wordnet.zip`.
 
     Raises:
         BrokenFile: it is not WordNet's database.
@@ -45,21 +43,19 @@ class WordNet(WordForms):
         return {"digest": digest([*self._data.values(), *lines, exceptions])}
 
     def synonyms(self, word: str) -> tuple[str, ...]:
-        """Return the other names in all senses of a word, of any part of speech.
+        """Return the other names in all senses of a word, of any part of speech, without phrases.
 
-        Phrases are left out. The word and its base forms are looked up in any case; names are
-        written as in WordNet ("Hollywood").
-
-        Args:
-            word: one word.
+        The word and its base forms are looked up in any case; names are written as in WordNet
+        ("Hollywood").
         """
         synonyms = self._synonyms.get(word)
         if synonyms is None:
             lemma = word.lower()
             names: dict[str, None] = {}
             for part in PARTS:
-                for offset in self._offsets(lemma, part):
-                    names.update(dict.fromkeys(self._names(part, offset)))
+                for form in self.forms(lemma, part):
+                    for offset in self._offsets_of(form, part):
+                        names.update(dict.fromkeys(self._names(part, offset)))
             synonyms = tuple(name for name in names if name != word and "_" not in name)
             self._synonyms[word] = synonyms
         return synonyms
@@ -99,6 +95,7 @@ class WordNet(WordForms):
         for symbol, sense, other, link in pointers:
             if symbol != "!":
                 continue
+            # wndb(5WN): both 0 if the pointer joins whole senses, else numbers of words from 1.
             source, target = int(link[:2], 16), int(link[2:], 16)
             if form is None or not source or names[source - 1] == form:
                 there = self._names(other, sense)
@@ -111,8 +108,8 @@ class WordNet(WordForms):
 
     def _pointers(self, part: str, offset: int, names: int) -> list[tuple[str, int, str, str]]:
         """Return symbol, offset, part of speech and words of each pointer of a sense."""
-        data = self._data[part]
-        fields = data[offset : data.find(b"|", offset)].decode("utf-8", "replace").split(" ")
+        fields = self._fields(part, offset)
+        # Four fields, then two per word; the count of pointers follows.
         at = 4 + 2 * names
         try:
             return [
@@ -135,18 +132,16 @@ class WordNet(WordForms):
             msg = f"{self.place}: got no senses of {form!r} in index.{part}; get it again"
             raise BrokenFile(msg) from error
 
-    def _offsets(self, lemma: str, part: str) -> Iterator[int]:
-        """Yield the offsets of a word's senses in the data file."""
-        for form in self.forms(lemma, part):
-            yield from self._offsets_of(form, part)
+    def _fields(self, part: str, offset: int) -> list[str]:
+        data = self._data[part]  # the gloss follows "|"
+        return data[offset : data.find(b"|", offset)].decode("utf-8", "replace").split(" ")
 
     def _names(self, part: str, offset: int) -> tuple[str, ...]:
         """Return the words of one sense."""
         key = (part, offset)
         names = self._synsets.get(key)
         if names is None:
-            data = self._data[part]
-            fields = data[offset : data.find(b"|", offset)].decode("utf-8", "replace").split(" ")
+            fields = self._fields(part, offset)
             try:
                 count = int(fields[3], 16)
                 names = tuple(

@@ -1,4 +1,4 @@
-"""Searches beside the greedy one and the beam (`attacks/search.py`), one family per file."""
+"""Searches other than greedy and beam (`attacks/search.py`), one family per file."""
 
 from attacks.strategies.flips import FlipBeam
 from attacks.strategies.genetic import Genetic

@@ -42,10 +42,12 @@ class FlipBeam:
                     continue
                 gains: list[float] = yield EstimateGains(document, candidates)
                 for candidate, gain in zip(candidates, gains, strict=True):
+                    # Minus infinity: the candidate has another number of tokens, or is cut off.
                     if gain > -np.inf:
                         pool.setdefault(
                             candidate.columns, (judged.score + gain, document, candidate)
                         )
+            # Sorted by text, so that ties do not depend on the order of proposals.
             texts = sorted(pool)
             values = np.array([pool[columns][0] for columns in texts], dtype=np.float64)
             order = descending(values, context.tie)[: self.width]

@@ -26,13 +26,7 @@ Crossover = Literal["words", "point"]
 
 @dataclass(slots=True)
 class _Member:
-    """A text of the population.
-
-    Attributes:
-        document: the text.
-        judged: the victim's answer to it.
-        weights: of each word, for the draw of the next one to change.
-    """
+    """A text of the population, with the weight of each word in the next draw."""
 
     document: Document
     judged: Verdict
@@ -51,7 +45,7 @@ class Genetic:
         temperature: of the softmax by which parents are drawn; scores are shares of the scale of
             the victim's logits.
         crossover: `words`: each word from either parent (Alzantot); `point`: the words before a
-            random place from one, the others from the other (IGA).
+            random position from one, the others from the other (IGA).
         changes: times that a word may be changed (IGA); if None once, and words with more
             candidates are drawn more often (Alzantot).
     """
@@ -79,9 +73,12 @@ class Genetic:
             # Sorted by text where scores are nearly equal: noise must not choose the parents.
             members.sort(key=lambda member: member.document.columns)
             members.sort(key=lambda member: -member.judged.score)
-            shares = self._shares(context, members)
+            scores = [context.relative(m.judged.score) / self.temperature for m in members]
+            # A softmax without its sum, which the draw does not need.
+            shares = [math.exp(score - max(scores)) for score in scores]
             children = []
             for _ in range(self.population - 1):
+                # Fitter members are parents more often; one may be both parents.
                 pair = [members[drawn(context.random, shares) or 0] for _ in range(2)]
                 children.append(self._child(context, *pair))
             yield from rounds.ask(document for document, _ in children)
@@ -89,6 +86,7 @@ class Genetic:
                 break
             new_members = [_Member(doc, rounds.of(doc), weights) for doc, weights in children]
             yield from self._change(context, rounds, new_members)
+            # The best member survives (elitism).
             members = [members[0], *new_members]
         return rounds.top
 
@@ -127,11 +125,7 @@ class Genetic:
     ) -> Generator[Request, Any, None]:
         """Replace a word of each member by its best candidate, if that improves its score.
 
-        Args:
-            context: of the search.
-            rounds: of the search.
-            members: changed in place.
-            at: word of each; drawn if None, and drawn again where nothing improves.
+        `at` has the word of each; without it words are drawn, again where nothing improves.
         """
         pending = [(member, member.weights.copy()) for member in members]
         proposed: dict[tuple[tuple[str, ...], int], list[Candidate]] = {}
@@ -141,6 +135,7 @@ class Genetic:
                 index = at[row] if at is not None else drawn(context.random, weights)
                 if index is None:
                     continue
+                # Members are often equal: their candidates are proposed once.
                 key = (member.document.columns, index)
                 if key not in proposed:
                     proposed[key] = yield Propose(member.document, [index])
@@ -157,16 +152,11 @@ class Genetic:
                     member.document = member.document.accept(answered[row])
                     member.judged = answers[row]
                     remaining = member.weights[index] - 1 if self.changes is not None else 0.0
+                    # A changed word is drawn again only as often as `changes` allows.
                     member.weights[index] = max(remaining, 0.0)
                 elif at is None:
                     weights[index] = 0.0
                     pending.append((member, weights))
-
-    def _shares(self, context: Context, members: Sequence[_Member]) -> list[float]:
-        """Return the weights by which parents are drawn."""
-        scores = [context.relative(member.judged.score) / self.temperature for member in members]
-        top = max(scores)
-        return [math.exp(score - top) for score in scores]
 
     def _child(
         self, context: Context, first: _Member, second: _Member
@@ -179,6 +169,7 @@ class Genetic:
             swapped = [i for i in range(count) if context.random.random() < 0.5]
         else:
             swapped = list(range(context.random.randrange(count), count))
+        # Words keep their number, so that parents can be mated position by position.
         theirs = second.document.words
         words = {i: theirs[i] for i in swapped if theirs[i] != first.document.words[i]}
         if not words:

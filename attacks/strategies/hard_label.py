@@ -53,6 +53,7 @@ class HardLabel:
         for candidate in candidates:
             if candidate.width != 1 or len(words_of(candidate.word)) != 1:
                 continue
+            # Measured by a constraint on the way, if the attack has one; else all are equal.
             far = 1.0 if candidate.similarity is None else 1.0 - candidate.similarity
             options.setdefault(candidate.index, {})[candidate.word] = far
         if not options:
@@ -62,6 +63,7 @@ class HardLabel:
         if best is None:
             return rounds.top
         best = yield from self._put_back(space, best)
+        # All members reach the goal: the search only shortens the way back.
         population = [best]
         for _ in range(self.generations):
             if rounds.exhausted or len(best) <= 1:
@@ -124,12 +126,9 @@ def _without(words: Words, out: Sequence[int]) -> dict[int, str]:
 
 @dataclass(slots=True)
 class _Space:
-    """The texts that can be made of an original and the replacements of its words.
+    """The texts that can be made of an original by `options`.
 
-    Attributes:
-        context: of the search.
-        rounds: of the search.
-        options: of each word its replacements, and how far each is from it, in [0, 2].
+    These are the replacements of each word, each with its distance in [0, 2].
     """
 
     context: Context
@@ -150,6 +149,7 @@ class _Space:
         """Replace a random share of the words, at least one."""
         draw = self.context.random
         share = draw.uniform(0.1, 1.0)
+        # At least one word, or the text would be the original.
         chosen = [i for i in self.options if draw.random() < share] or [
             draw.choice([*self.options])
         ]

@@ -113,6 +113,7 @@ class RankedActions:
     ) -> Generator[Request, Any, list[Candidate]]:
         """Return the candidates of a place in the text as it stands; none where it is gone."""
         index, action = target
+        # Earlier actions may have moved or merged the words.
         at, following = current.position(index), current.position(index + 1)
         if action == INSERT:
             at, after = current.position(index - 1), at

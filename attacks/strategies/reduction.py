@@ -1,10 +1,9 @@
-"""Removes words as long as the prediction stays.
+"""Removes words as long as the prediction does not change.
 
 Source: Feng et al., "Pathologies of Neural Models Make Interpretations Difficult", 2018, section 2,
 with the beam of its appendix, as their code has it.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
@@ -29,13 +28,7 @@ Importance = Literal["gradient", "delete"]
 
 
 class _Shorter(NamedTuple):
-    """A text with a word less.
-
-    Attributes:
-        document: the text with the word.
-        candidate: the text without it.
-        weight: of the word, by the gradient.
-    """
+    """A text, the candidate without one of its words, and the weight of that word."""
 
     document: Document
     candidate: Candidate
@@ -53,8 +46,8 @@ class Reduction:
 
     Attributes:
         width: texts that are kept in each step.
-        importance: `gradient`, by the victim's gradient where it has one; `delete`, by what the
-            score loses without the word.
+        importance: `gradient`, by the victim's gradient where it has one; `delete`, by the
+            loss of the score without the word.
     """
 
     width: int = 5
@@ -78,6 +71,7 @@ class Reduction:
             for document in beam:
                 if len(document) < 2:
                     continue
+                # A search is a generator: the engine answers all samples of a round together.
                 weights: list[float] = (yield Weigh(document)) if weighs else [0.0] * len(document)
                 candidates: list[Candidate] = yield Propose(document, context.allowed(document))
                 for candidate in candidates:
@@ -85,7 +79,12 @@ class Reduction:
                     proposed.setdefault(candidate.columns, shorter)
             if not proposed:
                 break
-            pool = self._lightest(proposed) if weighs else sorted(proposed)
+            # Without gradients every deletion is asked about.
+            pool = sorted(proposed)
+            if weighs:  # the texts without a word of least weight
+                losses = np.array([proposed[columns].weight for columns in pool])
+                tie = NEARLY * losses.max(initial=0.0)
+                pool = [pool[i] for i in descending(-losses, tie)[: self.width]]
             answers: Answers = yield Query([proposed[columns].candidate for columns in pool])
             exhausted = answers.exhausted
             rows = [i for i, judged in enumerate(answers.judged) if judged.success]
@@ -97,13 +96,6 @@ class Reduction:
             texts = [proposed[pool[i]] for i in order]
             beam = [text.document.accept(text.candidate) for text in texts]
         return top
-
-    def _lightest(self, proposed: Mapping[tuple[str, ...], _Shorter]) -> list[tuple[str, ...]]:
-        """Return the texts without a word of least weight; nearly equal ones by their text."""
-        texts = sorted(proposed)
-        weights = np.array([proposed[columns].weight for columns in texts], dtype=np.float64)
-        tie = NEARLY * weights.max(initial=0.0)
-        return [texts[i] for i in descending(-weights, tie)[: self.width]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +112,7 @@ class RankedReduction(Greedy):
         original, clean = context.original, context.clean
         judged = {original.columns: clean}
         ranked = replace(context, clean=_reduced(original, clean, original))
+        # The greedy search runs inside; its verdicts are replaced on the way.
         inner: Steps = super().steps(ranked)
         answer: Any = None
         while True:

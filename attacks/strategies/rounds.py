@@ -39,9 +39,11 @@ class Rounds:
 
     def ask(self, items: Iterable[Item]) -> Generator[Request, Answers, None]:
         """Ask about those texts that were not asked about before, all in one query."""
+        # Texts of former rounds, and equal ones of this round, are asked about once.
         new = list(
             {item.columns: item for item in items if item.columns not in self.verdicts}.values()
         )
+        # An exhausted budget answers nothing more.
         if not new or self.exhausted:
             return
         answers: Answers = yield Query(new)

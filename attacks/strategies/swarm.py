@@ -50,18 +50,24 @@ class Swarm:
         texts = [original] * self.population
         texts = yield from self._mutated(context, rounds, texts)
         own = list(texts)
+        # One velocity per word; all words of a particle begin with the same.
         speeds = [
             [random.uniform(-FASTEST, FASTEST)] * len(original) for _ in range(self.population)
         ]
         for generation in range(self.generations):
             if rounds.over() or not len(original):
                 break
-            leader = self._leader(context, rounds, [*own, *texts])
+            texts_so_far = [*own, *texts]
+            row = best(texts_so_far, [rounds.of(text) for text in texts_so_far], context)
+            # The best text that any particle has visited.
+            leader = texts_so_far[row]
             share = generation / self.generations
+            # Linear from the first value of each pair to the second.
             inertia = (INERTIA[0] - INERTIA[1]) * (1 - share) + INERTIA[1]
             chances = TURN[0] - share * (TURN[0] - TURN[1]), TURN[1] + share * (TURN[0] - TURN[1])
             for k, speed in enumerate(speeds):
                 for d in range(len(original)):
+                    # A word that differs from the elite's is pulled towards it.
                     pull = _pull(texts[k], own[k], d) + _pull(texts[k], leader, d)
                     speed[d] = inertia * speed[d] + (1 - inertia) * pull
                 for elite, chance in zip((own[k], leader), chances, strict=True):
@@ -73,6 +79,7 @@ class Swarm:
             changed = [
                 k
                 for k, text in enumerate(texts)
+                # The more words are changed, the rarer a mutation.
                 if random.random() < 1 - 2 * len(text.modified) / len(original)
             ]
             mutants = yield from self._mutated(context, rounds, [texts[k] for k in changed])
@@ -84,10 +91,6 @@ class Swarm:
                 if rounds.of(text).score > rounds.of(own[k]).score + context.tie:
                     own[k] = text
         return rounds.top
-
-    @staticmethod
-    def _leader(context: Context, rounds: Rounds, texts: Sequence[Document]) -> Document:
-        return texts[best(texts, [rounds.of(text) for text in texts], context)]
 
     @staticmethod
     def _mutated(
@@ -121,6 +124,7 @@ class Swarm:
                 options.append(answered[row])
                 gain = answers[row].score - rounds.of(text).score
                 gains.append(context.relative(gain) if gain > context.tie else 0.0)
+            # Drawn in proportion to the gain; None where no word gains.
             row_drawn = drawn(context.random, gains)
             mutants.append(text if row_drawn is None else text.accept(options[row_drawn]))
         return mutants

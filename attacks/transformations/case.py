@@ -8,6 +8,7 @@ def in_case_of(word: str, model: str) -> str:
     """
     if model.islower():
         return word.lower()
+    # "I" and "A" may be ordinary words at the start of a sentence.
     if len(model) > 1:
         if model.isupper():
             return word.upper()

@@ -62,7 +62,6 @@ class _Edit(WordSwap):
 
     def edit(self, word: str, position: int, random: Random) -> str:
         """Return the word changed in one place."""
-        del position, random
         return word
 
 
@@ -75,7 +74,6 @@ class SwapCharacters(_Edit):
 
     def edit(self, word: str, position: int, random: Random) -> str:
         """See `_Edit`."""
-        del random
         return word[:position] + word[position + 1] + word[position] + word[position + 2 :]
 
 
@@ -84,7 +82,6 @@ class DeleteCharacter(_Edit):
 
     def edit(self, word: str, position: int, random: Random) -> str:
         """See `_Edit`."""
-        del random
         return word[:position] + word[position + 1 :]
 
 
@@ -132,7 +129,6 @@ class InsertSpace(_Edit):
 
     def edit(self, word: str, position: int, random: Random) -> str:
         """See `_Edit`."""
-        del random
         return f"{word[:position]} {word[position:]}"
 
 
@@ -142,7 +138,6 @@ class Homoglyphs(WordSwap):
 
     def replacements(self, word: str, random: Random) -> list[str]:
         """See `WordSwap`."""
-        del random
         return [
             word[:position] + LOOK_ALIKE[character] + word[position + 1 :]
             for position, character in enumerate(word)

@@ -24,6 +24,7 @@ class Composite:
         parts = [transformation.propose(jobs) for transformation in self.transformations]
         proposed = []
         for each in zip(*parts, strict=True):
+            # The first transformation that proposes a text keeps it.
             distinct: dict[tuple[str, ...], Candidate] = {}
             for candidates in each:
                 for candidate in candidates:
@@ -69,6 +70,7 @@ def _by_stage(
     """Return the candidates of each job by the part of its stage."""
     proposed: list[list[Candidate]] = [[] for _ in jobs]
     for stage, propose in enumerate(parts):
+        # A transformation is called once per round, for all jobs of its stage.
         rows = [i for i, job in enumerate(jobs) if job.stage == stage]
         if rows:
             answers = propose([jobs[i] for i in rows])

@@ -95,6 +95,7 @@ class MaskedLMSwap:
         On each side it keeps at most as many words as the model takes tokens.
         """
         position, reach = passage.place(index), self.model.max_length
+        # Words far from the mask are cut off: the model could not see them.
         start, end = passage.spans[position]
         begin, stop = 0, len(passage.text)
         if position > reach and not self.reference:
@@ -112,5 +113,6 @@ class MaskedLMSwap:
                 word for word in words if word != old and not set(ascii_letters).isdisjoint(word)
             ]
         if self.restore_case:
+            # Different cases of one word become equal.
             words = list(dict.fromkeys(in_case_of(word, old) for word in words))
         return [word for word in words if word != old]

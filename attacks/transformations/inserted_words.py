@@ -32,13 +32,7 @@ MERGED = {
 
 
 class _Place(NamedTuple):
-    """A place where words may be put.
-
-    Attributes:
-        query: text with the mask.
-        old: words that must not be proposed.
-        make: makes the candidate of a word.
-    """
+    """A masked text, the words that must not be proposed for it, and the maker of candidates."""
 
     query: Query
     old: tuple[str, ...]
@@ -66,13 +60,13 @@ class _MaskedPlaces(MaskedLMSwap):
     def _new(self, word: str, old: tuple[str, ...]) -> bool:
         """Return True for a word that may be put in a place."""
         if self.reference:
+            # The reference takes any token with a letter.
             return word not in old and not set(ascii_letters).isdisjoint(word)
         return word.lower() not in old
 
     def _places(self, job: Job, passages: Passages) -> list[_Place]:
         """Return the places of a job."""
-        del job, passages
-        return []
+        raise NotImplementedError
 
     def _asked(
         self,
@@ -82,7 +76,7 @@ class _MaskedPlaces(MaskedLMSwap):
         before: str = "",
         after: str = "",
     ) -> Query:
-        """Put the mask, with what stands around it, in place of some characters.
+        """Replace some characters by the mask, with `before` and `after` around it.
 
         On each side it keeps at most as many words as the model takes tokens.
         """
@@ -100,7 +94,7 @@ class _MaskedPlaces(MaskedLMSwap):
 
 
 class MaskedLMInsert(_MaskedPlaces):
-    """Inserts a word beside another one.
+    """Inserts a word next to another one.
 
     Args:
         model: see `MaskedLMSwap`.
@@ -108,7 +102,7 @@ class MaskedLMInsert(_MaskedPlaces):
         k: words proposed for a place.
         side: of the word; the reference only has the left.
         base: see `MaskedLMSwap`. With `compat`, word pieces count as words, and something is also
-            inserted beside stop words.
+            inserted next to stop words.
     """
 
     def __init__(
@@ -117,8 +111,8 @@ class MaskedLMInsert(_MaskedPlaces):
         super().__init__(model, tokenizer, k, **base)
         self.side = side
 
-    def _beside(self, job: Job) -> Sequence[int]:
-        """Return the words that something is inserted beside.
+    def _anchors(self, job: Job) -> Sequence[int]:
+        """Return the words next to which something is inserted.
 
         The reference asks about stop words where words are replaced only. It shows the model the
         text from its first word on, and a mask there loses its bracket: nothing is proposed.
@@ -130,9 +124,10 @@ class MaskedLMInsert(_MaskedPlaces):
 
     def _places(self, job: Job, passages: Passages) -> list[_Place]:
         document, slots = job.current, []
-        for index in self._beside(job):
+        for index in self._anchors(job):
             column, start, end = document.spans[index]
             passage = passages.of(document, column)
+            # Scripts without spaces need none around an inserted word.
             space = "" if document.cut is not None else " "
             if self.side != "right":
                 query = self._asked(passage, (start, start), index, after=space)
@@ -205,6 +200,7 @@ class MaskedLMMerge(_MaskedPlaces):
                 continue
             column, start, _ = document.spans[index]
             other, _, end = document.spans[index + 1]
+            # Only neighbours of one text, of parts of speech that make a phrase.
             fits = tags is None or tags[index + 1] in MERGED.get(tags[index], ())
             if column != other or not fits:
                 continue

@@ -1,4 +1,4 @@
-"""Changes that should leave an answer as it is: other names, places, numbers, contractions.
+"""Changes that should not change a prediction: other names, places, numbers, contractions.
 
 Source: Ribeiro et al., "Beyond Accuracy: Behavioral Testing of NLP Models with CheckList", 2020,
 section 2.2 (invariance tests). The paper and the reference find names and places by a model of
@@ -31,6 +31,7 @@ class _Listed(WordSwap):
         """See `WordSwap`."""
         for words in self.lists:
             if word in words:
+                # Sorted: the order of a set differs between processes.
                 names = sorted(words - {word})
                 return random.sample(names, min(self.count, len(names)))
         return []
@@ -52,7 +53,7 @@ class OtherPlace(_Listed):
 class OtherNumber(WordSwap):
     """Replaces a whole number by others of its size, digits by digits and words by words.
 
-    Like the reference it leaves 0, 2 and 4 alone, which often stand for "to" and "for", and changes
+    Like the reference it leaves 0, 2 and 4 alone, which often mean "to" and "for", and changes
     a number by up to its own value.
 
     Attributes:
@@ -68,6 +69,7 @@ class OtherNumber(WordSwap):
         if not spelt and not (word.isascii() and word.isdigit()):
             return []
         value = words.index(word.lower()) if spelt else int(word)
+        # As in the reference: "2" and "4" are often words in short messages.
         if value in (0, 2, 4):
             return []
         most = 2 * value if not spelt else min(2 * value, len(words) - 1)
@@ -86,7 +88,6 @@ class Expand(WordSwap):
 
     def replacements(self, word: str, random: Random) -> list[str]:
         """See `WordSwap`."""
-        del random
         full = known_names.EXPANSIONS.get(word) or known_names.EXPANSIONS.get(word.lower())
         return [] if full is None else [_cased(full, word)]
 
@@ -112,6 +113,7 @@ class Contract:
             if document.columns[column][end:start] != " ":
                 continue
             first, second = document.words[index], document.words[index + 1]
+            # As written first: "I am" keeps its capital.
             pairs = ((first, second), (first.lower(), second.lower()))
             short = next(filter(None, map(known_names.CONTRACTIONS.get, pairs)), None)
             if short is not None:

@@ -1,4 +1,4 @@
-"""Typing errors by a key beside the right one.
+"""Typing errors by a key next to the right one.
 
 Source: Pruthi, Dhingra, Lipton, "Combating Adversarial Misspellings with Robust Word Recognition",
 2019, section 3.
@@ -22,7 +22,7 @@ _REFERENCE = (
     "qwas wqeasd ewsdfr redfgt trfghy ytghju uyhjki iujklo oiklp pol aqwszx sqweadzx dwerfcxs "
     "fertgvcd grtyhbvd htyugjbn jyuikmnh kuiolmj liopk zasx xsdzc cxdfv vcfgb bvghn nbhjm mnjk"
 )
-"""Each key and those beside it in TextAttack 0.3.11, whose table is not symmetric."""
+"""Each key and its neighbours in TextAttack 0.3.11, whose table is not symmetric."""
 LAYOUTS: dict[str, Layout] = {
     "english": "qwerty",
     "german": "qwertz",
@@ -33,8 +33,8 @@ LAYOUTS: dict[str, Layout] = {
 """The usual keyboard of a language."""
 
 
-def beside(layout: Layout) -> dict[str, str]:
-    """Return the keys beside each key: left and right, and those that touch it above and below.
+def find_neighbours(layout: Layout) -> dict[str, str]:
+    """Return the neighbours of each key: left and right, and those that touch it above and below.
 
     A key of a row stands half a key to the right of the one with its number in the row above.
     """
@@ -42,6 +42,7 @@ def beside(layout: Layout) -> dict[str, str]:
         return {keys[0]: keys[1:] for keys in _REFERENCE.split()}
     rows = _ROWS[layout]
     keys = {
+        # Rows are shifted: a key touches two of the row above and two of the row below.
         key: (row, column + row / 2)
         for row, letters in enumerate(rows)
         for column, key in enumerate(letters)
@@ -58,7 +59,7 @@ def beside(layout: Layout) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class NeighbourKey(WordSwap):
-    """Replaces a character by one whose key is beside it.
+    """Replaces a character by that of a neighbouring key.
 
     Attributes:
         layout: of the keyboard; `textattack` is the table of TextAttack 0.3.11.
@@ -82,7 +83,7 @@ class NeighbourKey(WordSwap):
 
     def replacements(self, word: str, random: Random) -> list[str]:
         """See `WordSwap`."""
-        near = beside(self.layout)
+        near = find_neighbours(self.layout)
         misspellings = [
             word[:position]
             + (key.upper() if word[position].isupper() else key)

@@ -18,7 +18,7 @@ class EmbeddingSwap(WordSwap):
     Args:
         neighbours: nearest words of each word.
         k: number of neighbours.
-        compat: the reference also takes neighbours that are no word (","), or several.
+        compat: the reference also takes marks (",") and neighbours of several words.
     """
 
     def __init__(self, neighbours: Neighbours, k: int = 50, *, compat: str = "none") -> None:
@@ -30,7 +30,6 @@ class EmbeddingSwap(WordSwap):
 
     def replacements(self, word: str, random: Random) -> list[str]:
         """See `WordSwap`; each word is looked up once."""
-        del random
         if word not in self._known:
             self._known[word] = self._replace(word)
         return self._known[word]

@@ -1,4 +1,4 @@
-"""Replaces words by what a masked language model expects where they stand, unmasked.
+"""Replaces words by those that a masked language model expects where they stand, unmasked.
 
 Source: Li et al., "BERT-ATTACK: Adversarial Attack Against BERT Using BERT", 2020, section 3.2.
 """
@@ -96,6 +96,7 @@ class SubwordSwap:
             for index in job.indices:
                 column, start, end = document.spans[index]
                 tokens = expected[document.columns[column]]
+                # All tokens that overlap the word.
                 positions = [i for i, (a, b) in enumerate(tokens[0]) if a < end and b > start]
                 old = document.words[index]
                 if self.reference:
@@ -171,6 +172,7 @@ class SubwordSwap:
             coded = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
             offsets.append([(a, b) for a, b in coded["offset_mapping"]])
             ids = list(coded["input_ids"])
+            # A long text is shown in parts of at most `room` tokens.
             parts += [(number, ids[i : i + room]) for i in range(0, len(ids), room)]
         ids_of: list[list[Tensor]] = [[] for _ in texts]
         scores_of: list[list[Tensor]] = [[] for _ in texts]
@@ -199,6 +201,7 @@ class SubwordSwap:
             [[1] * len(row) + [0] * (length - len(row)) for row in rows], device=device
         )
         logits = self.model(input_ids=ids, attention_mask=mask).logits.float().log_softmax(dim=-1)
+        # [B, N, 2k]: some of the 2k are special tokens or no words.
         best = logits.topk(min(2 * self.k, logits.shape[-1]), dim=-1)
         begin = int(head is not None)
         return [
@@ -226,6 +229,7 @@ def combinations(
         return sum(row[i][0] for row, i in zip(options, choice, strict=True))
 
     first = (0,) * len(options)
+    # Best-first: the next best combination differs from a former one in one position.
     heap, visited = [(-total(first), first)], {first}
     results: list[tuple[str, ...]] = []
     while heap and len(results) < limit:

@@ -36,7 +36,6 @@ class WordNetSwap(WordSwap):
 
     def replacements(self, word: str, random: Random) -> list[str]:
         """See `WordSwap`; each word is looked up once."""
-        del random
         if word not in self._known:
             self._known[word] = self._replace(word)
         return self._known[word]
@@ -46,11 +45,7 @@ class WordNetSwap(WordSwap):
         if self.compat.unchanged_synonyms:
             words = [name for name in names if name != word and count_words(name) == 1]
         else:
-            cased = dict.fromkeys(_restored(name, word) for name in names)
+            # A proper name keeps its capitals.
+            cased = dict.fromkeys(in_case_of(n, word) if n.islower() else n for n in names)
             words = [name for name in cased if name != word and words_of(name) == [name]]
         return words
-
-
-def _restored(name: str, word: str) -> str:
-    """Return a name in the case of the word it replaces; a proper name keeps its capitals."""
-    return in_case_of(name, word) if name.islower() else name

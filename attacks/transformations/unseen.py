@@ -50,7 +50,6 @@ class _Unseen(WordSwap):
 
     def edit(self, word: str, position: int, random: Random) -> str:
         """Return the word changed in one place."""
-        del position, random
         return word
 
 
@@ -71,7 +70,6 @@ class SwapTwins(_Unseen):
 
     def edit(self, word: str, position: int, random: Random) -> str:
         """See `_Unseen`."""
-        del random
         return word[:position] + TWINS[word[position]] + word[position + 1 :]
 
 
@@ -80,7 +78,6 @@ class Reorder(_Unseen):
 
     def edit(self, word: str, position: int, random: Random) -> str:
         """See `_Unseen`."""
-        del random
         first, second = word[position - 1], word[position]
         swapped = f"{_LRO}{_LRI}{_RLO}{_LRI}{second}{_PDI}{_LRI}{first}{_PDI}{_PDF}{_PDI}{_PDF}"
         return word[: position - 1] + swapped + word[position + 1 :]

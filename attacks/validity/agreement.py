@@ -31,6 +31,7 @@ def krippendorff(
     if len(rated) < 2 or len(totals) < 2:
         return None
     distance = _distance(scale, totals)
+    # Krippendorff 2011: each unit counts its ordered pairs, by 1 / (values - 1).
     observed = sum(
         many * other_count * distance(a, b) / (len(unit) - 1)
         for unit in rated
@@ -55,6 +56,7 @@ def _distance(scale: Scale, totals: Counter[Any]) -> Callable[[Any, Any], float]
 
     def ordinal(a: Any, b: Any) -> float:
         low, high = sorted((a, b))
+        # Ranks: half of both ends, and all between.
         between = sum(totals[value] for value in order if low <= value <= high)
         return 0.0 if a == b else float(between - (totals[a] + totals[b]) / 2) ** 2
 

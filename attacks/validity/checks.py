@@ -1,4 +1,4 @@
-"""Checks of what adversarial texts still say."""
+"""Checks of the meaning of adversarial texts."""
 
 import math
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ LEAST = ("similarity", "entailment")
 
 
 class ValidityFigures(NamedTuple):
-    """The figures of a pair of texts; None for a check that was not made."""
+    """The figures of a pair of texts; None for a check that was left out."""
 
     antonyms: int
     negations: int
@@ -62,9 +62,7 @@ class ValidityFigures(NamedTuple):
         failures = []
         for name in self._fields:
             value, limit = getattr(self, name), getattr(limits, name)
-            if value is None:
-                continue
-            if value < limit if name in LEAST else value > limit:
+            if value is not None and (value < limit if name in LEAST else value > limit):
                 failures.append(name)
         return failures
 
@@ -80,7 +78,7 @@ class Checks:
         encoder: sentence vectors; without one, similarity is not measured.
         tagger: parts of speech, for the grammar.
         sentences: running text, for grammar and perplexity; without it neither is measured.
-        fluency: language model in place of counted words.
+        fluency: language model instead of counted words.
         entailment: classifier of pairs; without one, entailment is not measured.
     """
 
@@ -107,7 +105,10 @@ class Checks:
     def measure(self, pairs: Sequence[tuple[Text, Text]]) -> list[ValidityFigures]:
         """Return the figures of each pair of original and changed text."""
         changes = [word_changes(*pair, self.opposites) for pair in pairs]
-        first, second = ([_joined(text) for text in side] for side in zip(*pairs, strict=True))
+        first, second = (
+            [text if isinstance(text, str) else "\n".join(text) for text in side]
+            for side in zip(*pairs, strict=True)
+        )
         columns: dict[str, Any] = {}
         if self.encoder is not None:
             columns["similarity"] = self.encoder.cosines(first, second).tolist()
@@ -116,10 +117,13 @@ class Checks:
         if self.fluency is not None or self.words is not None:
             before, after = self._nats(first), self._nats(second)
             columns["perplexity"] = [
-                math.exp(min(b - a, 100.0)) for a, b in zip(before, after, strict=True)
+                # The ratio of perplexities; cut, as exp would overflow.
+                math.exp(min(b - a, 100.0))
+                for a, b in zip(before, after, strict=True)
             ]
         if self.tags is not None:
             columns["grammar"] = [
+                # Nats per changed word: one change in a long text counts like one in a short text.
                 (self._order(b) - self._order(a)) / max(1, change.words)
                 for a, b, change in zip(first, second, changes, strict=True)
             ]
@@ -157,10 +161,7 @@ class Checks:
         tagger: Any = self.tagger
         closed = LISTS["english"]
         return [
+            # Stop words stay words: a tag would hide their wrong order.
             word.casefold() if word.casefold() in closed else tag
             for word, tag in zip(split, tagger.tag(split), strict=True)
         ]
-
-
-def _joined(text: Text) -> str:
-    return text if isinstance(text, str) else "\n".join(text)

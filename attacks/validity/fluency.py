@@ -86,13 +86,17 @@ class ModelFluency:
     def _causal(self, coded: Sequence[list[int]]) -> list[float]:
         start = self.tokenizer.bos_token_id
         start = self.tokenizer.eos_token_id if start is None else start
+        # The first token gets a probability as well: it follows the start token.
         rows = [ids if ids[:1] == [start] or start is None else [start, *ids] for ids in coded]
 
         def forward(chunk: list[list[int]]) -> Tensor:
             ids, mask = self._padded(chunk)
             logits = self.model(input_ids=ids, attention_mask=mask.long()).logits.float()
             losses = torch.nn.functional.cross_entropy(
-                logits[:, :-1].transpose(1, 2), ids[:, 1:], reduction="none"
+                # [B, V, N - 1] logits predict the tokens 1 ... N - 1.
+                logits[:, :-1].transpose(1, 2),
+                ids[:, 1:],
+                reduction="none",
             )
             return (losses * mask[:, 1:]).sum(dim=1, keepdim=True)
 
@@ -158,6 +162,7 @@ class Entailment:
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
         names = [str(model.config.id2label[i]).casefold() for i in range(model.config.num_labels)]
+        # "entailment", "ENTAILMENT", "entail"; but "not_entailment" does not begin so.
         indices = [i for i, name in enumerate(names) if name.startswith("entail")]
         if len(indices) != 1:
             msg = f"got an entailment model with classes {', '.join(names)}, expected entailment"
@@ -172,5 +177,6 @@ class Entailment:
         if not pairs:
             return np.zeros(0)
         shares = probabilities(self._victim.logits([*pairs, *back]))[:, self._index]
+        # Both directions: a text that only follows from the other is not its paraphrase.
         smaller: Floats = np.minimum(shares[: len(pairs)], shares[len(pairs) :])
         return smaller

@@ -17,7 +17,7 @@ class NGrams:
 
     Args:
         order: symbols that are looked at together, at least 1.
-        sequences: what is counted.
+        sequences: of symbols.
         spelling: gives symbols their probability before anything was counted; None for a small
             alphabet: all symbols that occur, and one for the rest, are then as likely.
 
@@ -51,6 +51,7 @@ class NGrams:
             for size in range(1, self.order + 1):
                 gram = tuple(padded[end - size : end])
                 self._totals[gram[:-1]] += 1
+                # Different symbols after a history.
                 self._kinds[gram[:-1]] += gram not in self._counts
                 self._counts[gram] += 1
 
@@ -63,6 +64,7 @@ class NGrams:
             total = self._totals.get(part)
             if total is None:
                 break
+            # Witten-Bell: unseen symbols get the share of the kinds after this history.
             kinds = self._kinds[part]
             estimate = (self._counts.get((*part, symbol), 0) + kinds * estimate) / (total + kinds)
         return estimate
@@ -87,12 +89,6 @@ class NGrams:
 
 
 def word_model(sentences: Sequence[Sequence[str]], *, order: int = 3, letters: int = 5) -> NGrams:
-    """Return a model of words.
-
-    Args:
-        sentences: of words.
-        order: words that are looked at together.
-        letters: letters of a word that are looked at together.
-    """
+    """Return a model of words: `order` words, and `letters` of a word, are counted together."""
     kinds = {word for sentence in sentences for word in sentence}
     return NGrams(order, sentences, spelling=NGrams(letters, sorted(kinds)))

@@ -1,4 +1,4 @@
-"""Changes of words that change what a text says: negations, antonyms, numbers, names."""
+"""Changes of words that change the meaning of a text: negations, antonyms, numbers, names."""
 
 import re
 import unicodedata
@@ -77,13 +77,13 @@ class Opposites(Protocol):
 
 
 class WordChanges(NamedTuple):
-    """The changes of a text that are no change of style.
+    """The changes of a text beyond its style.
 
     Attributes:
         antonyms: words replaced by an antonym.
         negations: negations put in or taken out.
-        numbers: numbers that are no longer there, or new.
-        names: names that are no longer there, or new.
+        numbers: numbers that were removed or added.
+        names: names that were removed or added.
         words: words replaced, put in or taken out.
     """
 
@@ -97,6 +97,7 @@ class WordChanges(NamedTuple):
 def words(text: Text) -> list[Word]:
     """Return the words of a text or pair."""
     tokens = []
+    # Both texts of a pair, one after the other.
     for side in (text,) if isinstance(text, str) else text:
         part = side.replace("’", "'")
         end = 0
@@ -122,13 +123,7 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def word_changes(original: Text, changed: Text, opposites: Opposites) -> WordChanges:
-    """Return what has changed between two texts.
-
-    Args:
-        original: the text.
-        changed: what became of it.
-        opposites: antonyms.
-    """
+    """Return the changes between two texts."""
     before, after = words(original), words(changed)
     antonyms = edits = 0
     lost: list[Word] = []
@@ -214,6 +209,7 @@ def _numeral(word: str) -> str:
         return str(int(NUMBERS[tens]) + int(NUMBERS[ones]))
     if text.casefold() in NUMBERS:
         return NUMBERS[text.casefold()]
+    # "1,000", "1000" and "1000.0" are one number; "1st" is another.
     match = _NUMERAL.fullmatch(text) or _NUMERAL.fullmatch(text.casefold())
     if match is None:
         return ""

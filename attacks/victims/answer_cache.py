@@ -18,7 +18,7 @@ class AnswerCache:
 
     Args:
         path: the file, made if there is none; None keeps answers in memory only.
-        about: all that the answers depend on.
+        subject: all that the answers depend on.
         check: raises ValueError for invalid numbers; on disk, these are passed over.
 
     Attributes:
@@ -39,6 +39,7 @@ class AnswerCache:
         self._known: dict[Text, list[float]] = {}
         if path is None:
             return
+        # As it is read from the file: tuples are lists there.
         settings, length = json.loads(json.dumps(subject)), 0
         if path.is_file() and path.stat().st_size:
             description, records, length = read_lines(path, _record)
@@ -55,6 +56,7 @@ class AnswerCache:
                     self.asked += 1
                     if not again:
                         self._known[text] = row
+        # `length` cuts a torn line off.
         self._stream = open_lines(path, settings, length)
 
     def __len__(self) -> int:

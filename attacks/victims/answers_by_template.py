@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal, Protocol
 
-from attacks.victims.http_settings import HttpSettings, filled, template
+from attacks.victims.http_settings import HttpSettings, fill_in, template
 from attacks.victims.kinds import VictimError
 from text import ClassLabels, Text
 
@@ -43,7 +43,7 @@ class Exchange(Protocol):
         """Return the JSON of a request about texts."""
 
     def rows(self, answer: Any, texts: Sequence[Text]) -> list[list[float] | AnswerError]:
-        """Return a number for each class for each text, or what is wrong with its answer.
+        """Return a number for each class for each text, or the error of its answer.
 
         Raises:
             AnswerError: the answer as a whole is something else.
@@ -68,7 +68,7 @@ def class_index(value: Any, classes: Sequence[str]) -> int:
     """Return the class that a label names, see `text.labels`; `LABEL_1` is the class of index 1.
 
     Raises:
-        AnswerError: there is no such class.
+        AnswerError: unknown class.
     """
     with suppress(ValueError):
         if (index := ClassLabels(classes)(value)) is not None:
@@ -119,13 +119,13 @@ class TemplateExchange:
         """See `Exchange`."""
         if self._batched:
             both = [text if isinstance(text, str) else list(text) for text in texts]
-            return filled(self.request, {"texts": both})
+            return fill_in(self.request, {"texts": both})
         parts = columns(texts[0])
         names = ("text", "text_pair")[: len(parts)]
         if len(parts) > 1 and not any("{text_pair}" in string for string in _strings(self.request)):
             msg = 'got pairs and an --http.request without "{text_pair}", expected a place for both'
             raise ValueError(msg)
-        return filled(self.request, dict(zip(names, parts, strict=True)))
+        return fill_in(self.request, dict(zip(names, parts, strict=True)))
 
     def rows(self, answer: Any, texts: Sequence[Text]) -> list[list[float] | AnswerError]:
         """See `Exchange`."""
@@ -202,11 +202,8 @@ class TemplateExchange:
                 "another shape is described by --http.answer"
             )
             raise AnswerError(msg)
-        values = {}
-        for entry in entries:
-            values[class_index(_at(entry, label[at + 1 :]), self.classes)] = _at(
-                entry, score[at + 1 :]
-            )
+        names, numbers = label[at + 1 :], score[at + 1 :]
+        values = {class_index(_at(e, names), self.classes): _at(e, numbers) for e in entries}
         return self._all(values, item)
 
     def _listed(self, entries: Any) -> list[float]:
@@ -224,6 +221,7 @@ class TemplateExchange:
     def _other(self, label: Any, score: Any) -> list[float]:
         """Return the probabilities of two classes, of which one is given."""
         index, value = class_index(label, self.classes), number(score)
+        # Two classes: the other one gets the rest.
         return [value if i == index else 1 - value for i in range(2)]
 
     def _all(self, values: Mapping[int, Any], item: Any) -> list[float]:
@@ -240,22 +238,17 @@ def one_label(index: int, classes: int) -> list[float]:
 
 
 def check_row(row: Sequence[float], classes: int, outputs: str) -> None:
-    """Check the numbers of a text, as they come or as they were kept on disk.
-
-    Args:
-        row: one for each class.
-        classes: number of the classes.
-        outputs: kind of the numbers; a class alone is a distribution as well.
+    """Check the numbers of a text, one per class; a class alone is a distribution as well.
 
     Raises:
-        AnswerError: they are others.
+        AnswerError: they are not finite, or not the `outputs` that they should be.
     """
     if len(row) != classes or not all(map(math.isfinite, row)):
         msg = f"got scores {shown(list(row))}, expected {classes} finite numbers, one per class"
         raise AnswerError(msg)
     if outputs != "logits" and (min(row) < 0 or abs(math.fsum(row) - 1) > 0.01):
         msg = (
-            f"got scores {shown(list(row))}, which are no probabilities (they sum to "
+            f"got scores {shown(list(row))}, which are not probabilities (they sum to "
             f"{math.fsum(row):.4g}), expected numbers from 0 that sum to 1; or say "
             "--http.outputs logits"
         )
@@ -269,6 +262,7 @@ def number(value: Any) -> float:
         AnswerError: it is something else.
     """
     try:
+        # JSON's true is an int in Python.
         usable = isinstance(value, int | float) and not isinstance(value, bool)
         parsed = float(value) if usable else math.nan
     except OverflowError:
@@ -295,6 +289,7 @@ def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[str, Path]]:
         for key, child in value.items():
             yield from _leaves(child, (*path, key))
     elif isinstance(value, list):
+        # A list with one element stands for any number of them.
         for child in value[:1]:
             yield from _leaves(child, (*path, EACH))
     elif value in _NAMES:

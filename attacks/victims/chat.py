@@ -80,7 +80,6 @@ class ChatExchange:
 
     def rows(self, answer: Any, texts: Sequence[Text]) -> list[list[float] | AnswerError]:
         """See `Exchange`."""
-        del texts
         try:
             choice = answer["choices"][0]
             reply = choice["message"]["content"]
@@ -116,6 +115,7 @@ class ChatExchange:
         }
         if len(classes) == 1:
             return classes.pop()
+        # Refusals and evasions count as this class, if the user says so.
         if self.unclear is not None:
             return self.unclear
         msg = (

@@ -1,4 +1,4 @@
-"""The settings of a classifier behind HTTP."""
+"""The settings of a classifier served over HTTP."""
 
 import re
 from collections.abc import Mapping
@@ -22,15 +22,15 @@ _HEADER = re.compile(r"[A-Za-z0-9-]+")
 
 @dataclass(frozen=True, kw_only=True)
 class HttpSettings:
-    r"""How a classifier behind HTTP is asked, and how patiently.
+    r"""Requests, answers and patience of a classifier served over HTTP.
 
     Attributes:
-        request: JSON of a request, or a file with it. "{texts}" stands for the list of texts (of
+        request: JSON of a request, or a file with it. "{texts}" means the list of texts (of
             pairs, a list of lists); "{text}" and "{text_pair}", also inside longer strings, for the
             texts of one sample, and then each request is about one.
         answer: JSON of the answer, or a file with it: the same shape, with "{scores}" for the
-            numbers of all classes, or "{label}" and "{score}". A list with one element stands for
-            any number of them: the texts (with "{texts}"), then the classes.
+            numbers of all classes, or "{label}" and "{score}". A list with one element means any
+            number of them: the texts (with "{texts}"), then the classes.
         outputs: kind of the scores.
         chat: name of the model; the address is then that of an OpenAI-style chat endpoint
             (`.../v1/chat/completions`), and request and answer are not used.
@@ -95,7 +95,7 @@ def template(setting: str, name: str) -> Any:
     """Return the JSON of a template, or of the file that holds it.
 
     Raises:
-        ValueError: it is no JSON.
+        ValueError: not JSON.
     """
     text = content(setting)
     try:
@@ -111,23 +111,21 @@ def template(setting: str, name: str) -> Any:
 def content(setting: str) -> str:
     """Return a text, or the content of the file that it names."""
     short = len(setting) < 256 and not set("{}\n") & set(setting)
-    return (
-        read_text(Path(setting), limit=LINE_LIMIT) if short and Path(setting).is_file() else setting
-    )
+    # A template has braces, and a path has none.
+    is_path = short and Path(setting).is_file()
+    return read_text(Path(setting), limit=LINE_LIMIT) if is_path else setting
 
 
-def filled(template: Any, values: Mapping[str, Any]) -> Any:
-    """Replace placeholders of a JSON value.
+def fill_in(template: Any, values: Mapping[str, Any]) -> Any:
+    """Replace placeholders of a JSON value by the values of their names.
 
-    Args:
-        template: the value.
-        values: by the name of the placeholder. A string that is a placeholder as a whole becomes
-            the value; inside a longer string, strings are put in.
+    A string that is a placeholder as a whole becomes the value; inside a longer string, strings are
+    put in.
     """
     if isinstance(template, dict):
-        return {key: filled(part, values) for key, part in template.items()}
+        return {key: fill_in(part, values) for key, part in template.items()}
     if isinstance(template, list):
-        return [filled(part, values) for part in template]
+        return [fill_in(part, values) for part in template]
     if not isinstance(template, str):
         return template
     if template[:1] == "{" and template[-1:] == "}" and template[1:-1] in values:

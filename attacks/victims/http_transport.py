@@ -94,8 +94,8 @@ class _Deadline:
             raise TimeoutError(late)
 
 
-class _Http(urllib.request.HTTPHandler):
-    """Opens connections within a deadline."""
+class _Http(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
+    """Opens plain and encrypted connections within a deadline."""
 
     def __init__(self, deadline: _Deadline) -> None:
         super().__init__()
@@ -104,14 +104,6 @@ class _Http(urllib.request.HTTPHandler):
     def http_open(self, req: urllib.request.Request) -> Any:
         """Open a connection."""
         return self.do_open(partial(self.deadline.open, http.client.HTTPConnection), req)
-
-
-class _Https(urllib.request.HTTPSHandler):
-    """Opens encrypted connections within a deadline."""
-
-    def __init__(self, deadline: _Deadline) -> None:
-        super().__init__()
-        self.deadline = deadline
 
     def https_open(self, req: urllib.request.Request) -> Any:
         """Open a connection."""
@@ -191,9 +183,7 @@ class Transport:
     def post(self, body: Any, read: Callable[[Any], Read]) -> Read:
         """Send a request until its answer can be read.
 
-        Args:
-            body: JSON value.
-            read: makes the result of the answer; an `AnswerError` says whether to try again.
+        `read` makes the result of the answer; an `AnswerError` says whether to try again.
 
         Raises:
             VictimError: no usable answer; the message has the last reason.
@@ -219,7 +209,7 @@ class Transport:
                 self._pause(attempt, wait, reason)
         msg = (
             f"victim {self.name}: got no usable answer in {self.settings.tries} tries, the last: "
-            f"{reason}; expected one: the same command goes on, --http.tries and --http.timeout "
+            f"{reason}; expected one: the same command resumes, --http.tries and --http.timeout "
             "give it more time"
         )
         raise VictimError(msg)
@@ -228,11 +218,12 @@ class Transport:
         data = json.dumps(body).encode()
         request = urllib.request.Request(self.url, data=data, headers=self._headers)
         deadline = _Deadline(self.settings.deadline)
-        handlers = _NoRedirect(), _Http(deadline), _Https(deadline)
+        handlers = _NoRedirect(), _Http(deadline)
         opener = urllib.request.build_opener(*handlers)
         with deadline.running():
             try:
                 with opener.open(request, timeout=self.settings.timeout) as answer:
+                    # One byte more than allowed tells that the answer is too long.
                     raw: bytes = answer.read(_LARGEST + 1)
             except urllib.error.HTTPError as error:
                 with error:
@@ -249,11 +240,9 @@ class Transport:
         excerpt = self.hide(refusal.content)[:200]
         reason = f"status {refusal.status} {self.hide(refusal.reason)}: {excerpt}"
         if refusal.status not in _AGAIN:
-            moved = (
-                " (redirects are not followed: give the new address)"
-                if (300 <= refusal.status < 400)
-                else ""
-            )
+            moved = ""
+            if 300 <= refusal.status < 400:
+                moved = " (redirects are not followed: give the new address)"
             msg = f"victim {self.name}: got {reason}{moved}, expected an answer"
             raise VictimError(msg)
         return reason, retry_after(refusal.headers.get("Retry-After"))
@@ -264,6 +253,7 @@ class Transport:
             now = self._clock()
             start = max(now, self._next)
             gap = 0.0 if self.settings.per_second is None else 1 / self.settings.per_second
+            # The slot is reserved under the lock; the wait is outside of it.
             self._next = start + gap
             self.requests += 1
         if start > now:
@@ -281,6 +271,7 @@ class Transport:
                 f"expected at most --http.longest_wait {longest:g}: give the command again later"
             )
             raise VictimError(msg)
+        # Exponential back-off; the server may ask for more.
         wait = max(wait, min(longest, self.settings.wait * 2**attempt))
         with self._lock:
             self._next = max(self._next, self._clock() + wait)

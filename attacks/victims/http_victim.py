@@ -1,4 +1,4 @@
-"""A classifier behind HTTP."""
+"""A classifier served over HTTP."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -112,6 +112,7 @@ class HttpVictim:
 
     def _numbers(self, texts: Sequence[Text]) -> Floats:
         new = [text for text in dict.fromkeys(texts) if text not in self.cache]
+        # Invalid answers are not asked for again in this start.
         new = [text for text in new if text not in self._invalid]
         remaining = len(new) if self._left() >= len(new) else max(0, int(self._left()))
         for text, row in self._ask(new[:remaining], self.cache.add):
@@ -120,7 +121,7 @@ class HttpVictim:
         if remaining < len(new):
             msg = (
                 f"victim {self.name}: the budget of {self.settings.budget:,} texts is used up; "
-                "all records and answers are kept: a larger --http.budget goes on"
+                "all records and answers are kept: give a larger --http.budget to resume"
             )
             raise VictimError(msg)
         if invalid := {text: self._invalid[text] for text in texts if text in self._invalid}:
@@ -143,6 +144,7 @@ class HttpVictim:
             keep([(text, row) for text, row in fresh if not isinstance(row, AnswerError)])
             answered.extend(fresh)
             invalid = {text: str(row) for text, row in answered if isinstance(row, AnswerError)}
+            # Wrong templates make all answers invalid: stop before they are all paid for.
             if not len(self.cache) and len(invalid) >= _HOPELESS:
                 raise self._error(invalid)
 
@@ -154,6 +156,7 @@ class HttpVictim:
             try:
                 self._collect(pool, self._chunks(texts), take)
             except BaseException:
+                # Threads in their retries would otherwise wait for minutes.
                 self.transport.stop()
                 raise
         return answered
@@ -187,6 +190,7 @@ class HttpVictim:
                         take(chunk, future.result())
                 except InvalidAnswers as invalid:
                     error = invalid
+                # Running requests are awaited: their answers are paid for.
                 failed = failed or error
         if failed is not None:
             raise failed
@@ -204,7 +208,7 @@ class HttpVictim:
         return self.transport.post(self.exchange.body(texts), read)
 
     def _valid(self, row: Row) -> Row:
-        """Return the numbers of a text, or what is wrong with its answer."""
+        """Return the numbers of a text, or the error of its answer."""
         try:
             if isinstance(row, AnswerError):
                 raise row

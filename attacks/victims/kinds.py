@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class VictimError(ValueError):
-    """The victim raised an error, or its answer is no logits."""
+    """The victim raised an error, or its answer is not logits."""
 
 
 class InvalidAnswers(VictimError):
@@ -37,7 +37,7 @@ class InvalidAnswers(VictimError):
 
     Args:
         msg: about all of them.
-        reasons: what is wrong with the answer to each of these texts.
+        reasons: the error of the answer to each of these texts.
     """
 
     def __init__(self, msg: str, reasons: Mapping[Text, str]) -> None:
@@ -70,12 +70,7 @@ class PredictsTexts(Protocol):
 
 
 class _Batched(Halving):
-    """A victim that answers in batches.
-
-    Args:
-        name: name in results.
-        batch_size: texts per forward pass at first.
-    """
+    """A victim that answers in batches, `batch_size` texts per forward pass at first."""
 
     def __init__(self, name: str, batch_size: int) -> None:
         super().__init__(batch_size)
@@ -94,7 +89,7 @@ class _Batched(Halving):
         self, weights: list[list[float]], documents: Sequence[Document]
     ) -> list[list[float]]:
         reasons = {
-            document.text: "got gradients that are no numbers, expected numbers"
+            document.text: "got NaN gradients, expected numbers"
             for row, document in zip(weights, documents, strict=True)
             if any(math.isnan(weight) for weight in row)
         }
@@ -104,9 +99,7 @@ class _Batched(Halving):
         return weights
 
     def _answer(self, texts: Sequence[Text]) -> Any:
-        del texts
-        msg = f"got {type(self).__name__} without _answer(), expected every victim to define it"
-        raise TypeError(msg)
+        raise NotImplementedError
 
 
 def checked(answer: Any, texts: Sequence[Text], name: str) -> Floats:
@@ -179,6 +172,7 @@ class ModuleVictim(_Batched):
         return all(hasattr(self.module, name) for name in ("embed", "classify", "require_text"))
 
     def _answer(self, texts: Sequence[Text]) -> Tensor:
+        # Attacks ask thousands of times: a warning about each cut text would drown the rest.
         with cuts_unsaid():
             return self.module.predict_texts(list(texts), batch_size=self.batch_size)
 
@@ -194,7 +188,7 @@ class ModuleVictim(_Batched):
 
         Raises:
             TypeError: the module does not embed and classify.
-            VictimError: a gradient that is no number.
+            VictimError: a NaN gradient.
         """
         module: Any = self.module
         if not self.differentiable:
@@ -289,6 +283,7 @@ class HuggingFaceVictim(_Batched):
         lengths = [len(ids) for ids in coded["input_ids"]]
         with in_mode(self.model, training=False):
             if self._pads is None and min(lengths) < max(lengths):
+                # Tested once, by the shortest and the longest text of the first mixed batch.
                 ends = lengths.index(min(lengths)), lengths.index(max(lengths))
                 self._pads = self._ignores_padding(coded, *ends)
             if self._pads is False:
@@ -300,6 +295,7 @@ class HuggingFaceVictim(_Batched):
             else:
                 batches = length_batches(lengths, self.batch_size, device=self.model.device.type)
             logits = torch.cat([self._forward(coded, rows) for rows in batches])
+        # Batches hold texts of like length: back to the order of the texts.
         order = torch.tensor([i for rows in batches for i in rows], device=logits.device)
         return logits[order.argsort()]
 
@@ -314,6 +310,7 @@ class HuggingFaceVictim(_Batched):
         if getattr(answer, "logits", None) is None:
             msg = f"got {self.name}, which answers without logits, expected a classifier"
             raise VictimError(msg)
+        # Half precision would make more candidates equal.
         logits: Tensor = answer.logits.float()
         return logits
 
@@ -341,7 +338,7 @@ class HuggingFaceVictim(_Batched):
 
         Raises:
             TypeError: the tokenizer is a slow one, or the model has no input embeddings.
-            VictimError: a gradient that is no number.
+            VictimError: a NaN gradient.
         """
         weights = self.fitting(
             lambda: transformer_weights(
@@ -374,10 +371,6 @@ class HuggingFaceVictim(_Batched):
 
 def require_one_class(config: Any, name: str) -> None:
     """Check that a `transformers` model gives one class to a text.
-
-    Args:
-        config: of the model.
-        name: of the model, for the message.
 
     Raises:
         ValueError: it gives several classes, or a number.
@@ -476,6 +469,7 @@ class CallableVictim(_Batched):
         Raises:
             InvalidAnswers: they are not.
         """
+        # Half precision rounds sums by up to 1e-3.
         off = np.abs(numbers.sum(axis=1) - 1)
         bad = (off > 1e-3) | (numbers < 0).any(axis=1)
         if bad.any():
@@ -485,7 +479,11 @@ class CallableVictim(_Batched):
                 'or say outputs="logits"'
             )
             rows = np.flatnonzero(bad).tolist()
-            raise InvalidAnswers(msg, {texts[row]: _improper(numbers[row]) for row in rows})
+            improper = {
+                texts[row]: f"got {numbers[row].tolist()!r:.200}, expected probabilities"
+                for row in rows
+            }
+            raise InvalidAnswers(msg, improper)
         return numbers
 
     def _suspect(self, numbers: Floats) -> None:
@@ -498,10 +496,6 @@ class CallableVictim(_Batched):
                 'outputs="probabilities"',
                 self.name,
             )
-
-
-def _improper(row: Floats) -> str:
-    return f"got {row.tolist()!r:.200}, expected probabilities"
 
 
 CPU_BATCH = 64
@@ -532,6 +526,7 @@ def as_victim(model: Any, *, tokenizer: Any = None, batch_size: int = 256) -> Vi
     Raises:
         TypeError: it is none of these.
     """
+    # A pipeline of `transformers`.
     if all(hasattr(model, name) for name in ("task", "model", "tokenizer", "preprocess")):
         if model.task != "text-classification":
             msg = f"got a pipeline for {model.task}, expected one for text-classification"

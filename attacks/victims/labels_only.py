@@ -42,6 +42,7 @@ class LabelVictim(CallableVictim):
             if len(answers) != len(texts):
                 msg = f"got {len(answers)} labels to {len(texts)} text(s), expected one for each"
                 raise AnswerError(msg)
+            # One-hot rows: a search by scores would see no gradient.
             logits = np.zeros((len(texts), len(classes)))
             for row, answer in zip(logits, answers, strict=True):
                 label = answer.item() if isinstance(answer, np.generic) else answer
@@ -55,7 +56,7 @@ class LabelVictim(CallableVictim):
 
 
 def check_search(attack: Attack, victim: Any) -> None:
-    """Check that an attack can do with what a victim answers.
+    """Check that an attack can work with the answers of a victim.
 
     Raises:
         VictimError: the victim gives no scores, and the search follows them.

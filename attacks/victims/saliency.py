@@ -65,6 +65,7 @@ def module_weights(
     def gradients(rows: list[int]) -> list[Tensor]:
         chunk = [encodings[row] for row in rows]
         batch = collate(chunk, pad_id=tokenizer.pad_id, pairs=module.pairs).to(module.device)
+        # [B, N, d]: a leaf, so that no gradient reaches the parameters.
         x = module.embed(batch).detach().clone().requires_grad_()
         loss = _loss(module.classify(x, batch.mask), training=training)
         (gradient,) = torch.autograd.grad(loss, x)
@@ -86,13 +87,7 @@ def transformer_weights(
 ) -> list[list[float]]:
     """Return weights by the gradient at the input embeddings of a `transformers` classifier.
 
-    Args:
-        model: its mode, parameters and their gradients stay unchanged.
-        tokenizer: a fast one, which knows the positions of its tokens.
-        documents: at least one.
-        batch_size: see `module_weights`.
-        max_length: longest text in tokens.
-        training: see `module_weights`.
+    See `module_weights`; texts have `max_length` tokens at most.
 
     Raises:
         TypeError: a slow tokenizer, or a model without input embeddings.
@@ -100,7 +95,7 @@ def transformer_weights(
     if not getattr(tokenizer, "is_fast", False):
         msg = (
             f"got {type(tokenizer).__name__}, expected a fast tokenizer: gradients need to know "
-            "where in the text each token stands"
+            "the position of each token in the text"
         )
         raise TypeError(msg)
     second = [d.columns[1] for d in documents] if len(documents[0].columns) > 1 else None
@@ -131,6 +126,7 @@ def transformer_weights(
             return_tensors="pt",
         ).to(model.device)
         captured.clear()
+        # The hook replaces the embedded tokens by a leaf.
         handle = model.get_input_embeddings().register_forward_hook(capture)
         try:
             logits = model(**batch).logits
@@ -154,13 +150,9 @@ def module_gains(
     *,
     batch_size: int,
 ) -> list[list[float]]:
-    """Return what candidates gain to first order, by the gradient at the output of `embed`.
+    """Return the gains of candidates to first order, by the gradient at the output of `embed`.
 
-    Args:
-        module: one of ours; its mode, parameters and their gradients stay unchanged.
-        documents: at least one.
-        candidates: of each document.
-        batch_size: texts per pass.
+    The mode of the module, its parameters and their gradients stay unchanged.
     """
     tokenizer, _ = module.require_text()
 
@@ -189,15 +181,9 @@ def transformer_gains(
     batch_size: int,
     max_length: int,
 ) -> list[list[float]]:
-    """Return what candidates gain to first order, by the gradient at the input embeddings.
+    """Return the gains of candidates to first order, by the gradient at the input embeddings.
 
-    Args:
-        model: of `transformers`; its mode, parameters and their gradients stay unchanged.
-        tokenizer: of the model.
-        documents: at least one.
-        candidates: of each document.
-        batch_size: texts per pass.
-        max_length: longest text in tokens.
+    The mode of the model, its parameters and their gradients stay unchanged.
     """
     table = model.get_input_embeddings()
 
@@ -239,12 +225,7 @@ def _gains(
 ) -> list[list[float]]:
     """Return the products of gradients and changes of the embedded tokens.
 
-    Args:
-        documents: at least one.
-        candidates: of each document.
-        embedded: `[n, d]` of each text; that of one text is followed by its `gradient`.
-        gradient: `[n, d]` at such a text.
-        batch_size: texts that are embedded together.
+    `embedded` gives `[n, d]` of each text; `gradient` follows it, and gives `[n, d]` at a text.
     """
     result: list[list[float]] = []
     with torch.inference_mode(False), torch.enable_grad():
@@ -255,6 +236,7 @@ def _gains(
             for start in range(0, len(options), batch_size):
                 texts = [candidate.text for candidate in options[start : start + batch_size]]
                 for other in embedded(texts):
+                    # First order: (x' - x) . gradient, for texts of as many tokens.
                     fits = other.shape == x.shape and not torch.equal(other, x)
                     row.append(float(((other - x) * slope).sum()) if fits else UNSEEN)
             result.append(row)
@@ -268,6 +250,7 @@ def _loss(logits: Tensor, *, training: bool) -> Tensor:
     if training:
         return functional.cross_entropy(logits, predicted, reduction="sum")
     own = logits.gather(1, predicted.unsqueeze(1)).squeeze(1)
+    # log odds: logsumexp of the others minus the predicted logit.
     other_logits = logits.scatter(1, predicted.unsqueeze(1), -torch.inf)
     return (other_logits.logsumexp(dim=1) - own).sum()
 
@@ -281,6 +264,7 @@ def _weights(
     training: bool,
 ) -> list[list[float]]:
     """Return the weights of all documents; `gradients` returns `[n, d]` for each of some rows."""
+    # Texts of like length share a batch.
     order = sorted(range(len(documents)), key=lambda row: len(spans[row]))
     batch_size = 1 if training else batch_size
     result: list[list[float]] = [[] for _ in documents]
@@ -300,9 +284,6 @@ def padding_side(model: Any) -> Literal["left", "right"]:
 
     Positions are counted from the left, so that padding there moves the text (GPT-2). XLNet counts
     from the text, and classifies by its last token.
-
-    Args:
-        model: of `transformers`.
     """
     return "left" if getattr(model.config, "summary_type", None) == "last" else "right"
 
@@ -310,10 +291,7 @@ def padding_side(model: Any) -> Literal["left", "right"]:
 def word_norms(gradient: Tensor, spans: Sequence[Span], document: Document) -> list[float]:
     """Return the L1 norm of each word's mean gradient over the tokens that overlap it.
 
-    Args:
-        gradient: `[n, d]` of the n tokens.
-        spans: positions of the tokens.
-        document: its words.
+    `gradient` is `[n, d]` of the n tokens, `spans` are their positions.
     """
     starts = [(column, start) for column, start, _ in document.spans]
     tokens, words = [], []
@@ -328,6 +306,7 @@ def word_norms(gradient: Tensor, spans: Sequence[Span], document: Document) -> l
             word -= 1
     where = torch.tensor(words, dtype=torch.int64)
     total = gradient.new_zeros(len(document), gradient.shape[-1])
+    # [words, d]: sums over the tokens of each word.
     total.index_add_(0, where, gradient[torch.tensor(tokens, dtype=torch.int64)])
     count = torch.bincount(where, minlength=len(document))
     norms = total.abs().sum(dim=1) / count.clamp_min(1)
@@ -337,7 +316,7 @@ def word_norms(gradient: Tensor, spans: Sequence[Span], document: Document) -> l
 
 @contextmanager
 def in_mode(module: Any, *, training: bool) -> Iterator[None]:
-    """Set the mode of every part, and restores it afterwards."""
+    """Set the mode of every part, and restore it afterwards."""
     parts: list[nn.Module] = list(module.modules())
     before = [part.training for part in parts]
     try:
@@ -354,7 +333,7 @@ def in_mode(module: Any, *, training: bool) -> Iterator[None]:
 
 @contextmanager
 def _seeded(text: str | None) -> Iterator[None]:
-    """Seed random numbers by a text inside the context; does nothing if None."""
+    """Seed random numbers by a text inside the context; do nothing if None."""
     if text is None:
         yield
         return

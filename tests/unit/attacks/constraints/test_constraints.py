@@ -23,7 +23,7 @@ from attacks.constraints import (
 )
 from attacks.document import Candidate, Document
 from attacks.resources.tagger import Tagger
-from attacks.resources.tags import END, START, UNIVERSAL, WordSurroundings, features, normalise
+from attacks.resources.tags import END, START, UNIVERSAL, WordContext, features, normalise
 from tests.unit.attacks.lexicon import (
     KNOWN,
     TAGS,
@@ -56,7 +56,7 @@ def naive(weights: dict[str, dict[str, float]], words: list[str]) -> list[str]:
     for i, word in enumerate(words):
         tag = KNOWN.get(word)
         if tag is None:
-            place = WordSurroundings(
+            place = WordContext(
                 (context[i], context[i + 1]), word, (context[i + 3], context[i + 4])
             )
             scores = dict.fromkeys(TAGS, 0.0)
