@@ -57,21 +57,21 @@ class Augmenter:
         """
         for start in range(0, len(texts), TOGETHER):
             part = texts[start : start + TOGETHER]
-            yield from self._together(part, first + start)
+            yield from self._copy_together(part, first + start)
 
-    def _together(self, texts: Sequence[Text], first: int) -> list[list[Text]]:
+    def _copy_together(self, texts: Sequence[Text], first: int) -> list[list[Text]]:
         """Return the copies of some texts, one copy of all of them after the other."""
         originals = [Document.of(text, cut=self.attack.cut) for text in texts]
         # One generator per text, seeded by its number: other texts have no influence.
         draws = [Random((self.seed << 32) + first + i) for i in range(len(texts))]
         copies: list[dict[Text, None]] = [{} for _ in texts]
         for _ in range(self.copies):
-            for i, changed in enumerate(self._changed(originals, draws)):
+            for i, changed in enumerate(self._change(originals, draws)):
                 if changed.columns != originals[i].columns:
                     copies[i][changed.text] = None
         return [list(distinct) for distinct in copies]
 
-    def _changed(self, originals: Sequence[Document], draws: Sequence[Random]) -> list[Document]:
+    def _change(self, originals: Sequence[Document], draws: Sequence[Random]) -> list[Document]:
         current = list(originals)
         orders = [
             self._allowed(text, text, draw) for text, draw in zip(originals, draws, strict=True)

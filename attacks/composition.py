@@ -147,8 +147,8 @@ class Context:
         attack: the composition.
         random: the random numbers of this sample.
         columns: names of the texts.
-        scale: scale of the victim's logits: its largest lead (`attacks.goals.leads`) in all answers
-            about this sample so far.
+        scale: scale of the victim's logits: the largest of `attacks.goals.top_margins` in all
+            answers about this sample so far.
         gradients: True if the victim answers `Weigh`.
     """
 

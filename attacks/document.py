@@ -144,7 +144,7 @@ class Document:
         """Make the document of a text or pair."""
         return cls((text,) if isinstance(text, str) else tuple(text), cut=cut)
 
-    def remade(self, columns: tuple[str, ...], similarity: float | None = None) -> "Document":
+    def remake(self, columns: tuple[str, ...], similarity: float | None = None) -> "Document":
         """Make a document of other texts whose words are cut as here."""
         return Document(columns, similarity=similarity, cut=self.cut)
 
@@ -242,7 +242,7 @@ class Document:
         columns = (*self.columns[:column], merged, *self.columns[column + 1 :])
         return Candidate(self, index, word, columns, width=2)
 
-    def rewritten(self, words: Mapping[int, str], original: "Document") -> "Document":
+    def rewrite(self, words: Mapping[int, str], original: "Document") -> "Document":
         """Return the document with other words in some places, one for each.
 
         Args:
@@ -255,7 +255,7 @@ class Document:
             column, start, end = self.spans[index]
             parts[column] += [self.columns[column][ends[column] : start], words[index]]
             ends[column] = end
-        document = self.remade(
+        document = self.remake(
             tuple(
                 "".join(part) + text[end:]
                 for part, text, end in zip(parts, self.columns, ends, strict=True)

@@ -31,7 +31,7 @@ from attacks.composition import (
 )
 from attacks.document import Candidate, Document
 from attacks.fingerprint import describe, flat
-from attacks.goals import Floats, Unchanged, leads, logarithms
+from attacks.goals import Floats, Unchanged, logarithms, top_margins
 from attacks.outcome import AttackRecord, Outcome, Sample, words_changed
 from attacks.recipe_settings import Budget
 from attacks.victims.kinds import InvalidAnswers, Victim, VictimError
@@ -112,13 +112,13 @@ class _Run:
 
 
 class _Answer(NamedTuple):
-    """The valid answer to a text of a sample, with the lead of its largest logit."""
+    """The valid answer to a text of a sample, with the margin of its largest logit."""
 
     run: _Run
     text: Text
     judged: Verdict
     logits: Floats
-    lead: float
+    margin: float
 
 
 class Engine:
@@ -213,7 +213,7 @@ class Engine:
             "columns": list(self.columns),
         }
 
-    def otherwise(self, records: Iterable[AttackRecord]) -> str | None:
+    def find_contradiction(self, records: Iterable[AttackRecord]) -> str | None:
         """Describe a record whose answers the victim no longer gives; None if there is none.
 
         The victim is asked about each clean and each adversarial text once more.
@@ -233,18 +233,18 @@ class Engine:
         judged, logits = self._query(
             [text for _, text, *_ in answers], [record.label for record, *_ in answers]
         )
-        ahead = leads(logits).tolist()
+        ahead = top_margins(logits).tolist()
         scales: dict[int, float] = {}
-        for (record, *_), lead in zip(answers, ahead, strict=True):
-            scales[record.sample_id] = max(lead, scales.get(record.sample_id, 0.0))
-        for (record, text, score, prediction), now, lead in zip(
+        for (record, *_), margin in zip(answers, ahead, strict=True):
+            scales[record.sample_id] = max(margin, scales.get(record.sample_id, 0.0))
+        for (record, text, score, prediction), now, margin in zip(
             answers, judged, ahead, strict=True
         ):
             # Another machine or precision moves scores a little, and the class where it is close.
             noise = _ALIKE * scales[record.sample_id]
             moved = noise if self.attack.goal.score == "margin" else min(noise, _ALIKE)
             near = math.isclose(score, now.score, rel_tol=10 * _ALIKE, abs_tol=moved)
-            if not near or (prediction != now.prediction and lead > noise):
+            if not near or (prediction != now.prediction and margin > noise):
                 return (
                     f"sample {record.sample_id} has class {prediction} and score {score:.4g} for "
                     f"{text!r:.80}, where the victim answers class {now.prediction} and score "
@@ -286,7 +286,9 @@ class Engine:
         for run in runs:
             # The clean text counts as a query, as in TextAttack.
             run.billed = run.unique = 1
-        for run, _, judged, row, lead in self._answers([(run, run.document.text) for run in runs]):
+        for run, _, judged, row, margin in self._answers(
+            [(run, run.document.text) for run in runs]
+        ):
             run.verdicts[run.document.text] = judged
             run.reached = SearchEnd(run.document, judged)
             run.saturated = _saturated(row)
@@ -300,7 +302,7 @@ class Engine:
                 attack=self.attack,
                 random=run.random,
                 columns=self.columns,
-                scale=lead,
+                scale=margin,
                 gradients=_shows_gradients(self.victim),
             )
             run.steps = self.attack.search.steps(run.context)
@@ -400,13 +402,13 @@ class Engine:
             run.exhausted = run.billed >= run.budget
             queries.append((run, texts, run.exhausted))
             new.update(((number, text), run) for text in texts if text not in run.verdicts)
-        for run, text, judged, _, lead in self._answers(
+        for run, text, judged, _, margin in self._answers(
             [(run, text) for (_, text), run in new.items()]
         ):
             run.verdicts[text] = judged
             run.unique += 1
             if run.context is not None:
-                run.context.scale = max(run.context.scale, lead)
+                run.context.scale = max(run.context.scale, margin)
         for run, texts, exhausted in queries:
             if run.reason is None:
                 self._send(run, Answers([run.verdicts[text] for text in texts], exhausted))
@@ -426,7 +428,7 @@ class Engine:
                 continue
             self.answered = True
             runs = [run for run, _ in questions]
-            rows = zip(runs, texts, judged, logits, leads(logits).tolist(), strict=True)
+            rows = zip(runs, texts, judged, logits, top_margins(logits).tolist(), strict=True)
             return [_Answer(*row) for row in rows]
         return []
 
@@ -509,7 +511,7 @@ class Engine:
         attacked = run.steps is not None
         item, judged = reached
         if isinstance(item, Candidate):
-            final = run.document.remade(item.columns, item.similarity)
+            final = run.document.remake(item.columns, item.similarity)
         else:
             final = item
         outcome: Outcome = "skipped"

@@ -39,10 +39,10 @@ class Goal(Protocol):
         """Return `[n]` bool, True where the argmax reaches the goal."""
 
 
-def leads(logits: Floats) -> Floats:
+def top_margins(logits: Floats) -> Floats:
     """Return `[n]` differences between the two largest of `[n, C]` logits.
 
-    The largest lead over the texts of a sample is the scale of a victim's logits. Other
+    The largest margin over the texts of a sample is the scale of a victim's logits. Other
     differences do not measure it: models that exclude a class give it a logit of -1e9.
     """
     # The two largest are last, without a full sort.

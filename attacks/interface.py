@@ -44,7 +44,7 @@ class Outcome:
         return table({self.name: self.summary})
 
 
-def changed(
+def retarget(
     composed: Attack,
     *,
     target: int | None = None,
@@ -144,7 +144,7 @@ def attack(
         if path is not None:
             journal = stack.enter_context(Journal(path, engine.about()))
             records = journal.of(numbered)
-            if (strange := engine.otherwise(records.values())) is not None:
+            if (strange := engine.find_contradiction(records.values())) is not None:
                 msg = (
                     f"got {path} of another victim: {strange}; expected the victim that its "
                     "records were made with: give another path"
@@ -176,7 +176,7 @@ def attack(
 def _with(
     composed: Attack, chosen: RecipeSettings, *, target: int | None, compat: CompatName | None
 ) -> Attack:
-    """Return a composed attack with the settings that it can have; see `changed`."""
+    """Return a composed attack with the settings that it can have; see `retarget`."""
     for name in _OF_PARTS:
         if (value := getattr(chosen, name)) is not None:
             msg = (
@@ -184,4 +184,4 @@ def _with(
                 f"parts have theirs, expected one or the other: leave {name} out"
             )
             raise ValueError(msg)
-    return changed(composed, target=target, score=chosen.score, compat=compat)
+    return retarget(composed, target=target, score=chosen.score, compat=compat)

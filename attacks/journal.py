@@ -21,7 +21,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def told(other: Sequence[str]) -> str:
+def abridge(other: Sequence[str]) -> str:
     """Return some of the differences, and the number of the others."""
     more = f" and {len(other) - _TOLD} more" if len(other) > _TOLD else ""
     return ", ".join(other[:_TOLD]) + more
@@ -60,7 +60,7 @@ class Journal:
             other = differences(description, settings)
             if other:
                 msg = (
-                    f"got {self.path}, which is about other settings ({told(other)}), "
+                    f"got {self.path}, which is about other settings ({abridge(other)}), "
                     "expected the same: give another path, or the former settings"
                 )
                 raise ValueError(msg)

@@ -40,7 +40,7 @@ from attacks.digests import file_digest
 from attacks.document import Candidate, Document
 from attacks.engine import Engine, Limits, longest_first
 from attacks.goals import Floats
-from attacks.journal import differences, told
+from attacks.journal import abridge, differences
 from attacks.outcome import Sample, words_changed
 from attacks.recipe_settings import RecipeSettings
 from attacks.recipes import build, find_recipe
@@ -127,8 +127,8 @@ class Rows:
             content = json.loads(path.read_text("utf-8"))
             if other := differences(content["about"], about):
                 msg = (
-                    f"got {path} with rows of other settings ({told(other)}), expected the same, "
-                    "to go on: give another --out"
+                    f"got {path} with rows of other settings ({abridge(other)}), expected the "
+                    "same, to go on: give another --out"
                 )
                 raise ValueError(msg)
             self.rows = content["rows"]

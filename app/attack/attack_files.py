@@ -7,7 +7,7 @@ from typing import Any
 from app.runs import atomic
 from app.runs.run_directory import RunDirectory
 from app.runs.sample_records import Record
-from attacks.journal import differences, told
+from attacks.journal import abridge, differences
 from attacks.summary import Summary
 from text.bounded_files import DataError, json_lines, read_json
 from text.json_shapes import check_shape
@@ -59,7 +59,7 @@ class AttackFiles:
         if not other:
             return None
         return (
-            f"got other settings than those of {self.outcome}: {told(other)}; expected the "
+            f"got other settings than those of {self.outcome}: {abridge(other)}; expected the "
             f"same, to go on with it: file this {where}"
         )
 

@@ -25,7 +25,7 @@ from app.runs.sample_records import Record
 from app.runs.shard import Shard
 from app.runs.weights import shelf, weights_of
 from attacks.interface import Outcome
-from attacks.journal import differences, told
+from attacks.journal import abridge, differences
 from attacks.outcome import from_line
 from attacks.summary import summarise
 
@@ -245,7 +245,7 @@ def _whole(run: RunDirectory, name: str) -> Whole:
         if other:
             msg = (
                 f"got other settings in shard {one.shard} of {name} than in {shards[0].shard}: "
-                f"{told(other)}; expected the same: give the shard the settings of the others, "
+                f"{abridge(other)}; expected the same: give the shard the settings of the others, "
                 f"after deleting {one.side.with_suffix('')}.*"
             )
             raise ValueError(msg)

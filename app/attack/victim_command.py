@@ -23,7 +23,7 @@ from app.processes.devices import torch_device
 from app.runs import atomic
 from app.runs.run_directory import RunDirectory
 from app.runs.shard import Shard
-from attacks.interface import Outcome, attack, changed
+from attacks.interface import Outcome, attack, retarget
 from attacks.outcome import Sample
 from attacks.validity.checks import ValidityLimits
 from attacks.victims.labels_only import check_search
@@ -177,7 +177,7 @@ class VictimAttack(NamedTuple):
         """
         settings, shard = self.settings, self.shard
         target = None if planned.goal_given else settings.target(self.named.classes)
-        composed = changed(planned.attack, target=target)
+        composed = retarget(planned.attack, target=target)
         about = self._about(planned)
         whole = AttackFiles(self.folder, planned.name)
         files = whole if shard is None else ShardFiles(self.folder, planned.name, shard)

@@ -7,7 +7,7 @@ from typing import IO, Any, Self
 
 from app.runs.atomic import replacing
 from attacks.digests import content_digest
-from attacks.journal import differences, told
+from attacks.journal import abridge, differences
 from attacks.json_lines import append, open_lines, read_lines
 from text import Text
 
@@ -43,8 +43,8 @@ class Augmented:
                 self.done, length = [], 0
             elif length and other:
                 msg = (
-                    f"got {self._journal}, which is about other settings ({told(other)}), expected "
-                    "the same: give another --output, or delete it"
+                    f"got {self._journal}, which is about other settings ({abridge(other)}), "
+                    "expected the same: give another --output, or delete it"
                 )
                 raise ValueError(msg)
         self._stream: IO[bytes] = open_lines(self._journal, settings, length)

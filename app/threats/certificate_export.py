@@ -20,7 +20,7 @@ from app.runs.resume import evaluated
 from app.runs.run_directory import RunDirectory
 from app.runs.weights import shelf, weights_of
 from app.threats.threat_records import stamp_of
-from attacks.journal import differences, told
+from attacks.journal import abridge, differences
 from certify.threats import Synonyms, Threat, parse_threat
 from certify.threats.parsing import parse_k
 from certify.words.score_certifiers import ScoreModel
@@ -124,7 +124,7 @@ def _certified(
     }
     if other := differences(before, now):
         msg = (
-            f"got an export of other things than were certified as {name} ({told(other)}), "
+            f"got an export of other things than were certified as {name} ({abridge(other)}), "
             "expected the same lists and weights: give `certify` with these first"
         )
         raise ValueError(msg)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from app.threats.threat_records import Record, Sample
-from attacks.journal import differences, told
+from attacks.journal import abridge, differences
 from attacks.json_lines import append, open_lines, read_lines
 
 log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ def certified(
         elif length and (other := differences(before, settings)):
             msg = (
                 f"got {path} of a command that has not ended, with other settings "
-                f"({told(other)}), expected the same, to go on: give these, another --tag, or "
+                f"({abridge(other)}), expected the same, to go on: give these, another --tag, or "
                 "delete the file"
             )
             raise ValueError(msg)

@@ -126,7 +126,7 @@ class SentenceSimilarity:
         if candidate.width == 1 and _is_word(candidate.word):
             # Nearly always one word takes the place of one: all others stay what they are.
             return passages.of(base, column).around(index, self.window, word=candidate.word)
-        return passages.of(base.remade(candidate.columns), column).around(index, self.window)
+        return passages.of(base.remake(candidate.columns), column).around(index, self.window)
 
 
 def _origin(document: Document, index: int) -> int:

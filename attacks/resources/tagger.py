@@ -214,7 +214,7 @@ class Tagger:
         scores[rows, new] = -np.inf
         for i in np.flatnonzero(top - scores.max(axis=1) < NEAR).tolist():
             pair = self._names[tags[0, i]], self._names[tags[1, i]]
-            new[i] = self._exact(features(pair, _filled(surroundings, depending, words[i])))
+            new[i] = self._exact(features(pair, _fill(surroundings, depending, words[i])))
         if depending is OWN:
             for i, word in enumerate(words):
                 if word in self._fixed:
@@ -282,7 +282,7 @@ class Tagger:
         return total
 
 
-def _filled(surroundings: WordContext, depending: frozenset[int], word: str) -> WordContext:
+def _fill(surroundings: WordContext, depending: frozenset[int], word: str) -> WordContext:
     """Put the tried word into a place."""
     if depending is OWN:
         return surroundings._replace(word=word)

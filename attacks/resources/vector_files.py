@@ -92,7 +92,7 @@ def _collect(path: Path, stream: IO[bytes]) -> tuple[list[str], int]:
     """
     words: dict[str, None] = {}
     repeated, width, body = 0, 0, 0
-    for word, row in _parsed(path):
+    for word, row in _parse(path):
         if word in words:
             repeated += 1
             continue
@@ -117,7 +117,7 @@ def _header(stream: IO[bytes], rows: int, width: int) -> int:
     return stream.tell()
 
 
-def _parsed(path: Path) -> Iterator[tuple[str, Floats]]:
+def _parse(path: Path) -> Iterator[tuple[str, Floats]]:
     """Yield the word and the vector of each line."""
     width, promised, number, first = 0, None, 0, 1
     with lines_of(path) as stream:

@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 from attacks.composition import Context, Propose, Request, Steps, Verdict
 from attacks.document import Candidate, Document
 from attacks.search import best
-from attacks.strategies.rounds import Rounds, drawn
+from attacks.strategies.rounds import Rounds, draw_index
 from text import check_choice, check_range
 
 Crossover = Literal["words", "point"]
@@ -79,7 +79,7 @@ class Genetic:
             children = []
             for _ in range(self.population - 1):
                 # Fitter members are parents more often; one may be both parents.
-                pair = [members[drawn(context.random, shares) or 0] for _ in range(2)]
+                pair = [members[draw_index(context.random, shares) or 0] for _ in range(2)]
                 children.append(self._child(context, *pair))
             yield from rounds.ask(document for document, _ in children)
             if rounds.over():
@@ -132,7 +132,7 @@ class Genetic:
         while pending and not rounds.over():
             drawn_words: list[tuple[_Member, list[float], int, list[Candidate]]] = []
             for row, (member, weights) in enumerate(pending):
-                index = at[row] if at is not None else drawn(context.random, weights)
+                index = at[row] if at is not None else draw_index(context.random, weights)
                 if index is None:
                     continue
                 # Members are often equal: their candidates are proposed once.
@@ -174,7 +174,7 @@ class Genetic:
         words = {i: theirs[i] for i in swapped if theirs[i] != first.document.words[i]}
         if not words:
             return first.document, first.weights.copy()
-        child = first.document.rewritten(words, context.original)
+        child = first.document.rewrite(words, context.original)
         if len(child) != count or not context.admits(child):
             return first.document, first.weights.copy()
         weights = first.weights.copy()

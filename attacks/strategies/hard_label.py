@@ -71,7 +71,7 @@ class HardLabel:
             children = []
             for _ in range(self.population):
                 parents = [context.random.choice(population) for _ in range(2)]
-                children.append(space.mutated(space.mated(*parents)))
+                children.append(space.mutate(space.mate(*parents)))
             won = yield from space.ask(children)
             # Whatever is nearer, and as far as the farthest member at most.
             pool = {tuple(sorted(words.items())): words for words in (*population, *won)}
@@ -143,7 +143,7 @@ class _Space:
 
     def document(self, words: Words) -> Document:
         """Return the text."""
-        return self.context.original.rewritten(words, self.context.original)
+        return self.context.original.rewrite(words, self.context.original)
 
     def random(self) -> Words:
         """Replace a random share of the words, at least one."""
@@ -155,7 +155,7 @@ class _Space:
         ]
         return {i: draw.choice([*self.options[i]]) for i in chosen}
 
-    def mated(self, first: Words, second: Words) -> Words:
+    def mate(self, first: Words, second: Words) -> Words:
         """Take each word from either of two texts."""
         draw = self.context.random
         return {
@@ -164,7 +164,7 @@ class _Space:
             if i in (source := first if draw.random() < 0.5 else second)
         }
 
-    def mutated(self, words: Words) -> Words:
+    def mutate(self, words: Words) -> Words:
         """Put a word back, replaces it otherwise, or moves the change to another word."""
         draw, mutant = self.context.random, dict(words)
         if mutant and draw.random() < 0.67:

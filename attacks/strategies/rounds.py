@@ -68,7 +68,7 @@ class Rounds:
         return self.verdicts[item.columns]
 
 
-def drawn(random: Random, weights: Iterable[float]) -> int | None:
+def draw_index(random: Random, weights: Iterable[float]) -> int | None:
     """Draw a position in proportion to weights of at least 0; None if all are 0.
 
     Args:

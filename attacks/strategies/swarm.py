@@ -14,7 +14,7 @@ from typing import Any
 from attacks.composition import Context, Propose, Request, Steps
 from attacks.document import Candidate, Document
 from attacks.search import best
-from attacks.strategies.rounds import Item, Rounds, drawn
+from attacks.strategies.rounds import Item, Rounds, draw_index
 from text import check_range
 
 INERTIA = (0.8, 0.2)
@@ -48,7 +48,7 @@ class Swarm:
         """See `Search`."""
         rounds, original, random = Rounds(context), context.original, context.random
         texts = [original] * self.population
-        texts = yield from self._mutated(context, rounds, texts)
+        texts = yield from self._mutate(context, rounds, texts)
         own = list(texts)
         # One velocity per word; all words of a particle begin with the same.
         speeds = [
@@ -72,7 +72,7 @@ class Swarm:
                     speed[d] = inertia * speed[d] + (1 - inertia) * pull
                 for elite, chance in zip((own[k], leader), chances, strict=True):
                     if random.random() < chance:
-                        texts[k] = _turned(context, texts[k], elite, speed)
+                        texts[k] = _turn(context, texts[k], elite, speed)
             yield from rounds.ask(texts)
             if rounds.over():
                 break
@@ -82,7 +82,7 @@ class Swarm:
                 # The more words are changed, the rarer a mutation.
                 if random.random() < 1 - 2 * len(text.modified) / len(original)
             ]
-            mutants = yield from self._mutated(context, rounds, [texts[k] for k in changed])
+            mutants = yield from self._mutate(context, rounds, [texts[k] for k in changed])
             if rounds.over():
                 break
             for k, mutant in zip(changed, mutants, strict=True):
@@ -93,7 +93,7 @@ class Swarm:
         return rounds.top
 
     @staticmethod
-    def _mutated(
+    def _mutate(
         context: Context, rounds: Rounds, texts: Sequence[Document]
     ) -> Generator[Request, Any, list[Document]]:
         """Replace a word of each text by its best candidate, drawn in proportion to its gain."""
@@ -125,7 +125,7 @@ class Swarm:
                 gain = answers[row].score - rounds.of(text).score
                 gains.append(context.relative(gain) if gain > context.tie else 0.0)
             # Drawn in proportion to the gain; None where no word gains.
-            row_drawn = drawn(context.random, gains)
+            row_drawn = draw_index(context.random, gains)
             mutants.append(text if row_drawn is None else text.accept(options[row_drawn]))
         return mutants
 
@@ -134,7 +134,7 @@ def _pull(text: Document, elite: Document, index: int) -> float:
     return -FASTEST if text.words[index] == elite.words[index] else FASTEST
 
 
-def _turned(context: Context, text: Document, elite: Document, speed: Sequence[float]) -> Document:
+def _turn(context: Context, text: Document, elite: Document, speed: Sequence[float]) -> Document:
     """Return the text with words of the elite; the text itself where it may not have them."""
     words = {
         d: elite.words[d]
@@ -144,5 +144,5 @@ def _turned(context: Context, text: Document, elite: Document, speed: Sequence[f
     }
     if not words:
         return text
-    moved = text.rewritten(words, context.original)
+    moved = text.rewrite(words, context.original)
     return moved if len(moved) == len(text) and context.admits(moved) else text

@@ -50,13 +50,13 @@ class _Edit(WordSwap):
         """See `WordSwap`."""
         if len(word) < 2:
             return []
-        positions = range(1 if self.keep_first else 0, self.places(len(word)) - self.keep_last)
+        positions = range(1 if self.keep_first else 0, self.positions(len(word)) - self.keep_last)
         if not positions:
             return []
         chosen = [random.choice(positions)] if self.one else positions
         return [self.edit(word, position, random) for position in chosen]
 
-    def places(self, length: int) -> int:
+    def positions(self, length: int) -> int:
         """Return the number of places where a word of this length can be changed."""
         return length
 
@@ -68,7 +68,7 @@ class _Edit(WordSwap):
 class SwapCharacters(_Edit):
     """Swaps two adjacent characters."""
 
-    def places(self, length: int) -> int:
+    def positions(self, length: int) -> int:
         """See `_Edit`."""
         return length - 1
 

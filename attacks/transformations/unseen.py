@@ -39,12 +39,12 @@ class _Unseen(WordSwap):
 
     def replacements(self, word: str, random: Random) -> list[str]:
         """See `WordSwap`."""
-        positions = self.places(word)
+        positions = self.positions(word)
         if self.one and positions:
             positions = [random.choice(positions)]
         return [self.edit(word, position, random) for position in positions]
 
-    def places(self, word: str) -> list[int]:
+    def positions(self, word: str) -> list[int]:
         """Return the places where a word can be changed."""
         return list(range(1, len(word)))
 
@@ -64,7 +64,7 @@ class InsertInvisible(_Unseen):
 class SwapTwins(_Unseen):
     """Replaces a character by one of another script that looks the same."""
 
-    def places(self, word: str) -> list[int]:
+    def positions(self, word: str) -> list[int]:
         """See `_Unseen`."""
         return [i for i, character in enumerate(word) if character in TWINS]
 

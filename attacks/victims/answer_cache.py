@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from attacks.journal import differences, told
+from attacks.journal import abridge, differences
 from attacks.json_lines import append, open_lines, read_lines
 from text import Text
 
@@ -46,7 +46,7 @@ class AnswerCache:
             other = differences(description if isinstance(description, dict) else {}, settings)
             if other:
                 msg = (
-                    f"got {path} with answers of another victim ({told(other)}), expected the "
+                    f"got {path} with answers of another victim ({abridge(other)}), expected the "
                     "same: give another --out, or move the file away"
                 )
                 raise ValueError(msg)

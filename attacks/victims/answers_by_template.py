@@ -58,7 +58,7 @@ def columns(text: Text) -> tuple[str, ...]:
     return (text,) if isinstance(text, str) else tuple(text)
 
 
-def shown(value: Any) -> str:
+def excerpt(value: Any) -> str:
     """Return the beginning of an answer, for a message."""
     text = repr(value)
     return text if len(text) <= 200 else f"{text[:200]}..."
@@ -130,17 +130,17 @@ class TemplateExchange:
     def rows(self, answer: Any, texts: Sequence[Text]) -> list[list[float] | AnswerError]:
         """See `Exchange`."""
         if not self._batched:
-            return [self._tried(answer, self._places)]
+            return [self._try_row(answer, self._places)]
         front = self._front()
         items = _at(answer, front)
         if not isinstance(items, list) or len(items) != len(texts):
-            count = f"{len(items)} answers" if isinstance(items, list) else shown(items)
-            msg = f"got {count} to {len(texts)} text(s), expected one for each: {shown(answer)}"
+            count = f"{len(items)} answers" if isinstance(items, list) else excerpt(items)
+            msg = f"got {count} to {len(texts)} text(s), expected one for each: {excerpt(answer)}"
             raise AnswerError(msg, again=True)
         rest = {name: path[len(front) + 1 :] for name, path in self._places.items()}
-        return [self._tried(item, rest) for item in items]
+        return [self._try_row(item, rest) for item in items]
 
-    def _tried(self, item: Any, paths: Mapping[str, Path]) -> list[float] | AnswerError:
+    def _try_row(self, item: Any, paths: Mapping[str, Path]) -> list[float] | AnswerError:
         try:
             return self._row(item, paths)
         except AnswerError as error:
@@ -186,7 +186,7 @@ class TemplateExchange:
     def _row(self, item: Any, paths: Mapping[str, Path]) -> list[float]:
         """Return the numbers of one text."""
         if "{scores}" in paths:
-            return self._listed(_at(item, paths["{scores}"]))
+            return self._read_list(_at(item, paths["{scores}"]))
         label = paths["{label}"]
         score = paths.get("{score}")
         if score is None:
@@ -198,23 +198,22 @@ class TemplateExchange:
         entries = _at(item, label[:at])
         if not isinstance(entries, list):
             msg = (
-                f"got {shown(entries)}, expected a list of classes with their scores; an answer of "
-                "another shape is described by --http.answer"
+                f"got {excerpt(entries)}, expected a list of classes with their scores; an answer "
+                "of another shape is described by --http.answer"
             )
             raise AnswerError(msg)
         names, numbers = label[at + 1 :], score[at + 1 :]
         values = {class_index(_at(e, names), self.classes): _at(e, numbers) for e in entries}
         return self._all(values, item)
 
-    def _listed(self, entries: Any) -> list[float]:
+    def _read_list(self, entries: Any) -> list[float]:
         if isinstance(entries, dict):
             return self._all(
                 {class_index(key, self.classes): value for key, value in entries.items()}, entries
             )
         if not isinstance(entries, list) or len(entries) != len(self.classes):
-            msg = (
-                f"got scores {shown(entries)}, expected {len(self.classes)} numbers, one per class"
-            )
+            count = len(self.classes)
+            msg = f"got scores {excerpt(entries)}, expected {count} numbers, one per class"
             raise AnswerError(msg)
         return [number(value) for value in entries]
 
@@ -227,7 +226,7 @@ class TemplateExchange:
     def _all(self, values: Mapping[int, Any], item: Any) -> list[float]:
         if len(values) < len(self.classes):
             missing = [name for i, name in enumerate(self.classes) if i not in values]
-            msg = f"got no score of {', '.join(missing)} in {shown(item)}, expected all classes"
+            msg = f"got no score of {', '.join(missing)} in {excerpt(item)}, expected all classes"
             raise AnswerError(msg)
         return [number(values[i]) for i in range(len(self.classes))]
 
@@ -244,11 +243,11 @@ def check_row(row: Sequence[float], classes: int, outputs: str) -> None:
         AnswerError: they are not finite, or not the `outputs` that they should be.
     """
     if len(row) != classes or not all(map(math.isfinite, row)):
-        msg = f"got scores {shown(list(row))}, expected {classes} finite numbers, one per class"
+        msg = f"got scores {excerpt(list(row))}, expected {classes} finite numbers, one per class"
         raise AnswerError(msg)
     if outputs != "logits" and (min(row) < 0 or abs(math.fsum(row) - 1) > 0.01):
         msg = (
-            f"got scores {shown(list(row))}, which are not probabilities (they sum to "
+            f"got scores {excerpt(list(row))}, which are not probabilities (they sum to "
             f"{math.fsum(row):.4g}), expected numbers from 0 that sum to 1; or say "
             "--http.outputs logits"
         )
@@ -277,7 +276,7 @@ def _at(value: Any, path: Path) -> Any:
     """Return the part of a JSON value at a path without lists."""
     for key in path:
         if not isinstance(value, dict) or key not in value:
-            msg = f"got {shown(value)}, expected an object with {key!r}, as in --http.answer"
+            msg = f"got {excerpt(value)}, expected an object with {key!r}, as in --http.answer"
             raise AnswerError(msg)
         value = value[key]
     return value

@@ -9,9 +9,9 @@ from attacks.victims.answers_by_template import (
     AnswerError,
     class_index,
     columns,
+    excerpt,
     number,
     one_label,
-    shown,
 )
 from attacks.victims.http_settings import HttpSettings, content, put_in
 from text import Text
@@ -95,7 +95,7 @@ class ChatExchange:
             path = "choices[0].message.content"
             if self.outputs == "probabilities":
                 path += " and choices[0].logprobs.content[0].top_logprobs"
-            msg = f"got {shown(answer)}, expected {path}: is this a chat endpoint?"
+            msg = f"got {excerpt(answer)}, expected {path}: is this a chat endpoint?"
             raise AnswerError(msg) from error
         return [one_label(self._named(str(reply)), len(self.words))]
 

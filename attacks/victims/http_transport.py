@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from attacks.victims.answers_by_template import AnswerError, shown
+from attacks.victims.answers_by_template import AnswerError, excerpt
 from attacks.victims.http_settings import HttpSettings
 from attacks.victims.kinds import VictimError
 from text.bounded_files import DataError, parse_json
@@ -196,7 +196,7 @@ class Transport:
                 answer = self._send(body)
                 if not isinstance(answer, _Refusal):
                     return read(_value(answer))
-                reason, wait = self._refused(answer)
+                reason, wait = self._read_refusal(answer)
             except AnswerError as error:
                 if not error.again:
                     msg = f"victim {self.name}: {self.hide(str(error))}"
@@ -231,7 +231,7 @@ class Transport:
                 return _Refusal(error.code, str(error.reason), error.headers, content)
         return raw
 
-    def _refused(self, refusal: _Refusal) -> tuple[str, float]:
+    def _read_refusal(self, refusal: _Refusal) -> tuple[str, float]:
         """Return the reason of a refusal and the seconds that the server asks for.
 
         Raises:
@@ -289,7 +289,7 @@ def _value(raw: bytes) -> Any:
     try:
         return parse_json(raw, "the answer", "JSON")
     except DataError as error:
-        msg = f"got an answer that is no JSON: {shown(raw[:200].decode('utf-8', 'replace'))}"
+        msg = f"got an answer that is no JSON: {excerpt(raw[:200].decode('utf-8', 'replace'))}"
         raise AnswerError(msg, again=True) from error
 
 

@@ -83,7 +83,7 @@ class _Batched(Halving):
 
     def logits(self, texts: Sequence[Text]) -> Floats:
         """See `Victim`."""
-        return self.fitting(lambda: checked(self._answer(texts), texts, self.name))
+        return self.fitting(lambda: check_logits(self._answer(texts), texts, self.name))
 
     def _finite(
         self, weights: list[list[float]], documents: Sequence[Document]
@@ -102,7 +102,7 @@ class _Batched(Halving):
         raise NotImplementedError
 
 
-def checked(answer: Any, texts: Sequence[Text], name: str) -> Floats:
+def check_logits(answer: Any, texts: Sequence[Text], name: str) -> Floats:
     """Return an answer as float64 logits.
 
     Raises:
@@ -446,7 +446,7 @@ class CallableVictim(_Batched):
                     f"text(s) beginning with {batch[0]!r:.200}"
                 )
                 raise VictimError(msg) from error
-            parts.append(checked(answer, batch, self.name))
+            parts.append(check_logits(answer, batch, self.name))
         return np.concatenate(parts)
 
     def _owner(self) -> torch.nn.Module | None:

@@ -164,10 +164,10 @@ def test_words_that_are_merged() -> None:
 
 def test_several_words_at_once() -> None:
     original = Document(("one two", "three"))
-    made = original.rewritten({0: "1", 2: "3"}, original)
+    made = original.rewrite({0: "1", 2: "3"}, original)
     assert made.columns == ("1 two", "3")
     assert made.modified == {0, 2}
-    assert made.rewritten({0: "one"}, original).modified == {2}
+    assert made.rewrite({0: "one"}, original).modified == {2}
 
 
 def test_runs_that_are_cut() -> None:

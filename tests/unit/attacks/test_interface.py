@@ -13,7 +13,7 @@ import attacks
 from attacks.constraints import EditDistance
 from attacks.constraints.preconstraints import StopWords
 from attacks.goals import Targeted, Untargeted, make_goal
-from attacks.interface import changed
+from attacks.interface import retarget
 from attacks.journal import read
 from attacks.progress import CountedVictim, Progress
 from attacks.search import Greedy
@@ -323,9 +323,9 @@ def test_a_target_for_a_composed_attack() -> None:
     # What the attack is after stays, if nothing is said.
     aimed = SWAP.aiming(Targeted(target=0))
     assert run(recipe=aimed).records[1].outcome == "skipped"
-    assert changed(aimed, score="probability").goal == Targeted(target=0, score="probability")
-    assert changed(aimed, target=1).goal == Targeted(target=1)
-    assert changed(aimed) is changed(aimed, compat="none", score="margin") is aimed
+    assert retarget(aimed, score="probability").goal == Targeted(target=0, score="probability")
+    assert retarget(aimed, target=1).goal == Targeted(target=1)
+    assert retarget(aimed) is retarget(aimed, compat="none", score="margin") is aimed
 
 
 def test_the_score_of_a_composed_attack() -> None:

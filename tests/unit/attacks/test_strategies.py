@@ -23,7 +23,7 @@ from attacks.strategies import (
     StagedGreedy,
     Swarm,
 )
-from attacks.strategies.rounds import drawn
+from attacks.strategies.rounds import draw_index
 from tests.unit.attacks.toys import SYNONYMS, BagVictim, Once, Synonyms, samples, value
 from text import Text
 
@@ -153,7 +153,7 @@ def test_classes_are_enough_for_a_hard_label_search(bias: float) -> None:
     original, changed = Document.of(TEXT), Document.of(label.adversarial)
     for i, (old, new) in enumerate(zip(original.words, changed.words, strict=True)):
         if old != new:
-            assert value(changed.rewritten({i: old}, original).text) + bias >= 0
+            assert value(changed.rewrite({i: old}, original).text) + bias >= 0
 
 
 def test_flips_are_asked_about_in_the_order_of_their_gain() -> None:
@@ -342,11 +342,11 @@ def test_stages_change_a_word_twice() -> None:
 
 def test_what_is_drawn_follows_the_weights() -> None:
     random = Random(0)
-    found = [drawn(random, [1.0, 0.0, 3.0]) for _ in range(4000)]
+    found = [draw_index(random, [1.0, 0.0, 3.0]) for _ in range(4000)]
     assert found.count(1) == 0
     assert 0.7 < found.count(2) / 4000 < 0.8
-    assert drawn(random, []) is None
-    assert drawn(random, [0.0, 0.0]) is None
+    assert draw_index(random, []) is None
+    assert draw_index(random, [0.0, 0.0]) is None
 
 
 @pytest.mark.parametrize(

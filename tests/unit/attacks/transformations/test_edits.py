@@ -35,7 +35,7 @@ from attacks.transformations import (
     TypeAndDelete,
 )
 from attacks.transformations.inserted_words import MaskedLMInsert, MaskedLMMerge
-from attacks.transformations.keys import beside
+from attacks.transformations.keys import find_neighbours
 from attacks.transformations.subwords import SubwordSwap, combinations
 from attacks.transformations.unseen import TWINS
 from tests.unit.attacks.lexicon import small_tagger, small_vectors, write_wordnet
@@ -101,13 +101,13 @@ def test_a_letter_that_is_deleted_where_it_is_shown() -> None:
 
 
 def test_keys_beside_each_other() -> None:
-    near = beside("qwerty")
+    near = find_neighbours("qwerty")
     assert set(near["g"]) == set("fhtyvb")
     assert set(near["q"]) == set("wa")
     assert all(key in near[other] for key, others in near.items() for other in others)
-    assert "z" in beside("qwertz")["t"]
-    assert "\u00f6" in beside("qwertz")["l"]
-    assert "\u00f1" in beside("spanish")["l"]
+    assert "z" in find_neighbours("qwertz")["t"]
+    assert "\u00f6" in find_neighbours("qwertz")["l"]
+    assert "\u00f1" in find_neighbours("spanish")["l"]
     changed = texts(NeighbourKey(one=False, keep_first=True, keep_last=True), "fIg")
     assert set(changed) == {"fUg", "fOg", "fJg", "fKg"}
     assert texts(NeighbourKey(layout="azerty"), "\u00e9") == []
