@@ -157,7 +157,7 @@ class Document:
         return len(self.words)
 
     def column_of(self, index: int) -> int:
-        """Return the number of the text in which a word stands."""
+        """Return the number of the text that contains a word."""
         return self.spans[index][0]
 
     def position(self, original: int) -> int | None:

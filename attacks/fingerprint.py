@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from attacks.digests import content_digest, digest
 
 _SHORT = 200
-"""Characters of JSON up to which a list is kept as it is."""
+"""Characters of JSON up to which a list is kept, and not its digest."""
 _DEEP = 10
 """Depth of nested objects that are described."""
 

@@ -114,7 +114,7 @@ class Untargeted:
 
 @dataclass(frozen=True, kw_only=True)
 class Unsure(Untargeted):
-    """A probability of the gold class below a bound, whatever is predicted.
+    """A probability of the gold class below a bound, for any prediction.
 
     Source: Kuleshov et al., "Adversarial Examples for Natural Language Classification Problems",
     2018, as TextAttack 0.3.11 reads its bound of 0.7 (`target_max_score`).
@@ -139,7 +139,7 @@ class Unsure(Untargeted):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Targeted:
-    """One class, whatever the gold one is.
+    """One class, for any gold class.
 
     Attributes:
         target: the class.

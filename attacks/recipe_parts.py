@@ -156,7 +156,7 @@ class RecipeParts:
 
         encoder = self.resources.sentence_encoder()
         if minimum is None:
-            # The user's own threshold is taken as it is.
+            # A threshold of the user is not calibrated.
             minimum = find_threshold(published, encoder.name, recipe=self.settings.recipe)
         return [
             SentenceSimilarity(

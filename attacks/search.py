@@ -282,7 +282,7 @@ class Beam:
             if judged.success or answers.exhausted:
                 break
             values = np.array([verdict.score for verdict in answers.judged], dtype=np.float64)
-            # Ties by text, whatever the order of proposals.
+            # Ties by text: the order of proposals does not matter.
             by_text = sorted(range(len(pool)), key=lambda i: pool[i].columns)
             order = [
                 by_text[i]

@@ -24,8 +24,8 @@ class PartOfSpeech:
         allow_verb_noun_swap: verbs and nouns count as one part of speech; in ungrammatical text
             a tagger often confuses them.
         compat: the reference shows the surroundings in the original text, of both texts of a pair
-            together, and reads off the tag where a word stands first in them, also when that is
-            another place.
+            together, and reads off the tag of a word's first occurrence in them, also when that is
+            another one.
     """
 
     cost = 3.0

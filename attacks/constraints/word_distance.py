@@ -72,7 +72,7 @@ class WordDistance:
 
 
 def _first(group: Group, index: int) -> str:
-    """Return the word of the original that stood where a word of the current text stands."""
+    """Return the word of the original at the position of a word of the current text."""
     original: Document = group.original
     number = group.current.origin[index] if index < len(group.current.origin) else -1
     return original.words[number] if 0 <= number < len(original) else group.current.words[index]

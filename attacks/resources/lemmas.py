@@ -1,7 +1,7 @@
 """Finds the base forms of words as NLTK's `WordNetLemmatizer` does, with or without a tagger.
 
 Source: Bird, Klein, Loper, "Natural Language Processing with Python" (2009), section 3.6. Of the
-known forms of a word the shortest is its lemma; a word without known form stays as it is.
+known forms of a word the shortest is its lemma; a word without known form does not change.
 """
 
 from collections.abc import Sequence

@@ -181,7 +181,7 @@ def _load(cache: Path, digest: str) -> VectorFile | None:
         if matrix.dtype != np.float32 or matrix.ndim != 2 or len(matrix) != len(loaded.words):
             msg = "words and vectors that do not belong together"
             raise ValueError(msg)
-    except Exception as error:  # whatever is wrong with it, it can be made again
+    except Exception as error:  # any damage: it can be made again
         if not isinstance(error, FileNotFoundError):
             log.debug("cache %s of %s: %s", cache, digest, error)
         return None

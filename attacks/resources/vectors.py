@@ -110,7 +110,7 @@ def _load(cache: Path | None, name: str, keys: Sequence[str]) -> dict[str, Any] 
         # Opened here: where numpy finds no archive in a file, it leaves it open.
         with opened(path) as stream, np.load(stream, allow_pickle=False) as archive:
             return {key: archive[key] for key in keys}
-    except Exception as error:  # whatever is wrong with it, it can be made again
+    except Exception as error:  # any damage: it can be made again
         if not isinstance(error, FileNotFoundError):
             log.debug("cache %s of %s: %s", cache, name, error)
         return None

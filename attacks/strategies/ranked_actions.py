@@ -43,7 +43,7 @@ one, or another word is inserted before it (at the end of the text: behind the l
 class RankedActions:
     """Takes the places in the order of what their best action gains in the original text.
 
-    Each place is tried once: the candidates are made anew in the text as it stands, and the best
+    Each target is tried once: the candidates are made anew in the current text, and the best
     one is taken if it improves on that text. The transformation is `Actions` of three parts: it
     replaces words, inserts words behind them, and merges them with the next ones. Pre-constraints
     are asked about replaced words alone.
@@ -111,7 +111,7 @@ class RankedActions:
     def _candidates(
         context: Context, current: Document, target: Target
     ) -> Generator[Request, Any, list[Candidate]]:
-        """Return the candidates of a place in the text as it stands; none where it is gone."""
+        """Return the candidates of a target in the current text; none where it is gone."""
         index, action = target
         # Earlier actions may have moved or merged the words.
         at, following = current.position(index), current.position(index + 1)

@@ -82,7 +82,7 @@ class _MaskedPlaces(MaskedLMSwap):
         """
         position, reach = passage.place(index), self.model.max_length
         begin, stop = 0, len(passage.text)
-        if self.reference:  # shows what lies between the first and the last word
+        if self.reference:  # shows the text from its first to its last word
             begin, stop = passage.spans[0][0], passage.spans[-1][1]
         if position > reach:
             begin = passage.spans[position - reach][0]

@@ -36,7 +36,7 @@ LAYOUTS: dict[str, Layout] = {
 def find_neighbours(layout: Layout) -> dict[str, str]:
     """Return the neighbours of each key: left and right, and those that touch it above and below.
 
-    A key of a row stands half a key to the right of the one with its number in the row above.
+    A key of a row is half a key to the right of the one with its number in the row above.
     """
     if layout == "textattack":
         return {keys[0]: keys[1:] for keys in _REFERENCE.split()}

@@ -1,7 +1,7 @@
 """A language model of counts: surprise of words, and of the order of parts of speech.
 
-Smoothing by Witten and Bell, "The Zero-Frequency Problem" (1991), interpolated. Below one word
-stands a model of the same kind over its letters, so that unknown and misspelt words have a
+Smoothing by Witten and Bell, "The Zero-Frequency Problem" (1991), interpolated. The base of a word
+is a model of the same kind over its letters, so that unknown and misspelt words have a
 probability, too, and all words together have probability 1.
 """
 
@@ -42,7 +42,7 @@ class NGrams:
         if not alphabet:
             msg = "got no symbols to count, expected text"
             raise ValueError(msg)
-        self._uniform = 1 / (len(alphabet) + 2)  # END, and whatever else there is
+        self._uniform = 1 / (len(alphabet) + 2)  # END, and one for all unknown symbols
         self._base: dict[str, float] = {}
 
     def _count(self, sequence: Sequence[str]) -> None:

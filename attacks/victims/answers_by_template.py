@@ -157,7 +157,7 @@ class TemplateExchange:
         if not {"{scores}", "{label}"} & set(paths):
             problem = 'without "{scores}" or "{label}"'
         elif "{scores}" in paths and len(paths) > 1:
-            problem = 'with "{scores}" beside "{label}" or "{score}"'
+            problem = 'with "{scores}" and "{label}" or "{score}"'
         if self._batched and problem is None:
             if not all(EACH in path for path in paths.values()):
                 problem = "without a list for the texts"
@@ -288,7 +288,7 @@ def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[str, Path]]:
         for key, child in value.items():
             yield from _leaves(child, (*path, key))
     elif isinstance(value, list):
-        # A list with one element stands for any number of them.
+        # A list with one element means any number of them.
         for child in value[:1]:
             yield from _leaves(child, (*path, EACH))
     elif value in _NAMES:

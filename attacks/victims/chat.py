@@ -106,7 +106,7 @@ class ChatExchange:
             for i, word in enumerate(self.words)
             if re.search(rf"(?<!\w){re.escape(word)}(?!\w)", reply, re.IGNORECASE)
         }
-        # "not positive" beside "positive": the longer word is meant.
+        # Of "not positive" and "positive" the longer word counts.
         classes -= {
             i
             for i in classes

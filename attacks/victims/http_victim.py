@@ -85,7 +85,7 @@ class HttpVictim:
         return self._numbers(texts) if self.exchange.outputs == "probabilities" else None
 
     def again(self, texts: Sequence[Text]) -> Floats | None:
-        """Ask about texts once more, whatever was answered before; None beyond the budget."""
+        """Ask about texts once more, without the cache; None beyond the budget."""
         if self._left() < len(texts):
             return None
         answers = dict(self._ask(texts, self.cache.count))

@@ -280,7 +280,7 @@ def _weights(
 
 
 def padding_side(model: Any) -> Literal["left", "right"]:
-    """Return the side on which padding changes nothing, whatever the tokenizer says.
+    """Return the side on which padding changes nothing; the tokenizer may say another.
 
     Positions are counted from the left, so that padding there moves the text (GPT-2). XLNet counts
     from the text, and classifies by its last token.
