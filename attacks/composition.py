@@ -52,11 +52,7 @@ class Transformation(Protocol):
 
 
 class Constraint(Protocol):
-    """Judges candidates.
-
-    Attributes:
-        cost: about what one candidate costs; cheaper constraints are asked first.
-    """
+    """Judges candidates; constraints of lower `cost` are asked first."""
 
     cost: float
 

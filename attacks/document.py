@@ -25,6 +25,7 @@ def word_spans(text: str) -> Spans:
     spans = []
     for match in _RUN.finditer(text):
         run = match.group()
+        # Quotes and dashes around a word are no part of it.
         start = match.start() + len(run) - len(run.lstrip(_EDGES))
         end = match.start() + len(run.rstrip(_EDGES))
         if start < end:
@@ -206,6 +207,7 @@ class Document:
         column, start, end = self.spans[index]
         text = self.columns[column]
         before, after = text[:start], text[end:]
+        # One of the spaces around the word goes with it.
         if index == 0 or not before:
             after = after.removeprefix(" ")
         else:
@@ -280,6 +282,7 @@ class Document:
             cut=self.cut,
             spans=self._respanned(candidate),
         )
+        # Words of the replacement, found by their number.
         count = removed + len(document.words) - len(self.words)
         if count < 0:  # a replacement that joined a neighbour: no word is where it was
             document.origin = [-1] * len(document.words)

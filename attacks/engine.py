@@ -303,7 +303,8 @@ class Engine:
                 random=run.random,
                 columns=self.columns,
                 scale=margin,
-                gradients=_shows_gradients(self.victim),
+                gradients=hasattr(self.victim, "word_weights")
+                and getattr(self.victim, "differentiable", True),
             )
             run.steps = self.attack.search.steps(run.context)
             self._send(run, None)
@@ -587,11 +588,6 @@ def longest_first(samples: Sequence[Sample], in_flight: int) -> Sequence[Sample]
         return len(text) if isinstance(text, str) else sum(map(len, text))
 
     return sorted(samples, key=length, reverse=True)
-
-
-def _shows_gradients(victim: Any) -> bool:
-    """Return True for a victim with `word_weights`, unless its `differentiable` is False."""
-    return hasattr(victim, "word_weights") and bool(getattr(victim, "differentiable", True))
 
 
 def _saturated(logits: Floats) -> bool:

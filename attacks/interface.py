@@ -14,7 +14,7 @@ from attacks.journal import Journal
 from attacks.outcome import AttackRecord
 from attacks.progress import CountedVictim, Progress
 from attacks.recipe_settings import RecipeSettings
-from attacks.samples import Given, as_samples
+from attacks.samples import SampleLike, as_samples
 from attacks.summary import Summary, summarise, table
 from attacks.victims.kinds import as_victim
 from attacks.victims.labels_only import check_search
@@ -78,7 +78,7 @@ def retarget(
 
 def attack(
     model: Any,
-    samples: Iterable[Given],
+    samples: Iterable[SampleLike],
     *,
     recipe: str | RecipeSettings | Attack = "textfooler",
     tokenizer: Any = None,
@@ -142,6 +142,7 @@ def attack(
         journal: Journal | None = None
         records: dict[int, AttackRecord] = {}
         if path is not None:
+            # Refuses a file whose settings differ, before anything is asked.
             journal = stack.enter_context(Journal(path, engine.about()))
             records = journal.of(numbered)
             if (strange := engine.find_contradiction(records.values())) is not None:

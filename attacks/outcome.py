@@ -41,6 +41,7 @@ class Sample:
             )
             raise ValueError(msg)
         label: Any = self.label
+        # A class name or a NumPy integer would not survive the way through JSON.
         if not isinstance(label, int):
             msg = (
                 f"got label {label!r:.80} of sample {self.sample_id}, expected the number of "

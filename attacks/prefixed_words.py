@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from attacks.document import words_of
 from attacks.goals import Floats, make_goal
 from attacks.outcome import Sample
-from attacks.samples import Given, as_samples
+from attacks.samples import SampleLike, as_samples
 from attacks.summary import IntervalEstimate, wilson
 from attacks.victims.kinds import Victim, as_victim
 from text import Text, check_range
@@ -53,7 +53,7 @@ class Trigger:
 
 def universal_trigger(
     model: Any,
-    samples: Iterable[Given],
+    samples: Iterable[SampleLike],
     *,
     tokenizer: Any = None,
     length: int = 3,
@@ -165,6 +165,7 @@ def _put(trigger: Sequence[str], text: Text) -> Text:
         return text
     if isinstance(text, str):
         return f"{' '.join(trigger)} {text}"
+    # As in the authors' attacks on entailment: the hypothesis gets the trigger.
     return text[0], f"{' '.join(trigger)} {text[1]}"
 
 

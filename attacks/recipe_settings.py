@@ -35,6 +35,7 @@ class Budget:
     def budget(self, words: int) -> float:
         """Return the budget of a sample of so many words: at least 1, for the clean text."""
         per_word = float("inf") if self.budget_per_word is None else self.budget_per_word * words
+        # None is no limit.
         per_sample = float("inf") if self.query_budget is None else self.query_budget
         budget = min(per_sample, per_word)
         return budget if budget == float("inf") else max(1, int(budget))
@@ -92,11 +93,7 @@ class RecipeSettings(Budget):
     columns: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        """Check the settings; `attacks.recipes` checks them against the recipe.
-
-        Raises:
-            ValueError: a number is out of its range.
-        """
+        """Raise ValueError for a number out of its range; `attacks.recipes` checks the rest."""
         from text import check_range
 
         super().__post_init__()

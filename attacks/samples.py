@@ -8,18 +8,18 @@ from typing import Any
 from attacks.outcome import Sample
 from text import Text
 
-Given = Sample | tuple[Text, int] | Mapping[str, Any]
+SampleLike = Sample | tuple[Text, int] | Mapping[str, Any]
 """A sample, a text (or pair) with its class, or a row of a data set."""
 _NAMES = ("text", "text_pair")
 
 
 def as_samples(
-    rows: Iterable[Given], columns: Sequence[str] | None = None
+    rows: Iterable[SampleLike], columns: Sequence[str] | None = None
 ) -> tuple[list[Sample], Sequence[str]]:
     """Number samples as they come; a `Sample` keeps its number.
 
     Args:
-        rows: see `Given`. A row of a data set has its class as `label`.
+        rows: see `SampleLike`. A row of a data set has its class as `label`.
         columns: names of the texts of a row; `text`, and of pairs `text_pair`, if None.
 
     Returns:
@@ -73,6 +73,7 @@ def _sample(number: int, row: Any, columns: Sequence[str] | None) -> Sample:
 
 def _row(number: int, row: Mapping[str, Any], columns: Sequence[str] | None) -> tuple[Any, Any]:
     """Return the text and the class of a row of a data set."""
+    # A row with `text_pair` is a pair.
     names = columns if columns is not None else _NAMES[: 2 if _NAMES[1] in row else 1]
     if missing := [name for name in (*names, "label") if name not in row]:
         msg = (

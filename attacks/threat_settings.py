@@ -23,11 +23,7 @@ class ThreatSettings:
     k: int | Literal["all"] | None = None
 
     def __post_init__(self) -> None:
-        """Check what needs no file.
-
-        Raises:
-            ValueError: lists too many or too few, or a number of changes that makes no sense.
-        """
+        """Raise ValueError for settings that do not fit together; files are not read."""
         if isinstance(self.k, int) and self.k < 0:
             msg = f"got threat.k={self.k}, expected a whole number of at least 0, or all"
             raise ValueError(msg)
@@ -46,10 +42,7 @@ class ThreatSettings:
             raise ValueError(msg)
 
     def threat(self, words: "WordSettings") -> "Threat | None":
-        """Return the set; None if there is none.
-
-        Args:
-            words: the words of the model.
+        """Return the set for the words of the model; None if there is none.
 
         Raises:
             ValueError: a broken file.

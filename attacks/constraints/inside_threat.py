@@ -24,11 +24,7 @@ class InsideThreat:
     cost: float = 1.0
 
     def __post_init__(self) -> None:
-        """Check the threat.
-
-        Raises:
-            ValueError: it has no texts.
-        """
+        """Raise ValueError for a threat that is not about texts."""
         if self.threat.name == "l2":
             msg = "got the threat l2 for an attack on texts, expected synonyms, characters or words"
             raise ValueError(msg)

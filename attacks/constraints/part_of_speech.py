@@ -6,7 +6,7 @@ import numpy as np
 
 from attacks.compat import Compat
 from attacks.composition import Group
-from attacks.constraints.words import WordReplacements, group_by_word
+from attacks.constraints.words import WordReplacements, keep_words
 from attacks.resources.tagger import Tagger
 
 BEFORE, AFTER = 4, 3
@@ -43,15 +43,7 @@ class PartOfSpeech:
 
     def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
         """See `Constraint`."""
-        verdicts = []
-        for group in groups:
-            flags = [True] * len(group.candidates)
-            for slot in group_by_word(group, compat=self.compat, flags=flags):
-                for row, same in zip(slot.rows, self._same(group, slot), strict=True):
-                    if not same:
-                        flags[row] = False
-            verdicts.append(flags)
-        return verdicts
+        return keep_words(groups, self.compat, self._same)
 
     def _same(self, group: Group, slot: WordReplacements) -> list[bool]:
         """Return True for each new word with the part of speech of the old one."""

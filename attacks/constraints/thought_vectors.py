@@ -50,6 +50,7 @@ class ThoughtVectors:
         """See `Constraint`."""
         if self.vectors is None:
             return [[True] * len(group.candidates) for group in groups]
+        # The reference computes each mean anew, in single precision; here it is updated.
         near = self._near_squared if self._reference else self._near
         return [near(group, self.vectors) for group in groups]
 

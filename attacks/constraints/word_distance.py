@@ -7,7 +7,7 @@ import numpy as np
 
 from attacks.compat import Compat
 from attacks.composition import Group
-from attacks.constraints.words import group_by_word
+from attacks.constraints.words import WordReplacements, keep_words
 from attacks.document import Document
 from attacks.resources.vectors import WordVectors
 
@@ -48,18 +48,11 @@ class WordDistance:
 
     def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
         """See `Constraint`."""
-        verdicts = []
-        for group in groups:
-            flags = [True] * len(group.candidates)
-            for slot in group_by_word(group, compat=self.compat, flags=flags):
-                old = slot.old if self.against == "current" else _first(group, slot.at)
-                for row, near in zip(slot.rows, self._near(old, slot.new), strict=True):
-                    flags[row] = flags[row] and near
-            verdicts.append(flags)
-        return verdicts
+        return keep_words(groups, self.compat, self._near)
 
-    def _near(self, old: str, new: Sequence[str]) -> list[bool]:
-        vectors = self.vectors
+    def _near(self, group: Group, slot: WordReplacements) -> list[bool]:
+        vectors, new = self.vectors, slot.new
+        old = slot.old if self.against == "current" else _first(group, slot.at)
         old_row = None if vectors is None else vectors.index.get(old.lower())
         if vectors is None or old_row is None:
             return [True] * len(new)

@@ -9,7 +9,7 @@ from torch.nn.functional import cosine_similarity
 
 from attacks.compat import Compat
 from attacks.composition import Group
-from attacks.constraints.words import group_by_word
+from attacks.constraints.words import WordReplacements, keep_words
 from attacks.resources.vectors import WordVectors
 
 log = logging.getLogger(__name__)
@@ -53,35 +53,25 @@ class WordSimilarity:
 
     def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
         """See `Constraint`."""
-        verdicts = []
-        for group in groups:
-            flags = [True] * len(group.candidates)
-            for pairs in group_by_word(group, compat=self.compat, flags=flags):
-                self._test(pairs.old, pairs.new, pairs.rows, flags)
-            verdicts.append(flags)
-        return verdicts
+        return keep_words(groups, self.compat, self._near)
 
-    def _test(self, old: str, new: Sequence[str], rows: Sequence[int], flags: list[bool]) -> None:
-        """Lower the flags of words that are too far from the word they replace."""
-        vectors = self.vectors
-        if vectors is None:
-            return
-        old_row = vectors.index.get(old.lower())
-        if old_row is None:
-            return
-        new_rows = [vectors.index.get(word.lower(), -1) for word in new]
-        in_vocabulary = [(row, i) for row, i in zip(rows, new_rows, strict=True) if i >= 0]
-        if not in_vocabulary:
-            return
-        new_indices = [i for _, i in in_vocabulary]
+    def _near(self, group: Group, slot: WordReplacements) -> list[bool]:
+        """Return True for each new word that is near, or has no vector."""
+        flags, vectors = [True] * len(slot.new), self.vectors
+        old_row = None if vectors is None else vectors.index.get(slot.old.lower())
+        if vectors is None or old_row is None:
+            return flags
+        new_rows = [vectors.index.get(word.lower(), -1) for word in slot.new]
+        known_words = [i for i, row in enumerate(new_rows) if row >= 0]
+        rows = [new_rows[i] for i in known_words]
         # `unit` has rows of length 1: the product is the cosine, `[candidates]`.
-        cosines = vectors.unit[new_indices] @ vectors.unit[old_row]
+        cosines = vectors.unit[rows] @ vectors.unit[old_row]
         # Rounding must not decide: close ones are computed as the reference does.
         close = np.abs(cosines - self.minimum) < NEAR
         for n in np.flatnonzero(close).tolist():
             # In the order of the vocabulary, in single precision.
-            pair = torch.from_numpy(vectors.matrix[sorted((old_row, new_indices[n]))])
+            pair = torch.from_numpy(vectors.matrix[sorted((old_row, rows[n]))])
             cosines[n] = cosine_similarity(pair[0], pair[1], dim=0)
-        for (row, _), cosine in zip(in_vocabulary, cosines.tolist(), strict=True):
-            if cosine < self.minimum:
-                flags[row] = False
+        for i, cosine in zip(known_words, cosines.tolist(), strict=True):
+            flags[i] = cosine >= self.minimum
+        return flags

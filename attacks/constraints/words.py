@@ -1,6 +1,6 @@
 """Finds the new words of a candidate and the words that they replace."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -60,3 +60,19 @@ def group_by_word(group: Group, *, compat: Compat, flags: list[bool]) -> Iterabl
             slot.new.append(word)
             slot.rows.append(row)
     return slots.values()
+
+
+def keep_words(
+    groups: Sequence[Group],
+    compat: Compat,
+    judge: Callable[[Group, WordReplacements], Sequence[bool]],
+) -> list[list[bool]]:
+    """Return True for each candidate whose new words are all judged fit; see `Constraint`."""
+    verdicts = []
+    for group in groups:
+        flags = [True] * len(group.candidates)
+        for slot in group_by_word(group, compat=compat, flags=flags):
+            for row, fits in zip(slot.rows, judge(group, slot), strict=True):
+                flags[row] = flags[row] and fits
+        verdicts.append(flags)
+    return verdicts

@@ -31,11 +31,7 @@ class WordsChanged:
     cost: float = 1.5
 
     def __post_init__(self) -> None:
-        """Check the settings.
-
-        Raises:
-            ValueError: no bound, or one out of its range.
-        """
+        """Raise ValueError for no bound, or one out of its range."""
         self.compat = Compat(self.compat)
         bounded = self.share is not None or self.maximum is not None
         if not bounded or not 0 <= (self.share or 0) <= 1 or (self.maximum or 0) < 0:
@@ -69,4 +65,5 @@ class WordsChanged:
         if self.compat.compares_by_position:
             # The reference counts the words of the shorter text.
             words = min(words, len(changed))
+        # Rounded up: a short text may change one word.
         return count <= math.ceil(words * self.share)

@@ -61,6 +61,7 @@ def recipe(
 
 def recipe_names() -> list[str]:
     """Return the names of all recipes: those of the files, with `-` for `_`."""
+    # Only lists the directory: no recipe is imported.
     return [module.name.replace("_", "-") for module in iter_modules(__path__)]
 
 
@@ -75,6 +76,7 @@ def find_recipe(name: str) -> Recipe:
     if name not in names:
         msg = f"got recipe {name!r}, expected one of {', '.join(names)}"
         raise ValueError(msg)
+    # File and function have the name of the recipe.
     stem = name.replace("-", "_")
     chosen: Recipe = getattr(import_module(f"{__name__}.{stem}"), stem)
     return chosen

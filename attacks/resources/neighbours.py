@@ -52,6 +52,7 @@ class VectorNeighbours:
             self._limit = max(k, self._limit)
             self._nearest = self._vectors.nearest(self._limit, cache=self._cache)
         words = self._vectors.words
+        # Sorted once for the largest k that was asked for.
         return [words[i] for i in self._nearest[row, :k].tolist()]
 
 

@@ -111,6 +111,7 @@ class SentenceEncoder:
         self._model = model.to(self.device).eval().requires_grad_(requires_grad=False)
         self._heads = nn.Sequential(*heads).to(self.device).requires_grad_(requires_grad=False)
         settings = _json(where / "sentence_bert_config.json")
+        # The shortest of all limits; MiniLM's folder says 256 tokens.
         limits = [max_length, settings.get("max_seq_length"), longest_text(model)]
         length = min([limit for limit in limits if limit], default=512)
         self._tokenizer = PretrainedTokenizer.from_pretrained(str(where), max_length=length)
@@ -219,6 +220,7 @@ def _json(path: Path) -> Any:
 def _parts(folder: Path) -> tuple[Path, list[str], list[nn.Module]]:
     """Return the folder of the encoder, its poolings, and the layers behind them."""
     where, poolings, heads = folder, ["mean"], []
+    # Without this file the folder is a plain encoder: its tokens are averaged.
     for part in _json(folder / "modules.json") or []:
         kind, path = part["type"].rpartition(".")[2], folder / part["path"]
         if kind == "Transformer":
@@ -256,6 +258,7 @@ def _dense(path: Path) -> nn.Module:
     with reading(path, "the weights of a layer"):
         if not weights.is_file():
             check_archive(pickled)
+        # safetensors are preferred: a pickle has to be checked first.
         state = (
             load_file(weights)
             if weights.is_file()

@@ -56,6 +56,7 @@ class WordNet(WordForms):
                 for form in self.forms(lemma, part):
                     for offset in self._offsets_of(form, part):
                         names.update(dict.fromkeys(self._names(part, offset)))
+            # Phrases are joined by "_".
             synonyms = tuple(name for name in names if name != word and "_" not in name)
             self._synonyms[word] = synonyms
         return synonyms
@@ -102,6 +103,7 @@ class WordNet(WordForms):
                 words += [there[target - 1]] if target else there
         if not words and form is not None and part == "adj":
             for symbol, sense, other, _ in pointers:
+                # "&": similar to; "!": antonym (wninput(5WN)).
                 if symbol == "&":
                     words += self._opposed(other, sense, None)
         return words

@@ -97,7 +97,7 @@ class RankedActions:
     def _order(
         context: Context, pool: Sequence[Candidate], judged: Sequence[Verdict]
     ) -> list[Target]:
-        """Return the places whose best candidate improves on the original, the best first."""
+        """Return the targets whose best candidate improves on the original, the best first."""
         scores: dict[Target, float] = {}
         for candidate, answer in zip(pool, judged, strict=False):
             target = candidate.index, _TAKEN[candidate.width]

@@ -9,6 +9,7 @@ on other samples.
 """
 
 import string
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -33,47 +34,61 @@ def letters_of(language: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Edit(WordSwap):
-    """Changes a word of at least two characters in one place.
+class PositionEdit(WordSwap):
+    """Changes a word at one position.
 
     Attributes:
-        one: change one random place; if false, return a candidate for each place.
+        one: change one random position; if false, return a candidate for each position.
+    """
+
+    one: bool = True
+
+    def replacements(self, word: str, random: Random) -> list[str]:
+        """See `WordSwap`."""
+        positions = self.positions(word)
+        if self.one and positions:
+            # Also a range: the draw is the same as from a list.
+            positions = [random.choice(positions)]
+        return [self.edit(word, position, random) for position in positions]
+
+    def positions(self, word: str) -> Sequence[int]:
+        """Return the positions where a word can be changed."""
+        raise NotImplementedError
+
+    def edit(self, word: str, position: int, random: Random) -> str:
+        """Return the word changed at one position."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Edit(PositionEdit):
+    """Changes a word of at least two characters.
+
+    Attributes:
         keep_first: keep the first character.
         keep_last: keep the last character.
     """
 
-    one: bool = True
     keep_first: bool = False
     keep_last: bool = False
+    reach = 1
+    """Characters that are changed together."""
 
-    def replacements(self, word: str, random: Random) -> list[str]:
-        """See `WordSwap`."""
-        if len(word) < 2:
-            return []
-        positions = range(1 if self.keep_first else 0, self.positions(len(word)) - self.keep_last)
-        if not positions:
-            return []
-        chosen = [random.choice(positions)] if self.one else positions
-        return [self.edit(word, position, random) for position in chosen]
-
-    def positions(self, length: int) -> int:
-        """Return the number of places where a word of this length can be changed."""
-        return length
-
-    def edit(self, word: str, position: int, random: Random) -> str:
-        """Return the word changed in one place."""
-        return word
+    def positions(self, word: str) -> Sequence[int]:
+        """See `PositionEdit`."""
+        # A swap needs the next character, too.
+        stop = len(word) + 1 - self.reach - self.keep_last
+        return range(int(self.keep_first), stop) if len(word) > 1 else ()
 
 
 class SwapCharacters(_Edit):
     """Swaps two adjacent characters."""
 
-    def positions(self, length: int) -> int:
-        """See `_Edit`."""
-        return length - 1
+    reach = 2
 
     def edit(self, word: str, position: int, random: Random) -> str:
-        """See `_Edit`."""
+        """See `PositionEdit`."""
+        # ab -> ba
         return word[:position] + word[position + 1] + word[position] + word[position + 2 :]
 
 
@@ -81,7 +96,7 @@ class DeleteCharacter(_Edit):
     """Deletes a character."""
 
     def edit(self, word: str, position: int, random: Random) -> str:
-        """See `_Edit`."""
+        """See `PositionEdit`."""
         return word[:position] + word[position + 1 :]
 
 
@@ -96,7 +111,7 @@ class SubstituteCharacter(_Edit):
     letters: str = string.ascii_letters
 
     def edit(self, word: str, position: int, random: Random) -> str:
-        """See `_Edit`."""
+        """See `PositionEdit`."""
         return word[:position] + random.choice(self.letters) + word[position + 1 :]
 
 
@@ -111,7 +126,7 @@ class InsertCharacter(_Edit):
     letters: str = string.ascii_letters
 
     def edit(self, word: str, position: int, random: Random) -> str:
-        """See `_Edit`."""
+        """See `PositionEdit`."""
         return word[:position] + random.choice(self.letters) + word[position:]
 
 
@@ -128,7 +143,7 @@ class InsertSpace(_Edit):
     keep_last: bool = True
 
     def edit(self, word: str, position: int, random: Random) -> str:
-        """See `_Edit`."""
+        """See `PositionEdit`."""
         return f"{word[:position]} {word[position:]}"
 
 

@@ -46,18 +46,11 @@ class Actions(Composite):
         return _by_stage(parts, jobs)
 
 
-class Stages:
+class Stages(Composite):
     """Takes the first transformation in the first stage of a search, and so on.
 
-    Args:
-        transformations: one for each stage (`attacks.strategies.StagedGreedy`).
+    `attacks.strategies.StagedGreedy` visits each word once per stage.
     """
-
-    def __init__(self, transformations: Sequence[Transformation]) -> None:
-        if not transformations:
-            msg = "got no transformations, expected one for each stage"
-            raise ValueError(msg)
-        self.transformations = list(transformations)
 
     def propose(self, jobs: Sequence[Job]) -> list[list[Candidate]]:
         """See `Transformation`."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from attacks.compat import Compat
 from attacks.composition import Job
-from attacks.document import Candidate, Document
+from attacks.document import Candidate
 
 
 class DeleteWord:
@@ -22,9 +22,10 @@ class DeleteWord:
     def propose(self, jobs: Sequence[Job]) -> list[list[Candidate]]:
         """See `Transformation`."""
         return [
-            [self._without(job.current, i) for i in job.indices if len(job.current) > 1]
+            [
+                job.current.replace(i, "") if self._keeps_space else job.current.delete(i)
+                for i in job.indices
+                if len(job.current) > 1
+            ]
             for job in jobs
         ]
-
-    def _without(self, document: Document, index: int) -> Candidate:
-        return document.replace(index, "") if self._keeps_space else document.delete(index)

@@ -74,11 +74,7 @@ class NeighbourKey(WordSwap):
     keep_last: bool = False
 
     def __post_init__(self) -> None:
-        """Check the layout.
-
-        Raises:
-            ValueError: an unknown one.
-        """
+        """Raise ValueError for an unknown layout."""
         check_choice("layout", self.layout, get_args(Layout))
 
     def replacements(self, word: str, random: Random) -> list[str]:
@@ -86,6 +82,7 @@ class NeighbourKey(WordSwap):
         near = find_neighbours(self.layout)
         misspellings = [
             word[:position]
+            # Shift stays pressed.
             + (key.upper() if word[position].isupper() else key)
             + word[position + 1 :]
             for position in range(int(self.keep_first), len(word) - self.keep_last)

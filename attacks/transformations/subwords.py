@@ -131,6 +131,7 @@ class SubwordSwap:
         words = []
         for tokens in combinations(options, limit=self.k * 8):
             word = self._joined(tokens)
+            # One whole word with a letter: no marks, no numbers.
             if word_spans(word) == [(0, len(word))] and any(map(str.isalpha, word)):
                 words.append(word)
             if len(words) == self.k:
@@ -145,6 +146,7 @@ class SubwordSwap:
             words = (name for name in options[0] if not self._mark or self._mark not in name)
         else:
             words = ("".join(pieces).replace(self._mark or "", "") for pieces in product(*options))
+        # The reference takes the first k of these in its own order.
         return list(islice((word for word in words if count_words(word) == 1), self.k))
 
     def _joined(self, tokens: Sequence[str]) -> str:
@@ -152,6 +154,7 @@ class SubwordSwap:
         if self._mark is None:
             text: str = self._tokenizer.convert_tokens_to_string(list(tokens))
             return text.strip()
+        # A word begins without the mark, and continues with it.
         inside = [token.startswith(self._mark) for token in tokens]
         if inside[0] or not all(inside[1:]):
             return ""

@@ -83,6 +83,7 @@ class ModelFluency:
         counts = [max(1, count_words(text)) for text in texts]
         return [total / count for total, count in zip(totals, counts, strict=True)]
 
+    @torch.no_grad()
     def _causal(self, coded: Sequence[list[int]]) -> list[float]:
         start = self.tokenizer.bos_token_id
         start = self.tokenizer.eos_token_id if start is None else start
@@ -100,8 +101,10 @@ class ModelFluency:
             )
             return (losses * mask[:, 1:]).sum(dim=1, keepdim=True)
 
-        return self._run(forward, rows)
+        losses: list[float] = self._batches.run(forward, rows, len)[:, 0].tolist()
+        return losses
 
+    @torch.no_grad()
     def _pseudo(self, coded: Sequence[list[int]]) -> list[float]:
         special = set(self.tokenizer.all_special_ids)
         jobs = [
@@ -130,16 +133,10 @@ class ModelFluency:
 
         totals = [0.0] * len(coded)
         if jobs:
-            with torch.no_grad():
-                losses = self._batches.run(forward, jobs, lambda job: len(job[1]))
+            losses = self._batches.run(forward, jobs, lambda job: len(job[1]))
             for (row, *_), loss in zip(jobs, losses[:, 0].tolist(), strict=True):
                 totals[row] += loss
         return totals
-
-    @torch.no_grad()
-    def _run(self, forward: Any, rows: Sequence[list[int]]) -> list[float]:
-        results: list[float] = self._batches.run(forward, rows, len)[:, 0].tolist()
-        return results
 
     def _padded(self, rows: Sequence[list[int]]) -> tuple[Tensor, Tensor]:
         length, pad = max(map(len, rows)), self.tokenizer.pad_token_id or 0

@@ -104,6 +104,7 @@ def words(text: Text) -> list[Word]:
         capitals = part.upper() == part  # all in capitals: no word is a name
         for start, stop in _spans(part):
             word = part[start:stop]
+            # A capital at the begin of a sentence is no name.
             begins = bool(_SENTENCE_END.search(part[:start] if not end else part[end - 1 : start]))
             named = word[:1].isupper() and word != "I" and not word.startswith("I'")
             tokens.append(Word(word, named and not begins and not capitals))
@@ -140,6 +141,7 @@ def word_changes(original: Text, changed: Text, opposites: Opposites) -> WordCha
             continue
         hunk[0].extend(old)
         hunk[1].extend(put)
+        # A word that becomes two is two edits.
         edits += max(len(old), len(put))
         lost += old
         new += put
@@ -171,10 +173,12 @@ def _read(old: Sequence[Word], new: Sequence[Word], knows: Callable[[str], bool]
         a, b = (unicodedata.normalize("NFKC", word).casefold() for word in (a, b))
         if a.isdecimal() or known(b) or _numeral(b):
             return a == b
+        # Edits with transpositions, after look-alikes are undone.
         far = OSA.distance(a.translate(_LOOKS), b.translate(_LOOKS))
         return far <= (1 if len(a) < 7 else 2)
 
     joined = ["".join(word.text for word in some).casefold() for some in (old, new)]
+    # "notgood" for "not good": the reader sees the old words.
     if joined[0] == joined[1] and not all(known(word.text) for word in new):
         return old  # cut or joined elsewhere
     if len(old) != len(new):

@@ -74,6 +74,7 @@ def class_index(value: Any, classes: Sequence[str]) -> int:
         if (index := ClassLabels(classes)(value)) is not None:
             return index
     number = str(value).strip().casefold()
+    # Hugging Face's names of classes without names.
     if number.startswith("label_") and number[6:].isdecimal() and int(number[6:]) < len(classes):
         return int(number[6:])
     msg = f"got label {value!r:.80}, expected one of {', '.join(classes)}: give --classes"
@@ -131,6 +132,7 @@ class TemplateExchange:
         """See `Exchange`."""
         if not self._batched:
             return [self._try_row(answer, self._places)]
+        # `[*].label` of a list: the part before [*] leads to the list of texts.
         front = self._front()
         items = _at(answer, front)
         if not isinstance(items, list) or len(items) != len(texts):
@@ -167,6 +169,7 @@ class TemplateExchange:
             skip = len(self._front()) + 1 if self._batched else 0
             rest = {name: path[skip:] for name, path in paths.items()}
             lists = {name: path.count(EACH) for name, path in rest.items()}
+            # One list more than that of the texts: label and score of each class.
             if max(lists.values()) > ("{label}" in paths and "{score}" in paths):
                 problem = "with more lists than texts and classes"
             elif len(set(lists.values())) > 1:

@@ -72,6 +72,7 @@ class ChatExchange:
             "model": self.model,
             "messages": [{"role": "user", "content": prompt}],
             "temperature": 0,
+            # Enough for a class name: longer answers are explanations.
             "max_tokens": 16,
         }
         if self.outputs == "probabilities":

@@ -74,11 +74,7 @@ class HttpSettings:
     headers: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check the settings.
-
-        Raises:
-            ValueError: a number is out of its range, or a header that is none.
-        """
+        """Raise ValueError for a number out of its range, or an invalid header."""
         counts = {"per_request": self.per_request, "parallel": self.parallel, "tries": self.tries}
         check_range({f"http.{name}": value for name, value in counts.items()}, least=1)
         check_range({"http.budget": self.budget}, least=1)
@@ -128,6 +124,7 @@ def fill_in(template: Any, values: Mapping[str, Any]) -> Any:
         return [fill_in(part, values) for part in template]
     if not isinstance(template, str):
         return template
+    # The whole string is a placeholder: its value may be a list.
     if template[:1] == "{" and template[-1:] == "}" and template[1:-1] in values:
         return values[template[1:-1]]
     return put_in(

@@ -71,6 +71,7 @@ class _Deadline:
         self.over = True
         for connection in self._sockets:
             with suppress(OSError):
+                # A read that waits in another thread ends with an error.
                 connection.shutdown(socket.SHUT_RDWR)
 
     @contextmanager
@@ -150,6 +151,7 @@ class Transport:
                 f"got victim http:{redact(url)}, expected an address such as http:https://HOST/PATH"
             )
             raise ValueError(msg)
+        # A password in the address would end up in records and messages.
         if parts.username or parts.password:
             msg = "got an address with a password, expected it in --http.token_variable NAME"
             raise ValueError(msg)
@@ -226,6 +228,7 @@ class Transport:
                     # One byte more than allowed tells that the answer is too long.
                     raw: bytes = answer.read(_LARGEST + 1)
             except urllib.error.HTTPError as error:
+                # The body of a refusal often says why.
                 with error:
                     content = error.read(_REFUSAL).decode("utf-8", "replace").strip()
                 return _Refusal(error.code, str(error.reason), error.headers, content)

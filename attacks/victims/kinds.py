@@ -79,6 +79,7 @@ class _Batched(Halving):
     @property
     def _backwards(self) -> int:
         """Texts per backward pass, which keeps the activations of all layers."""
+        # A quarter of the forward batch fits where the forward pass does.
         return max(1, self.batch_size // 4)
 
     def logits(self, texts: Sequence[Text]) -> Floats:
@@ -246,6 +247,7 @@ class HuggingFaceVictim(_Batched):
         super().__init__(name or type(model).__name__, batch_size)
         self.model, self.tokenizer = model, tokenizer
         require_one_class(model.config, self.name)
+        # GPT-2 and others classify by the last token that is not this one.
         pads = tokenizer.pad_token_id, getattr(model.config, "pad_token_id", None)
         if pads[0] is None or pads[0] != pads[1]:
             msg = (
@@ -254,6 +256,7 @@ class HuggingFaceVictim(_Batched):
                 "model.config.pad_token_id = tokenizer.pad_token_id"
             )
             raise ValueError(msg)
+        # Tokenizers without a limit say 1e30.
         limits = [max_length, tokenizer.model_max_length, longest_text(model)]
         self.max_length = min(limit for limit in limits if limit)
         self._pads: bool | None = None
@@ -286,6 +289,7 @@ class HuggingFaceVictim(_Batched):
                 # Tested once, by the shortest and the longest text of the first mixed batch.
                 ends = lengths.index(min(lengths)), lengths.index(max(lengths))
                 self._pads = self._ignores_padding(coded, *ends)
+            # Texts of equal length need no padding.
             if self._pads is False:
                 alike = [
                     [i for i, n in enumerate(lengths) if n == length] for length in set(lengths)
@@ -451,6 +455,7 @@ class CallableVictim(_Batched):
 
     def _owner(self) -> torch.nn.Module | None:
         """Return the module that answers, if it is known."""
+        # A bound method of a module knows its module.
         owner = getattr(self.function, "__self__", self.function)
         return owner if isinstance(owner, torch.nn.Module) else None
 
@@ -488,6 +493,7 @@ class CallableVictim(_Batched):
 
     def _suspect(self, numbers: Floats) -> None:
         """Warn once when logits look like probabilities."""
+        # Logits of real models hardly ever sum to 1 in every row.
         alike = bool((numbers >= 0).all()) and bool((np.abs(numbers.sum(axis=1) - 1) < 1e-6).all())
         if alike and len(numbers) > 1 and not self._warned:
             self._warned = True

@@ -158,7 +158,7 @@ def test_stages_are_taken_in_turn() -> None:
     stages = Stages([DeleteWord(), OtherName(count=1)])
     assert texts(stages, "a film", stage=0) == ["film", "a"]
     assert texts(stages, "a film", stage=1) == []
-    with pytest.raises(ValueError, match="each stage"):
+    with pytest.raises(ValueError, match="at least one"):
         Stages([])
 
 
