@@ -281,7 +281,7 @@ def test_places_inside_strings_take_texts_as_they_are(service: Service) -> None:
         ({"answer": '{"a": 1}'}, 'without "{scores}" or "{label}"'),
         ({"answer": '"{scores}"'}, "without a list for the texts"),
         ({"answer": '[["{scores}"]]'}, "with more lists than texts and classes"),
-        ({"answer": '[{"a": "{scores}", "b": "{label}"}]'}, "beside"),
+        ({"answer": '[{"a": "{scores}", "b": "{label}"}]'}, 'with "{scores}" and "{label}"'),
         ({"tries": 0}, "http.tries"),
         ({"headers": {"a b": "c"}}, "got header"),
         ({"token_variable": "NOT_THERE"}, "which is not set"),
