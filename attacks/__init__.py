@@ -1,6 +1,6 @@
 """Attacks: on texts (`attack`, `Engine`), and on their embeddings (`PGD`, `FGSM`).
 
-What is named here is loaded when it is used: resources and documents need no torch.
+A name is loaded when it is used: resources and documents need no torch.
 """
 
 from importlib import import_module

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from attacks.candidates import candidates
-from attacks.composition import Attack, Context, Job, Judged
+from attacks.composition import Attack, Context, Job, Verdict
 from attacks.document import Document
 from attacks.recipe_settings import RecipeSettings
 from text import Text, check_range
@@ -49,7 +49,7 @@ class Augmenter:
         self.seed, self.columns = seed, columns
 
     def run(self, texts: Sequence[Text], *, first: int = 0) -> Iterator[list[Text]]:
-        """Yields the different copies of each text, in their order; fewer where there are no more.
+        """Yield the different copies of each text, in their order; fewer where only fewer differ.
 
         Args:
             texts: strings, or pairs of strings.
@@ -57,45 +57,47 @@ class Augmenter:
         """
         for start in range(0, len(texts), TOGETHER):
             part = texts[start : start + TOGETHER]
-            yield from self._together(part, first + start)
+            yield from self._copy_together(part, first + start)
 
-    def _together(self, texts: Sequence[Text], first: int) -> list[list[Text]]:
-        """Returns the copies of some texts, one copy of all of them after the other."""
+    def _copy_together(self, texts: Sequence[Text], first: int) -> list[list[Text]]:
+        """Return the copies of some texts, one copy of all of them after the other."""
         originals = [Document.of(text, cut=self.attack.cut) for text in texts]
+        # One generator per text, seeded by its number: other texts have no influence.
         draws = [Random((self.seed << 32) + first + i) for i in range(len(texts))]
-        made: list[dict[Text, None]] = [{} for _ in texts]
+        copies: list[dict[Text, None]] = [{} for _ in texts]
         for _ in range(self.copies):
-            for i, changed in enumerate(self._changed(originals, draws)):
+            for i, changed in enumerate(self._change(originals, draws)):
                 if changed.columns != originals[i].columns:
-                    made[i][changed.text] = None
-        return [list(one) for one in made]
+                    copies[i][changed.text] = None
+        return [list(distinct) for distinct in copies]
 
-    def _changed(self, originals: Sequence[Document], draws: Sequence[Random]) -> list[Document]:
+    def _change(self, originals: Sequence[Document], draws: Sequence[Random]) -> list[Document]:
         current = list(originals)
-        orders = [self._order(one, draw) for one, draw in zip(originals, draws, strict=True)]
-        left = [max(1, math.ceil(self.share * len(one))) for one in originals]
-        while active := [i for i, order in enumerate(orders) if order and left[i]]:
+        orders = [
+            self._allowed(text, text, draw) for text, draw in zip(originals, draws, strict=True)
+        ]
+        for order, draw in zip(orders, draws, strict=True):
+            draw.shuffle(order)
+        remaining = [max(1, math.ceil(self.share * len(text))) for text in originals]
+        while active := [i for i, order in enumerate(orders) if order and remaining[i]]:
             jobs, rows = list[Job](), list[int]()
             for i in active:
+                # Numbers of the original: earlier changes may have moved or merged the word.
                 index = current[i].position(orders[i].pop(0))
                 if index is not None and index in self._allowed(originals[i], current[i], draws[i]):
                     jobs.append(Job(originals[i], current[i], [index], draws[i], 0))
                     rows.append(i)
-            for i, found in zip(rows, candidates(self.attack, jobs), strict=True):
-                if found:
-                    current[i] = current[i].accept(draws[i].choice(found))
-                    left[i] -= 1
+            for i, options in zip(rows, candidates(self.attack, jobs), strict=True):
+                if options:
+                    current[i] = current[i].accept(draws[i].choice(options))
+                    remaining[i] -= 1
         return current
-
-    def _order(self, original: Document, draw: Random) -> list[int]:
-        order = self._allowed(original, original, draw)
-        draw.shuffle(order)
-        return order
 
     def _allowed(self, original: Document, current: Document, draw: Random) -> list[int]:
         context = Context(
             original=original,
-            clean=Judged(0.0, success=False, prediction=0),
+            # Nothing is asked of a victim: any verdict will do.
+            clean=Verdict(0.0, success=False, prediction=0),
             attack=self.attack,
             random=draw,
             columns=self.columns,
@@ -113,15 +115,15 @@ def augment(
     columns: Sequence[str] | None = None,
     **settings: Any,
 ) -> list[list[Text]]:
-    """Returns changed copies of texts, such as training data, by the transformations of an attack.
+    """Return changed copies of texts, such as training data, by the transformations of an attack.
 
-    No model is asked whether a copy is adversarial, so that classes stay as far as the constraints
-    of the recipe keep the meaning.
+    No model is asked whether a copy is adversarial: labels stay right as far as the constraints of
+    the recipe preserve the meaning.
 
     Args:
         texts: strings, or pairs of strings.
-        recipe: name of a recipe (`attacks.recipes.RECIPES`), its settings, or a composed attack.
-        n: copies of each text; fewer come back where there are no more different ones.
+        recipe: name of a recipe (`attacks.recipes`), its settings, or a composed attack.
+        n: copies of each text; fewer where only fewer differ.
         share: share of the words that is changed, at least one word.
         seed: of the random numbers; those of a text come from this and its place in the list.
         columns: names of the texts of a pair: `("premise", "hypothesis")` leaves the premise alone.
@@ -137,9 +139,9 @@ def augment(
 
         from attacks.recipes import build
 
-        given = RecipeSettings(recipe=recipe) if isinstance(recipe, str) else recipe
-        attack = build(replace(given, **settings))
+        chosen = RecipeSettings(recipe=recipe) if isinstance(recipe, str) else recipe
+        attack = build(replace(chosen, **settings))
     if columns is None:
         columns = ("text",) if not texts or isinstance(texts[0], str) else ("text", "text_pair")
-    made = Augmenter(attack, copies=n, share=share, seed=seed, columns=columns)
-    return list(made.run(texts))
+    augmenter = Augmenter(attack, copies=n, share=share, seed=seed, columns=columns)
+    return list(augmenter.run(texts))

@@ -10,20 +10,15 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
+from attacks.compat import Compat
 from attacks.document import Candidate, Cut, Document
-from attacks.goals import Compat, Goal, Targeted, Unchanged, Unsure, Untargeted, tie
+from attacks.goals import Goal, Targeted, Unchanged, Unsure, Untargeted, tie
 
 
 class Job(NamedTuple):
-    """A document of one sample and the words of it that are to be replaced.
+    """A document of one sample, and the words (`indices`) of `current` that are to be replaced.
 
-    Attributes:
-        original: the document that is attacked.
-        current: the document as it stands now.
-        indices: numbers of words of `current`.
-        random: the random numbers of this sample.
-        label: gold class.
-        stage: part of the transformation that is asked for, where it has several.
+    `stage` selects a part of the transformation, where it has several.
     """
 
     original: Document
@@ -35,13 +30,7 @@ class Job(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Candidates of one sample that a constraint is asked about together.
-
-    Attributes:
-        original: the document that is attacked.
-        current: the document that the candidates were made from.
-        candidates: candidates of the group, at least one.
-    """
+    """One or more candidates of one sample, made from `current`, judged together."""
 
     original: Document
     current: Document
@@ -52,30 +41,26 @@ class PreConstraint(Protocol):
     """Selects the words that may be replaced, before the search begins."""
 
     def allowed(self, document: Document, *, columns: Sequence[str]) -> Iterable[int]:
-        """Returns numbers of words; `columns` are the names of the texts of a pair."""
+        """Return numbers of words; `columns` are the names of the texts of a pair."""
 
 
 class Transformation(Protocol):
     """Proposes replacements."""
 
     def propose(self, jobs: Sequence[Job]) -> list[list[Candidate]]:
-        """Returns the candidates of each job, all samples of a round at once."""
+        """Return the candidates of each job, all samples of a round at once."""
 
 
 class Constraint(Protocol):
-    """Judges candidates.
-
-    Attributes:
-        cost: about what one candidate costs; cheaper constraints are asked first.
-    """
+    """Judges candidates; constraints of lower `cost` are asked first."""
 
     cost: float
 
     def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
-        """Returns True for each candidate that may be used, group by group; all samples at once."""
+        """Return True for each candidate that may be used, group by group; all samples at once."""
 
 
-class Judged(NamedTuple):
+class Verdict(NamedTuple):
     """The victim's answer to one text.
 
     Attributes:
@@ -90,14 +75,9 @@ class Judged(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """The answers to a query.
+    """The answers to a query: one per text, fewer when the budget was exhausted."""
 
-    Attributes:
-        judged: one per text; fewer when the budget ended.
-        exhausted: True if the budget is used up.
-    """
-
-    judged: list[Judged]
+    judged: list[Verdict]
     exhausted: bool
 
 
@@ -115,8 +95,8 @@ class Propose:
     Attributes:
         current: the text.
         indices: words to replace, of which pre-constraints leave some out.
-        stage: see `Job`; a later stage changes what a former one has changed already, so that
-            pre-constraints are not asked again.
+        stage: see `Job`; a later stage may change words again, so that pre-constraints are not
+            asked again.
     """
 
     current: Document
@@ -132,29 +112,24 @@ class Weigh:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class EstimateGains:
     """Ask what candidates gain by the victim's gradient; answered by a list of floats."""
 
     document: Document
     candidates: Sequence[Candidate]
 
 
-Request = Query | Propose | Weigh | Estimate
+Request = Query | Propose | Weigh | EstimateGains
 
 
-class Reached(NamedTuple):
-    """The end of a search.
-
-    Attributes:
-        item: the best text that was found.
-        judged: the victim's answer to it.
-    """
+class SearchEnd(NamedTuple):
+    """The end of a search: the best text, and the victim's answer to it."""
 
     item: Document | Candidate
-    judged: Judged
+    judged: Verdict
 
 
-Steps = Generator[Request, Any, Reached]
+Steps = Generator[Request, Any, SearchEnd]
 """One search: yields requests, is sent their answers, returns its end."""
 
 
@@ -168,24 +143,26 @@ class Context:
         attack: the composition.
         random: the random numbers of this sample.
         columns: names of the texts.
-        scale: scale of the victim's logits: its largest lead (`attacks.goals.leads`) in all answers
-            about this sample so far.
+        scale: scale of the victim's logits: the largest of `attacks.goals.top_margins` in all
+            answers about this sample so far.
         gradients: True if the victim answers `Weigh`.
     """
 
     original: Document
-    clean: Judged
+    clean: Verdict
+    # Attack and Context refer to each other.
     attack: "Attack"
     random: Random
     columns: Sequence[str]
     scale: float = 0.0
     gradients: bool = False
+    # Allowed words of the latest document.
     _known: tuple[Document, list[int]] | None = None
 
     @property
     def reference(self) -> bool:
         """True if the reference is reproduced."""
-        return self.attack.compat == "textattack"
+        return self.attack.compat.reference
 
     @property
     def tie(self) -> float:
@@ -193,26 +170,27 @@ class Context:
         return 0.0 if self.reference else tie(self.attack.goal.score, self.scale)
 
     def relative(self, score: float) -> float:
-        """Returns a score, or a difference of scores, that does not depend on the logits' scale."""
+        """Return a score, or a difference of scores, that does not depend on the logits' scale."""
         if self.attack.goal.score == "margin" and self.scale > 0:
             return score / self.scale
         return score
 
     def admits(self, document: Document) -> bool:
-        """Returns True if a text with several changes keeps those constraints that can judge it.
+        """Return True if a text with several changes keeps those constraints that can judge it.
 
         These are the constraints with `admits(original, document)`; others judge one change at a
         time, when it is made.
         """
-        judges = (getattr(one, "admits", None) for one in self.attack.constraints)
+        judges = (getattr(constraint, "admits", None) for constraint in self.attack.constraints)
         return all(judge(self.original, document) for judge in judges if judge is not None)
 
     def allowed(self, document: Document) -> list[int]:
-        """Returns the words that may be replaced, in order.
+        """Return the words that may be replaced, in order.
 
         The reference breaks ties between words by the iteration order of a set of their numbers;
         the same sets, built in the same way, have the same order.
         """
+        # Searches ask several times about the same document.
         if self._known is not None and self._known[0] is document:
             return self._known[1].copy()
         indices = set(range(len(document)))
@@ -221,9 +199,10 @@ class Context:
                 break
             allowed = constraint.allowed(document, columns=self.columns)
             indices = indices & (allowed if isinstance(allowed, set) else set(allowed))
-        found = list(indices) if self.reference else sorted(indices)
-        self._known = (document, found)
-        return found.copy()
+        # CPython's order of a set of small integers, which the reference relies on.
+        words = list(indices) if self.reference else sorted(indices)
+        self._known = (document, words)
+        return words.copy()
 
 
 class Search(Protocol):
@@ -234,7 +213,7 @@ class Search(Protocol):
     """
 
     def steps(self, context: Context) -> Steps:
-        """Searches one sample."""
+        """Search one sample."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,12 +238,16 @@ class Attack:
     goal: Goal = field(default_factory=Untargeted)
     pre_constraints: Sequence[PreConstraint] = ()
     constraints: Sequence[Constraint] = ()
-    compat: Compat = "none"
+    compat: Compat = Compat.NONE
     white_box: bool = False
     cut: Cut | None = None
 
+    def __post_init__(self) -> None:
+        """Take the name of `compat` as well, such as "textattack"."""
+        object.__setattr__(self, "compat", Compat(self.compat))
+
     def aiming(self, goal: Goal) -> "Attack":
-        """Returns this attack with another goal.
+        """Return this attack with another goal.
 
         An attack that keeps the prediction has its own goal, and takes only the score of another.
         So has one with a bound of the probability, unless it gets a class to reach.
@@ -280,5 +263,6 @@ class Attack:
             )
             raise ValueError(msg)
         if isinstance(own, Unchanged) or (isinstance(own, Unsure) and not targeted):
+            # Only the score is taken over.
             goal = replace(own, score=goal.score)
         return replace(self, goal=goal)

@@ -1,4 +1,4 @@
-"""A text as words that can be replaced; everything between them stays."""
+"""A text as words that can be replaced; the rest of the text does not change."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -21,10 +21,11 @@ Cut = Callable[[str], Spans]
 
 
 def word_spans(text: str) -> Spans:
-    """Returns start and end of each word in characters; punctuation belongs to none."""
+    """Return start and end of each word in characters; punctuation belongs to none."""
     spans = []
     for match in _RUN.finditer(text):
         run = match.group()
+        # Quotes and dashes around a word are no part of it.
         start = match.start() + len(run) - len(run.lstrip(_EDGES))
         end = match.start() + len(run.rstrip(_EDGES))
         if start < end:
@@ -33,7 +34,7 @@ def word_spans(text: str) -> Spans:
 
 
 def cut_spans(text: str, cut: Cut | None) -> Spans:
-    """Returns start and end of each word, where runs of letters are cut further.
+    """Return start and end of each word, where runs of letters are cut further.
 
     Args:
         text: any text.
@@ -49,13 +50,13 @@ def cut_spans(text: str, cut: Cut | None) -> Spans:
 
 
 def words_of(text: str) -> list[str]:
-    """Returns the words of a text."""
+    """Return the words of a text."""
     return [text[start:end] for start, end in word_spans(text)]
 
 
 @lru_cache(maxsize=1 << 15)
 def count_words(text: str) -> int:
-    """Returns the number of words in a replacement."""
+    """Return the number of words in a replacement."""
     return len(word_spans(text))
 
 
@@ -67,11 +68,11 @@ class Candidate:
         index: the word that is replaced, or the number that an inserted word gets.
         word: the replacement; empty if the word was deleted.
         columns: the resulting texts.
-        taken: number of words that are replaced: 0 inserts, 2 merges two words.
+        width: number of words that are replaced: 0 inserts, 2 merges two words.
         similarity: similarity by a sentence encoder, if one was asked.
     """
 
-    __slots__ = ("base", "columns", "index", "similarity", "taken", "word")
+    __slots__ = ("base", "columns", "index", "similarity", "width", "word")
 
     def __init__(
         self,
@@ -80,16 +81,16 @@ class Candidate:
         word: str,
         columns: tuple[str, ...],
         *,
-        taken: int = 1,
+        width: int = 1,
     ) -> None:
         self.base, self.index, self.word, self.columns = base, index, word, columns
-        self.taken = taken
+        self.width = width
         self.similarity: float | None = None
 
     @property
     def column(self) -> int:
         """The number of the text that is changed."""
-        if self.taken:
+        if self.width:
             return self.base.spans[self.index][0]
         changed = (i for i, text in enumerate(self.columns) if text != self.base.columns[i])
         return next(changed, 0)
@@ -136,15 +137,16 @@ class Document:
         ]
         self.words = [columns[column][start:end] for column, start, end in self.spans]
         self.origin = list(range(len(self.words))) if origin is None else list(origin)
+        # Text before and after each word, made when it is first needed.
         self._frames: dict[int, tuple[str, str]] = {}
 
     @classmethod
     def of(cls, text: Text, *, cut: Cut | None = None) -> "Document":
-        """Makes the document of a text or pair."""
+        """Make the document of a text or pair."""
         return cls((text,) if isinstance(text, str) else tuple(text), cut=cut)
 
-    def remade(self, columns: tuple[str, ...], similarity: float | None = None) -> "Document":
-        """Makes a document of other texts whose words are cut as here."""
+    def remake(self, columns: tuple[str, ...], similarity: float | None = None) -> "Document":
+        """Make a document of other texts whose words are cut as here."""
         return Document(columns, similarity=similarity, cut=self.cut)
 
     @property
@@ -156,24 +158,24 @@ class Document:
         return len(self.words)
 
     def column_of(self, index: int) -> int:
-        """Returns the number of the text in which a word stands."""
+        """Return the number of the text that contains a word."""
         return self.spans[index][0]
 
     def position(self, original: int) -> int | None:
-        """Returns the present number of a word of the original; None if it is gone."""
+        """Return the present number of a word of the original; None if it is gone."""
         if original < len(self.origin) and self.origin[original] == original:
             return original
         return self.origin.index(original) if original in self.origin else None
 
     def replace(self, index: int, word: str) -> Candidate:
-        """Replaces a word.
+        """Replace a word.
 
-        A replacement that is no word (a comma) removes the space before it.
+        A replacement without letters (a comma) removes the space before it.
         """
         return self.replace_by(index, (word,))[0]
 
     def replace_by(self, index: int, words: Sequence[str]) -> list[Candidate]:
-        """Returns a candidate for each of several replacements of a word; see `replace`."""
+        """Return a candidate for each of several replacements of a word; see `replace`."""
         frame = self._frames.get(index)
         column, start, end = self.spans[index]
         if frame is None:
@@ -191,7 +193,7 @@ class Document:
         ]
 
     def _without(self, index: int, mark: str) -> str:
-        """Replaces a word by something that is no word."""
+        """Replace a word by marks, or by nothing."""
         column, start, end = self.spans[index]
         before, after = self.columns[column][:start], self.columns[column][end:]
         if index == 0:
@@ -201,10 +203,11 @@ class Document:
         return before + mark + after
 
     def delete(self, index: int) -> Candidate:
-        """Deletes a word and one of the spaces around it."""
+        """Delete a word and one of the spaces around it."""
         column, start, end = self.spans[index]
         text = self.columns[column]
         before, after = text[:start], text[end:]
+        # One of the spaces around the word goes with it.
         if index == 0 or not before:
             after = after.removeprefix(" ")
         else:
@@ -212,37 +215,37 @@ class Document:
         columns = (*self.columns[:column], before + after, *self.columns[column + 1 :])
         return Candidate(self, index, "", columns)
 
-    def insert(self, index: int, word: str, *, behind: bool = False) -> Candidate:
-        """Inserts a word before one of the words, or behind it, with a space between them."""
+    def insert(self, index: int, word: str, *, after: bool = False) -> Candidate:
+        """Insert a word before one of the words, or after it, with a space between them."""
         column, start, end = self.spans[index]
         text = self.columns[column]
         space = "" if self.cut is not None and not text[start:end].isascii() else " "
-        at = end if behind else start
-        joined = f"{space}{word}" if behind else f"{word}{space}"
+        at = end if after else start
+        joined = f"{space}{word}" if after else f"{word}{space}"
         columns = (
             *self.columns[:column],
             text[:at] + joined + text[at:],
             *self.columns[column + 1 :],
         )
-        return Candidate(self, index + behind, word, columns, taken=0)
+        return Candidate(self, index + after, word, columns, width=0)
 
     def merge(self, index: int, word: str) -> Candidate:
-        """Replaces a word, the next one and all between them by one word.
+        """Replace a word, the next one and all between them by one word.
 
         Raises:
-            ValueError: there is no next word in the same text.
+            ValueError: the word is the last one of its text.
         """
         if index + 1 >= len(self) or self.column_of(index + 1) != self.column_of(index):
             msg = f"got word {index} to merge, expected one with another behind it in its text"
             raise ValueError(msg)
         column, start, _ = self.spans[index]
         text = self.columns[column]
-        made = text[:start] + word + text[self.spans[index + 1][2] :]
-        columns = (*self.columns[:column], made, *self.columns[column + 1 :])
-        return Candidate(self, index, word, columns, taken=2)
+        merged = text[:start] + word + text[self.spans[index + 1][2] :]
+        columns = (*self.columns[:column], merged, *self.columns[column + 1 :])
+        return Candidate(self, index, word, columns, width=2)
 
-    def rewritten(self, words: Mapping[int, str], original: "Document") -> "Document":
-        """Returns the document with other words in some places, one for each.
+    def rewrite(self, words: Mapping[int, str], original: "Document") -> "Document":
+        """Return the document with other words in some places, one for each.
 
         Args:
             words: the new words by their numbers; each of them a single word.
@@ -254,57 +257,60 @@ class Document:
             column, start, end = self.spans[index]
             parts[column] += [self.columns[column][ends[column] : start], words[index]]
             ends[column] = end
-        made = self.remade(
+        document = self.remake(
             tuple(
                 "".join(part) + text[end:]
                 for part, text, end in zip(parts, self.columns, ends, strict=True)
             )
         )
-        made.origin = list(self.origin)
-        pairs = enumerate(zip(made.words, original.words, strict=False))
-        made.modified = frozenset(i for i, (new, old) in pairs if new != old)
-        return made
+        document.origin = list(self.origin)
+        pairs = enumerate(zip(document.words, original.words, strict=False))
+        document.modified = frozenset(i for i, (new, old) in pairs if new != old)
+        return document
 
-    def accept(self, candidate: Candidate, *, whole: bool = False) -> "Document":
-        """Makes a document of a candidate of this one.
+    def accept(self, candidate: Candidate, *, mark_all: bool = False) -> "Document":
+        """Make a document of a candidate of this one.
 
         Args:
             candidate: made from this document.
-            whole: count all words of the replacement as modified, also one that was there before.
+            mark_all: all words of the replacement count as modified, also those of the former text.
         """
-        index, taken = candidate.index, candidate.taken
-        made = Document(
+        index, removed = candidate.index, candidate.width
+        document = Document(
             candidate.columns,
             similarity=candidate.similarity,
             cut=self.cut,
             spans=self._respanned(candidate),
         )
-        count = taken + len(made.words) - len(self.words)
+        # Words of the replacement, found by their number.
+        count = removed + len(document.words) - len(self.words)
         if count < 0:  # a replacement that joined a neighbour: no word is where it was
-            made.origin = [-1] * len(made.words)
-            made.modified = frozenset(range(len(made.words)))
-            return made
+            document.origin = [-1] * len(document.words)
+            document.modified = frozenset(range(len(document.words)))
+            return document
         new = list(range(index, index + count))
-        if not whole and taken == 1:
-            new = [i for i in new if made.words[i] != self.words[index]]
-        gone = range(index, index + taken)
-        moved = [i if i < index else i + count - taken for i in self.modified if i not in gone]
-        made.modified = frozenset((*moved, *new))
+        # Of "good" -> "very good", only "very" is new.
+        if not mark_all and removed == 1:
+            new = [i for i in new if document.words[i] != self.words[index]]
+        gone = range(index, index + removed)
+        moved = [i if i < index else i + count - removed for i in self.modified if i not in gone]
+        document.modified = frozenset((*moved, *new))
         inserted = [-1] * count
-        if count and taken:
+        if count and removed:
+            # The first new word inherits the number of the replaced one.
             inserted[0] = self.origin[index]
-        made.origin = [*self.origin[:index], *inserted, *self.origin[index + taken :]]
-        return made
+        document.origin = [*self.origin[:index], *inserted, *self.origin[index + removed :]]
+        return document
 
     def _respanned(self, candidate: Candidate) -> list[tuple[int, int, int]] | None:
-        """Returns the words of a candidate; only those near the change are looked for anew.
+        """Return the words of a candidate; only those near the change are looked for anew.
 
         Words that are cut depend on all of their run: None has all looked for.
         """
         if self.cut is not None:
             return None
         spans, column = self.spans, candidate.column
-        first, last = candidate.index - 1, candidate.index + candidate.taken
+        first, last = candidate.index - 1, candidate.index + candidate.width
         old, new = self.columns[column], candidate.columns[column]
         begin, stop = 0, len(old)
         if first >= 0 and spans[first][0] == column:
@@ -330,5 +336,5 @@ class Document:
 
 
 def as_text(columns: tuple[str, ...]) -> Text:
-    """Returns a single text as a string, a pair as a pair."""
+    """Return a single text as a string, a pair as a pair."""
     return columns[0] if len(columns) == 1 else (columns[0], columns[1])

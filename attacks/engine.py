@@ -19,19 +19,19 @@ from attacks.composition import (
     Answers,
     Attack,
     Context,
-    Estimate,
+    EstimateGains,
     Job,
-    Judged,
     Propose,
     Query,
-    Reached,
     Request,
+    SearchEnd,
     Steps,
+    Verdict,
     Weigh,
 )
 from attacks.document import Candidate, Document
 from attacks.fingerprint import describe, flat
-from attacks.goals import Compat, Floats, Unchanged, leads, logarithms
+from attacks.goals import Floats, Unchanged, logarithms, top_margins
 from attacks.outcome import AttackRecord, Outcome, Sample, words_changed
 from attacks.recipe_settings import Budget
 from attacks.victims.kinds import InvalidAnswers, Victim, VictimError
@@ -50,9 +50,9 @@ class WhiteBox(Protocol):
     """A victim that shows gradients."""
 
     def word_weights(
-        self, documents: Sequence[Document], *, compat: Compat = "none"
+        self, documents: Sequence[Document], *, compat: str = "none"
     ) -> list[list[float]]:
-        """Returns the weight of each word of each document in the prediction.
+        """Return the weight of each word of each document in the prediction.
 
         It is minus infinity for words that the victim does not see; `compat` asks for dropout, as
         in the reference.
@@ -61,7 +61,7 @@ class WhiteBox(Protocol):
     def flip_gains(
         self, documents: Sequence[Document], candidates: Sequence[Sequence[Candidate]]
     ) -> list[list[float]]:
-        """Returns to first order what each candidate of each document adds to the other logits.
+        """Return to first order what each candidate of each document adds to the other logits.
 
         It is minus infinity where a candidate has another number of tokens, or is not seen. Only
         attacks by flips ask for it.
@@ -79,7 +79,7 @@ class Limits(Budget):
     in_flight: int = 128
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
+        """Check the settings."""
         super().__post_init__()
         check_range({"in_flight": self.in_flight}, least=1)
 
@@ -93,7 +93,7 @@ class _Run:
     random: Random
     budget: float
     started: float
-    known: dict[Text, Judged]
+    verdicts: dict[Text, Verdict]
     steps: Steps | None = None
     waiting: Request | None = None
     context: Context | None = None
@@ -101,7 +101,7 @@ class _Run:
     unique: int = 0
     saturated: bool = False
     exhausted: bool = False
-    reached: Reached | None = None
+    reached: SearchEnd | None = None
     error: InvalidAnswers | None = None
     reason: str | None = None
 
@@ -112,13 +112,13 @@ class _Run:
 
 
 class _Answer(NamedTuple):
-    """The valid answer to a text of a sample, with the lead of its largest logit."""
+    """The valid answer to a text of a sample, with the margin of its largest logit."""
 
     run: _Run
     text: Text
-    judged: Judged
+    judged: Verdict
     logits: Floats
-    lead: float
+    margin: float
 
 
 class Engine:
@@ -130,7 +130,7 @@ class Engine:
         limits: limits of a search, see `Limits`.
         seed: seed of the random numbers; those of a sample depend on it and the sample's id alone.
         columns: names of the texts, for attacks that leave some alone.
-        class_names: of the classes of the victim, for the records; none where nobody knows them.
+        class_names: of the classes of the victim, for the records; none if unknown.
 
     Attributes:
         answered: True once the victim has given a valid answer, in this start or a former one.
@@ -164,7 +164,7 @@ class Engine:
         return self.class_names[index] if 0 <= index < len(self.class_names) else None
 
     def run(self, samples: Iterable[Sample]) -> Iterator[AttackRecord]:
-        """Attacks all samples; records come as the attacks end.
+        """Attack all samples; records come as the attacks end.
 
         A sample with an invalid answer to one of its texts ends in a record of an error. Where all
         samples do, the settings are wrong rather than the answers.
@@ -188,6 +188,7 @@ class Engine:
             over = [run for run in active if run.waiting is None]
             active = [run for run in active if run.waiting is not None]
             invalid += [run for run in over if run.reason is not None]
+            # Records of errors wait until the victim has given one valid answer.
             if self.answered:
                 yield from map(self._unjudged, invalid)
                 invalid = []
@@ -196,12 +197,12 @@ class Engine:
             raise invalid[0].error
 
     def about(self) -> dict[str, Any]:
-        """Describes all that the records depend on, but for the samples.
+        """Describe all that the records depend on, but for the samples.
 
         A victim without `about()` gives its name; `otherwise` compares its answers.
         """
-        about = getattr(self.victim, "about", None)
-        victim = about() if callable(about) else {"name": self.victim.name}
+        describe_victim = getattr(self.victim, "about", None)
+        victim = describe_victim() if callable(describe_victim) else {"name": self.victim.name}
         return {
             "version": VERSION,
             **flat(describe(self.attack), "attack"),
@@ -212,12 +213,12 @@ class Engine:
             "columns": list(self.columns),
         }
 
-    def otherwise(self, records: Iterable[AttackRecord]) -> str | None:
-        """Describes a record whose answers the victim no longer gives; None if there is none.
+    def find_contradiction(self, records: Iterable[AttackRecord]) -> str | None:
+        """Describe a record whose answers the victim no longer gives; None if there is none.
 
         The victim is asked about each clean and each adversarial text once more.
         """
-        asked: list[Any] = [
+        answers: list[Any] = [
             (record, text, *answer)
             for record in records
             if record.prediction is not None
@@ -227,21 +228,23 @@ class Engine:
             )
             if text is not None
         ]
-        if not asked:
+        if not answers:
             return None
         judged, logits = self._query(
-            [text for _, text, *_ in asked], [record.label for record, *_ in asked]
+            [text for _, text, *_ in answers], [record.label for record, *_ in answers]
         )
-        ahead = leads(logits).tolist()
+        ahead = top_margins(logits).tolist()
         scales: dict[int, float] = {}
-        for (record, *_), lead in zip(asked, ahead, strict=True):
-            scales[record.sample_id] = max(lead, scales.get(record.sample_id, 0.0))
-        for (record, text, score, prediction), now, lead in zip(asked, judged, ahead, strict=True):
+        for (record, *_), margin in zip(answers, ahead, strict=True):
+            scales[record.sample_id] = max(margin, scales.get(record.sample_id, 0.0))
+        for (record, text, score, prediction), now, margin in zip(
+            answers, judged, ahead, strict=True
+        ):
             # Another machine or precision moves scores a little, and the class where it is close.
             noise = _ALIKE * scales[record.sample_id]
             moved = noise if self.attack.goal.score == "margin" else min(noise, _ALIKE)
             near = math.isclose(score, now.score, rel_tol=10 * _ALIKE, abs_tol=moved)
-            if not near or (prediction != now.prediction and lead > noise):
+            if not near or (prediction != now.prediction and margin > noise):
                 return (
                     f"sample {record.sample_id} has class {prediction} and score {score:.4g} for "
                     f"{text!r:.80}, where the victim answers class {now.prediction} and score "
@@ -252,10 +255,11 @@ class Engine:
     # From a sample to a search
 
     def _admit(self, source: Iterator[Sample], active: Sequence[_Run]) -> list[_Run]:
-        """Takes new samples as room allows; fewer very long ones, but at least one."""
+        """Take new samples as room allows; fewer very long ones, but at least one."""
         fresh: list[_Run] = []
         load = sum(run.load for run in active)
         while len(active) + len(fresh) < self.limits.in_flight:
+            # At least one sample is in flight, however long it is.
             if (active or fresh) and load >= _LOAD:
                 break
             sample = next(source, None)
@@ -270,19 +274,23 @@ class Engine:
         return _Run(
             sample=sample,
             document=document,
+            # Depends on the seed and the sample's id alone, not on the order of the samples.
             random=Random((self.seed << 32) + sample.sample_id),
             budget=self.limits.budget(len(document)),
             started=time.perf_counter(),
-            known={},
+            verdicts={},
         )
 
     def _open(self, runs: Sequence[_Run]) -> None:
-        """Queries the clean texts, and begins the searches of those classified rightly."""
+        """Query the clean texts, and begins the searches of those classified rightly."""
         for run in runs:
+            # The clean text counts as a query, as in TextAttack.
             run.billed = run.unique = 1
-        for run, _, judged, row, lead in self._answers([(run, run.document.text) for run in runs]):
-            run.known[run.document.text] = judged
-            run.reached = Reached(run.document, judged)
+        for run, _, judged, row, margin in self._answers(
+            [(run, run.document.text) for run in runs]
+        ):
+            run.verdicts[run.document.text] = judged
+            run.reached = SearchEnd(run.document, judged)
             run.saturated = _saturated(row)
             # The reference skips texts that reach the goal; misclassified ones are skipped, too.
             reached = judged.success and not isinstance(self.attack.goal, Unchanged)
@@ -294,17 +302,19 @@ class Engine:
                 attack=self.attack,
                 random=run.random,
                 columns=self.columns,
-                scale=lead,
-                gradients=_shows_gradients(self.victim),
+                scale=margin,
+                gradients=hasattr(self.victim, "word_weights")
+                and getattr(self.victim, "differentiable", True),
             )
             run.steps = self.attack.search.steps(run.context)
             self._send(run, None)
 
     def _send(self, run: _Run, answer: Any) -> None:
-        """Sends a search its answer; it goes on to its next request or its end."""
+        """Send a search its answer; run it to its next request or its end."""
         if run.steps is None:
             return
         try:
+            # A generator takes None at its start, then the answer to its latest request.
             run.waiting = run.steps.send(answer)
         except StopIteration as end:
             run.waiting, run.reached = None, end.value
@@ -312,14 +322,15 @@ class Engine:
     # Candidates
 
     def _prepare(self, active: Sequence[_Run]) -> None:
-        """Answers all requests that need no logits."""
+        """Answer all requests that need no logits."""
+        # Requests for candidates or gradients are answered until all searches wait for the victim.
         while waiting := [
             run for run in active if run.waiting is not None and not isinstance(run.waiting, Query)
         ]:
             weigh = [run for run in waiting if isinstance(run.waiting, Weigh)]
             if weigh:
                 self._weigh(weigh)
-            estimate = [run for run in waiting if isinstance(run.waiting, Estimate)]
+            estimate = [run for run in waiting if isinstance(run.waiting, EstimateGains)]
             if estimate:
                 self._estimate(estimate)
             propose = [run for run in waiting if isinstance(run.waiting, Propose)]
@@ -345,13 +356,14 @@ class Engine:
                 f"gradient, expected flip_gains(): {self.attack.name} asks for them"
             )
             raise TypeError(msg)
-        asked = [run.waiting for run in runs if isinstance(run.waiting, Estimate)]
+        requests = [run.waiting for run in runs if isinstance(run.waiting, EstimateGains)]
         try:
             gains = victim.flip_gains(
-                [one.document for one in asked], [one.candidates for one in asked]
+                [request.document for request in requests],
+                [request.candidates for request in requests],
             )
         except InvalidAnswers as error:
-            texts = [one.document.text for one in asked]
+            texts = [request.document.text for request in requests]
             _set_aside(list(zip(runs, texts, strict=True)), error)
             return  # the others ask again
         for run, row in zip(runs, gains, strict=True):
@@ -365,104 +377,110 @@ class Engine:
             current = run.waiting.current
             indices, stage = list(run.waiting.indices), run.waiting.stage
             if not stage:
+                # A later stage may change words that were changed before.
                 allowed = set(run.context.allowed(current))
                 indices = [i for i in indices if i in allowed]
             jobs.append(Job(run.document, current, indices, run.random, run.sample.label, stage))
-        for run, found in zip(runs, candidates(self.attack, jobs), strict=True):
-            self._send(run, found)
+        for run, proposals in zip(runs, candidates(self.attack, jobs), strict=True):
+            self._send(run, proposals)
 
     # The victim
 
     def _ask(self, runs: Sequence[_Run]) -> None:
-        """Answers the queries of all searches with one query to the victim."""
+        """Answer the queries of all searches with one query to the victim."""
+        # Each text of a sample goes to the victim once, however often it is billed.
         new: dict[tuple[int, Text], _Run] = {}
-        asked: list[tuple[_Run, list[Text], bool]] = []
+        queries: list[tuple[_Run, list[Text], bool]] = []
         for number, run in enumerate(runs):
             if not isinstance(run.waiting, Query):
                 continue
             texts = [item.text for item in run.waiting.items]
-            left = run.budget - run.billed
-            if left < len(texts):
-                texts = texts[: int(left)]
+            # The last query is cut so that the budget is met exactly.
+            remaining = run.budget - run.billed
+            if remaining < len(texts):
+                texts = texts[: int(remaining)]
             run.billed += len(texts)
             run.exhausted = run.billed >= run.budget
-            asked.append((run, texts, run.exhausted))
-            new.update(((number, text), run) for text in texts if text not in run.known)
-        for run, text, judged, _, lead in self._answers(
+            queries.append((run, texts, run.exhausted))
+            new.update(((number, text), run) for text in texts if text not in run.verdicts)
+        for run, text, judged, _, margin in self._answers(
             [(run, text) for (_, text), run in new.items()]
         ):
-            run.known[text] = judged
+            run.verdicts[text] = judged
             run.unique += 1
             if run.context is not None:
-                run.context.scale = max(run.context.scale, lead)
-        for run, texts, exhausted in asked:
+                run.context.scale = max(run.context.scale, margin)
+        for run, texts, exhausted in queries:
             if run.reason is None:
-                self._send(run, Answers([run.known[text] for text in texts], exhausted))
+                self._send(run, Answers([run.verdicts[text] for text in texts], exhausted))
 
-    def _answers(self, asked: Sequence[tuple[_Run, Text]]) -> list[_Answer]:
-        """Asks about texts of samples; sets those samples aside that have an invalid answer."""
-        while asked:
-            texts, labels = [text for _, text in asked], [run.sample.label for run, _ in asked]
+    def _answers(self, questions: Sequence[tuple[_Run, Text]]) -> list[_Answer]:
+        """Ask about texts of samples; sets those samples aside that have an invalid answer."""
+        while questions:
+            texts, labels = (
+                [text for _, text in questions],
+                [run.sample.label for run, _ in questions],
+            )
             try:
                 judged, logits = self._query(texts, labels)
             except InvalidAnswers as error:
-                _set_aside(asked, error)
-                asked = [(run, text) for run, text in asked if run.reason is None]
+                _set_aside(questions, error)
+                questions = [(run, text) for run, text in questions if run.reason is None]
                 continue
             self.answered = True
-            runs = [run for run, _ in asked]
-            every = zip(runs, texts, judged, logits, leads(logits).tolist(), strict=True)
-            return [_Answer(*one) for one in every]
+            runs = [run for run, _ in questions]
+            rows = zip(runs, texts, judged, logits, top_margins(logits).tolist(), strict=True)
+            return [_Answer(*row) for row in rows]
         return []
 
     def _hold(self, wins: Sequence[tuple[Text, int]]) -> list[bool | None]:
-        """Asks about adversarial texts once more: a noisy victim may answer otherwise.
+        """Ask about adversarial texts once more: a noisy victim may answer otherwise.
 
-        Args:
-            wins: texts that have reached the goal, with their gold classes.
+        `wins` are texts that have reached the goal, with their gold classes.
         """
+        # A victim with a cache would repeat itself: `again` asks anew.
         ask = getattr(self.victim, "again", self.victim.logits)
-        holds: dict[tuple[Text, int], bool | None] = dict.fromkeys(wins, False)
-        left = list(holds)
-        while left:
+        verdicts: dict[tuple[Text, int], bool | None] = dict.fromkeys(wins, False)
+        remaining = list(verdicts)
+        while remaining:
             try:
-                logits = ask([text for text, _ in left])
+                logits = ask([text for text, _ in remaining])
             except InvalidAnswers as error:
-                rest = [win for win in left if win[0] not in error.reasons]
-                if len(rest) == len(left):
+                rest = [win for win in remaining if win[0] not in error.reasons]
+                if len(rest) == len(remaining):
                     raise
-                left = rest
+                remaining = rest
                 continue
-            reached: Sequence[bool | None] = [None] * len(left)
+            reached: Sequence[bool | None] = [None] * len(remaining)
             if logits is not None:
-                labels = np.array([label for _, label in left])
+                labels = np.array([label for _, label in remaining])
                 reached = self.attack.goal.reached(logits, labels).tolist()
-            holds.update(zip(left, reached, strict=True))
+            verdicts.update(zip(remaining, reached, strict=True))
             break
-        return [holds[win] for win in wins]
+        return [verdicts[win] for win in wins]
 
     def _numbers(self, texts: Sequence[Text], rows: Sequence[int]) -> tuple[Floats, Floats | None]:
-        """Logits of some of the texts; and their probabilities, where the victim gives those.
-
-        From logits they would come out a little different, and what is equal to the last digit
-        decides about the order of words in the reference. It also takes rows that sum to 1 for
-        probabilities.
-        """
+        """Return logits of some of the texts, and probabilities where the victim gives those."""
+        # Computed from logits they would differ in the last digit, which decides about the order of
+        # equal words in the reference.
         ask = getattr(self.victim, "probabilities", None)
-        given: Floats | None = None
+        probabilities: Floats | None = None
         if ask is not None and self.attack.goal.score == "probability":
-            given = ask(texts)
-        if given is not None:
-            return logarithms(given)[rows], given[rows]
+            probabilities = ask(texts)
+        if probabilities is not None:
+            return logarithms(probabilities)[rows], probabilities[rows]
         logits = self.victim.logits(texts)[rows]
-        if self.attack.compat == "textattack" and bool((abs(logits.sum(axis=1) - 1) < 1e-6).all()):
-            given = logits
-        return logits, given
+        if self.attack.compat.rows_as_probabilities and bool(
+            (abs(logits.sum(axis=1) - 1) < 1e-6).all()
+        ):
+            probabilities = logits
+        return logits, probabilities
 
-    def _query(self, texts: Sequence[Text], gold: Sequence[int]) -> tuple[list[Judged], Floats]:
-        """Asks about each different text once; returns verdicts and logits, one per text."""
+    def _query(self, texts: Sequence[Text], gold: Sequence[int]) -> tuple[list[Verdict], Floats]:
+        """Ask about each different text once; returns verdicts and logits, one per text."""
+        # Equal texts of several samples are one row.
         rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-        logits, given = self._numbers(list(rows), [rows[text] for text in texts])
+        logits, probabilities = self._numbers(list(rows), [rows[text] for text in texts])
         labels = np.array(gold)
         if labels.min() < 0 or labels.max() >= logits.shape[1]:
             msg = (
@@ -471,36 +489,37 @@ class Engine:
             )
             raise VictimError(msg)
         goal = self.attack.goal
-        scores = goal.judge(logits, labels, given=given).tolist()
+        scores = goal.judge(logits, labels, probabilities=probabilities).tolist()
         success = goal.reached(logits, labels).tolist()
         predictions = logits.argmax(axis=1).tolist()
-        return [Judged(*one) for one in zip(scores, success, predictions, strict=True)], logits
+        return [Verdict(*row) for row in zip(scores, success, predictions, strict=True)], logits
 
     # From a search to a record
 
     def _records(self, runs: Sequence[_Run]) -> list[AttackRecord]:
-        """Returns the records of searches that have ended, after a last look at their texts."""
+        """Return the records of searches that have ended, after a last look at their texts."""
         records = [self._record(run, run.reached) for run in runs if run.reached is not None]
         wins = {
-            one.sample_id: (one.adversarial, one.label)
-            for one in records
-            if one.outcome == "succeeded" and one.adversarial is not None
+            # Successes are asked about again: the victim may be noisy.
+            record.sample_id: (record.adversarial, record.label)
+            for record in records
+            if record.outcome == "succeeded" and record.adversarial is not None
         }
-        holds = dict(zip(wins, self._hold(list(wins.values())), strict=True))
-        return [replace(one, holds=holds.get(one.sample_id)) for one in records]
+        confirmed = dict(zip(wins, self._hold(list(wins.values())), strict=True))
+        return [replace(record, holds=confirmed.get(record.sample_id)) for record in records]
 
-    def _record(self, run: _Run, reached: Reached) -> AttackRecord:
+    def _record(self, run: _Run, reached: SearchEnd) -> AttackRecord:
         attacked = run.steps is not None
         item, judged = reached
         if isinstance(item, Candidate):
-            final = run.document.remade(item.columns, item.similarity)
+            final = run.document.remake(item.columns, item.similarity)
         else:
             final = item
         outcome: Outcome = "skipped"
         if attacked:
             changed = item.columns != run.document.columns
             outcome = "succeeded" if judged.success and changed else "failed"
-        # A search that goes on after its first success may be ended by the budget nevertheless.
+        # A search that refines its first success may still be ended by the budget.
         ended = outcome != "succeeded" or getattr(self.attack.search, "refines", False)
         return replace(
             self._unjudged(run),
@@ -515,8 +534,8 @@ class Engine:
         )
 
     def _unjudged(self, run: _Run) -> AttackRecord:
-        """Returns the record of an error; a search that ended says otherwise."""
-        clean = run.known.get(run.document.text)
+        """Return the record of an error; a search that ended says otherwise."""
+        clean = run.verdicts.get(run.document.text)
         return AttackRecord(
             sample_id=run.sample.sample_id,
             label=run.sample.label,
@@ -542,13 +561,13 @@ class Engine:
         )
 
 
-def _set_aside(asked: Sequence[tuple[_Run, Text]], error: InvalidAnswers) -> None:
-    """Ends the searches of those samples whose texts have an invalid answer.
+def _set_aside(questions: Sequence[tuple[_Run, Text]], error: InvalidAnswers) -> None:
+    """End the searches of those samples whose texts have an invalid answer.
 
     Raises:
         InvalidAnswers: it is about none of the texts.
     """
-    ended = [(run, error.reasons[text]) for run, text in asked if text in error.reasons]
+    ended = [(run, error.reasons[text]) for run, text in questions if text in error.reasons]
     if not ended:
         raise error
     for run, reason in ended:
@@ -556,13 +575,10 @@ def _set_aside(asked: Sequence[tuple[_Run, Text]], error: InvalidAnswers) -> Non
 
 
 def longest_first(samples: Sequence[Sample], in_flight: int) -> Sequence[Sample]:
-    """Returns samples in the order in which attacking them takes least time.
+    """Return samples in the order in which attacking them takes least time.
 
-    Long texts need most rounds: begun last, they would end alone, in small batches.
-
-    Args:
-        samples: of an attack.
-        in_flight: samples that share a round; one at a time keeps its order.
+    Long texts need most rounds: begun last, they would end alone, in small batches. One sample at a
+    time (`in_flight`) keeps its order.
     """
     if in_flight == 1:
         return samples
@@ -574,12 +590,8 @@ def longest_first(samples: Sequence[Sample], in_flight: int) -> Sequence[Sample]
     return sorted(samples, key=length, reverse=True)
 
 
-def _shows_gradients(victim: Any) -> bool:
-    """Returns True for a victim with `word_weights`, unless its `differentiable` is False."""
-    return hasattr(victim, "word_weights") and bool(getattr(victim, "differentiable", True))
-
-
 def _saturated(logits: Floats) -> bool:
-    """Returns True if the largest probability is 1 in single precision."""
+    """Return True if the largest probability is 1 in single precision."""
+    # Softmax in single precision, as most victims compute it.
     shifted = np.exp((logits - logits.max()).astype(np.float32))
     return bool(shifted.max() / shifted.sum(dtype=np.float32) == 1)

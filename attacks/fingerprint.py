@@ -15,13 +15,13 @@ from torch import Tensor, nn
 from attacks.digests import content_digest, digest
 
 _SHORT = 200
-"""Characters of JSON up to which a list is kept as it is."""
+"""Characters of JSON up to which a list is kept, and not its digest."""
 _DEEP = 10
 """Depth of nested objects that are described."""
 
 
 def describe(value: Any, *, depth: int = _DEEP) -> Any:
-    """Describes an object by its class and its settings.
+    """Describe an object by its class and its settings.
 
     Settings are what its `about()` returns; else the arguments of a dataclass; else its public
     attributes. Models and arrays give a digest. Code is left out.
@@ -31,33 +31,39 @@ def describe(value: Any, *, depth: int = _DEEP) -> Any:
     if isinstance(value, Tensor | np.ndarray):
         return digest([str(value.dtype), str(tuple(value.shape)), _bytes(value)])
     if isinstance(value, Mapping):
-        return {str(key): describe(one, depth=depth - 1) for key, one in value.items()}
+        return {str(key): describe(item, depth=depth - 1) for key, item in value.items()}
     if isinstance(value, Set | Sequence):
-        parts = [describe(one, depth=depth - 1) for one in value]
-        return _short(sorted(parts, key=json.dumps) if isinstance(value, Set) else parts)
+        parts = [describe(item, depth=depth - 1) for item in value]
+        parts = sorted(parts, key=json.dumps) if isinstance(value, Set) else parts
+        # A list of parts is kept; long lists of words become a digest.
+        objects = any(isinstance(part, dict) for part in parts)
+        return parts if objects or len(json.dumps(parts)) <= _SHORT else content_digest(parts)
     name = getattr(value, "__qualname__", None)  # of classes and functions
     if name is None:
-        name = type(value).__qualname__
+        # A class that was renamed keeps its name in stored descriptions.
+        name = getattr(type(value), "described_as", type(value).__qualname__)
         if depth > 0:
-            settings = {k: describe(one, depth=depth - 1) for k, one in _settings(value).items()}
+            settings = {
+                k: describe(setting, depth=depth - 1) for k, setting in _settings(value).items()
+            }
             return {"class": name, **settings}
     return name
 
 
 def flat(description: Any, name: str) -> dict[str, Any]:
-    """Flattens a description to dotted names."""
-    if isinstance(description, list) and any(isinstance(one, dict) for one in description):
-        description = {str(i): one for i, one in enumerate(description)}
+    """Flatten a description to dotted names."""
+    if isinstance(description, list) and any(isinstance(item, dict) for item in description):
+        description = {str(i): item for i, item in enumerate(description)}
     if not isinstance(description, dict):
         return {name: description}
     parts: dict[str, Any] = {}
-    for key, one in description.items():
-        parts |= flat(one, name if key == "class" else f"{name}.{key}")
+    for key, value in description.items():
+        parts |= flat(value, name if key == "class" else f"{name}.{key}")
     return parts
 
 
 def weights_digest(module: nn.Module) -> str:
-    """Returns a digest of all parameters and buffers, and of their names."""
+    """Return a digest of all parameters and buffers, and of their names."""
     return digest(
         part
         for name, tensor in module.state_dict().items()
@@ -69,22 +75,20 @@ def weights_digest(module: nn.Module) -> str:
 def _settings(value: Any) -> Mapping[str, Any]:
     if isinstance(value, nn.Module):
         return {"weights": weights_digest(value)}
-    about = getattr(value, "about", None)
-    if callable(about):
-        settings: Mapping[str, Any] = about()
+    own = getattr(value, "about", None)
+    if callable(own):
+        settings: Mapping[str, Any] = own()
         return settings
     if is_dataclass(value):
-        return {one.name: getattr(value, one.name) for one in fields(value) if one.init}
-    return {name: one for name, one in getattr(value, "__dict__", {}).items() if name[0] != "_"}
-
-
-def _short(content: list[Any]) -> Any:
-    objects = any(isinstance(one, dict) for one in content)
-    return content if objects or len(json.dumps(content)) <= _SHORT else content_digest(content)
+        # Fields that are computed from others are left out.
+        return {item.name: getattr(value, item.name) for item in fields(value) if item.init}
+    public = getattr(value, "__dict__", {})
+    return {name: public[name] for name in public if name[0] != "_"}
 
 
 def _bytes(value: Any) -> bytes:
     if isinstance(value, Tensor):
+        # bfloat16 has no numpy type: the bytes are read as uint8.
         value = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-    found: bytes = np.ascontiguousarray(value).tobytes()
-    return found
+    content: bytes = np.ascontiguousarray(value).tobytes()
+    return content

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from attacks.compat import Compat
+
 Score = Literal["margin", "probability"]
-Compat = Literal["none", "textattack"]
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
@@ -26,43 +27,47 @@ class Goal(Protocol):
     def score(self) -> Score:
         """The kind of its scores."""
 
-    def judge(self, logits: Floats, labels: Labels, *, given: Floats | None = None) -> Floats:
-        """Returns `[n]` scores of `[n, C]` logits with n gold labels; larger is nearer.
+    def judge(
+        self, logits: Floats, labels: Labels, *, probabilities: Floats | None = None
+    ) -> Floats:
+        """Return `[n]` scores of `[n, C]` logits with n gold labels; larger is nearer.
 
-        `given` are the probabilities of the victim, if it has them.
+        `probabilities` are those of the victim, if it gives some.
         """
 
     def reached(self, logits: Floats, labels: Labels) -> NDArray[np.bool_]:
-        """Returns `[n]` bool, True where the argmax reaches the goal."""
+        """Return `[n]` bool, True where the argmax reaches the goal."""
 
 
-def leads(logits: Floats) -> Floats:
-    """Returns `[n]` differences between the two largest of `[n, C]` logits.
+def top_margins(logits: Floats) -> Floats:
+    """Return `[n]` differences between the two largest of `[n, C]` logits.
 
-    The largest lead over the texts of a sample is the scale of a victim's logits. Other differences
-    are no scale: models that exclude a class give it a logit of -1e9.
+    The largest margin over the texts of a sample is the scale of a victim's logits. Other
+    differences do not measure it: models that exclude a class give it a logit of -1e9.
     """
+    # The two largest are last, without a full sort.
     top = np.partition(logits, -2, axis=1)
-    found: Floats = top[:, -1] - top[:, -2]
-    return found
+    differences: Floats = top[:, -1] - top[:, -2]
+    return differences
 
 
 def tie(score: Score, scale: float) -> float:
-    """Returns the difference below which scores of a victim of this scale are equal."""
+    """Return the difference below which scores of a victim of this scale are equal."""
     # Probabilities follow small logits in proportion, and are 1 at most.
     return NEAR[score] * (scale if score == "margin" else min(scale, 1.0))
 
 
 def probabilities(logits: Floats) -> Floats:
-    """Returns the softmax over classes, `[n, C]`."""
+    """Return the softmax over classes, `[n, C]`."""
     normalised: Floats = softmax(logits, axis=1)
     return normalised
 
 
-def logarithms(given: Floats) -> Floats:
-    """Returns logits of probabilities, `[n, C]`."""
-    found: Floats = np.log(np.maximum(given, 1e-300))
-    return found
+def logarithms(shares: Floats) -> Floats:
+    """Return logits of probabilities, `[n, C]`."""
+    # A probability of 0 would give minus infinity.
+    logits: Floats = np.log(np.maximum(shares, 1e-300))
+    return logits
 
 
 def _pick(logits: Floats, classes: Labels) -> Floats:
@@ -70,10 +75,15 @@ def _pick(logits: Floats, classes: Labels) -> Floats:
     return picked
 
 
+def _probability(logits: Floats, classes: Labels, rows: Floats | None) -> Floats:
+    return _pick(probabilities(logits) if rows is None else rows, classes)
+
+
 def _best_other(logits: Floats, classes: Labels) -> Floats:
-    others = logits.copy()
-    np.put_along_axis(others, classes[:, None], -np.inf, axis=1)
-    best: Floats = others.max(axis=1)
+    other_logits = logits.copy()
+    # The gold class must not be its own rival.
+    np.put_along_axis(other_logits, classes[:, None], -np.inf, axis=1)
+    best: Floats = other_logits.max(axis=1)
     return best
 
 
@@ -88,10 +98,12 @@ class Untargeted:
 
     score: Score = "margin"
 
-    def judge(self, logits: Floats, labels: Labels, *, given: Floats | None = None) -> Floats:
+    def judge(
+        self, logits: Floats, labels: Labels, *, probabilities: Floats | None = None
+    ) -> Floats:
         """See `Goal`."""
         if self.score == "probability":
-            return 1 - _pick(probabilities(logits) if given is None else given, labels)
+            return 1 - _probability(logits, labels, probabilities)
         return _best_other(logits, labels) - _pick(logits, labels)
 
     def reached(self, logits: Floats, labels: Labels) -> NDArray[np.bool_]:
@@ -102,7 +114,7 @@ class Untargeted:
 
 @dataclass(frozen=True, kw_only=True)
 class Unsure(Untargeted):
-    """A probability of the gold class below a bound, whatever is predicted.
+    """A probability of the gold class below a bound, for any prediction.
 
     Source: Kuleshov et al., "Adversarial Examples for Natural Language Classification Problems",
     2018, as TextAttack 0.3.11 reads its bound of 0.7 (`target_max_score`).
@@ -114,7 +126,7 @@ class Unsure(Untargeted):
     bound: float = 0.7
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a bound that is no probability."""
+        """Raise ValueError for a bound out of ]0, 1]."""
         from text import check_range  # brings torch
 
         check_range({"bound": self.bound}, above=0, most=1)
@@ -127,7 +139,7 @@ class Unsure(Untargeted):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Targeted:
-    """One class, whatever the gold one is.
+    """One class, for any gold class.
 
     Attributes:
         target: the class.
@@ -143,11 +155,13 @@ class Targeted:
             raise ValueError(msg)
         return np.full(len(logits), self.target)
 
-    def judge(self, logits: Floats, labels: Labels, *, given: Floats | None = None) -> Floats:
+    def judge(
+        self, logits: Floats, labels: Labels, *, probabilities: Floats | None = None
+    ) -> Floats:
         """See `Goal`."""
         classes = self._classes(logits)
         if self.score == "probability":
-            return _pick(probabilities(logits) if given is None else given, classes)
+            return _probability(logits, classes, probabilities)
         return _pick(logits, classes) - _best_other(logits, classes)
 
     def reached(self, logits: Floats, labels: Labels) -> NDArray[np.bool_]:
@@ -158,7 +172,7 @@ class Targeted:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unchanged:
-    """The gold class, although words are gone: texts that reach it lack what people need.
+    """The gold class, although words are gone: texts that reach it lack words that a reader needs.
 
     Attributes:
         score: `margin`, the gold logit minus the largest other one; or `probability`, its own.
@@ -166,27 +180,26 @@ class Unchanged:
 
     score: Score = "margin"
 
-    def judge(self, logits: Floats, labels: Labels, *, given: Floats | None = None) -> Floats:
+    def judge(
+        self, logits: Floats, labels: Labels, *, probabilities: Floats | None = None
+    ) -> Floats:
         """See `Goal`."""
         if self.score == "probability":
-            return _pick(probabilities(logits) if given is None else given, labels)
+            return _probability(logits, labels, probabilities)
         return _pick(logits, labels) - _best_other(logits, labels)
 
     def reached(self, logits: Floats, labels: Labels) -> NDArray[np.bool_]:
         """See `Goal`."""
-        kept: NDArray[np.bool_] = logits.argmax(axis=1) == labels
-        return kept
+        same: NDArray[np.bool_] = logits.argmax(axis=1) == labels
+        return same
 
 
 def make_goal(
-    target: int | None = None, *, score: Score | None = None, compat: Compat = "none"
+    target: int | None = None, *, score: Score | None = None, compat: str = "none"
 ) -> Goal:
-    """Returns the goal of an attack.
+    """Return the goal of an attack: to reach the class `target`, or any but the gold one if None.
 
-    Args:
-        target: the class to reach; any but the gold one if None.
-        score: `margin` if None, and `probability` for the reference's.
-        compat: of the attack.
+    Without a score it is the margin; the probability for the reference.
     """
-    score = score or ("probability" if compat == "textattack" else "margin")
+    score = score or ("probability" if Compat(compat).probability_scores else "margin")
     return Untargeted(score=score) if target is None else Targeted(target=target, score=score)

@@ -6,14 +6,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from attacks.compat import CompatName
 from attacks.composition import Attack
 from attacks.engine import Engine, Limits, longest_first
-from attacks.goals import Compat, Score, Targeted, Untargeted, make_goal
+from attacks.goals import Score, Targeted, Untargeted, make_goal
 from attacks.journal import Journal
 from attacks.outcome import AttackRecord
-from attacks.progress import Progress, Watched
+from attacks.progress import CountedVictim, Progress
 from attacks.recipe_settings import RecipeSettings
-from attacks.samples import Given, as_samples
+from attacks.samples import SampleLike, as_samples
 from attacks.summary import Summary, summarise, table
 from attacks.victims.kinds import as_victim
 from attacks.victims.labels_only import check_search
@@ -43,20 +44,14 @@ class Outcome:
         return table({self.name: self.summary})
 
 
-def changed(
+def retarget(
     composed: Attack,
     *,
     target: int | None = None,
     score: Score | None = None,
-    compat: Compat | None = None,
+    compat: CompatName | None = None,
 ) -> Attack:
-    """Gives a composed attack another target or score.
-
-    Args:
-        composed: the attack.
-        target: class to reach; its own goal if None.
-        score: kind of score; its own if None.
-        compat: that it must have; any if None.
+    """Give a composed attack another target or score; None keeps its own.
 
     Raises:
         ValueError: it was made with another `compat`, or its goal cannot score otherwise.
@@ -64,7 +59,7 @@ def changed(
     if compat not in (None, composed.compat):
         msg = (
             f"got compat={compat!r} for the composed attack {composed.name}, whose compat is "
-            f"{composed.compat!r}, expected the same: its parts have it, too; compose it anew"
+            f"{str(composed.compat)!r}, expected the same: its parts have it, too; compose it anew"
         )
         raise ValueError(msg)
     goal = composed.goal
@@ -83,7 +78,7 @@ def changed(
 
 def attack(
     model: Any,
-    samples: Iterable[Given],
+    samples: Iterable[SampleLike],
     *,
     recipe: str | RecipeSettings | Attack = "textfooler",
     tokenizer: Any = None,
@@ -96,14 +91,14 @@ def attack(
     progress: bool = True,
     **settings: Any,
 ) -> Outcome:
-    """Attacks a text classifier.
+    """Attack a text classifier.
 
     Args:
         model: a module of ours, a `transformers` model with its `tokenizer`, a function from a list
             of texts (or pairs) to logits `[texts, classes]`, or a victim (`attacks.victims.kinds`).
         samples: texts (or pairs) with their gold classes, or rows of a data set; numbered as they
             come. See `attacks.samples`.
-        recipe: name of a recipe (`attacks.recipes.RECIPES`), its settings, or a composed attack.
+        recipe: name of a recipe (`attacks.recipes`), its settings, or a composed attack.
         tokenizer: of a `transformers` model.
         target: class to reach; any but the gold one, or the goal of a composed attack, if None.
         in_flight: see `Limits`.
@@ -123,20 +118,20 @@ def attack(
     """
     numbered, columns = as_samples(samples, columns)
     if isinstance(recipe, Attack):
-        given = RecipeSettings(recipe=recipe.name, **settings)
-        composed = _with(recipe, given, target=target, compat=settings.get("compat"))
+        chosen = RecipeSettings(recipe=recipe.name, **settings)
+        composed = _with(recipe, chosen, target=target, compat=settings.get("compat"))
     else:
         from attacks.recipes import build
 
-        given = RecipeSettings(recipe=recipe) if isinstance(recipe, str) else recipe
-        given = replace(given, **settings)
-        composed = build(given, goal=make_goal(target, score=given.score, compat=given.compat))
+        chosen = RecipeSettings(recipe=recipe) if isinstance(recipe, str) else recipe
+        chosen = replace(chosen, **settings)
+        composed = build(chosen, goal=make_goal(target, score=chosen.score, compat=chosen.compat))
     limits = Limits(
-        query_budget=given.query_budget,
-        budget_per_word=given.budget_per_word,
+        query_budget=chosen.query_budget,
+        budget_per_word=chosen.budget_per_word,
         in_flight=in_flight,
     )
-    victim = as_victim(model, tokenizer=tokenizer, batch_size=given.batch_size)
+    victim = as_victim(model, tokenizer=tokenizer, batch_size=chosen.batch_size)
     check_search(composed, victim)
     if class_names is None:
         class_names = getattr(victim, "class_names", ())
@@ -147,39 +142,47 @@ def attack(
         journal: Journal | None = None
         records: dict[int, AttackRecord] = {}
         if path is not None:
+            # Refuses a file whose settings differ, before anything is asked.
             journal = stack.enter_context(Journal(path, engine.about()))
             records = journal.of(numbered)
-            if (strange := engine.otherwise(records.values())) is not None:
+            if (strange := engine.find_contradiction(records.values())) is not None:
                 msg = (
                     f"got {path} of another victim: {strange}; expected the victim that its "
                     "records were made with: give another path"
                 )
                 raise ValueError(msg)
-        engine.answered = any(one.outcome != "error" for one in records.values())
-        left = [one for one in numbered if one.sample_id not in records]
-        bar = Progress(len(left), composed.name, before=list(records.values()), wanted=progress)
+        # Records of a former start prove that the victim can answer.
+        engine.answered = any(record.outcome != "error" for record in records.values())
+        remaining = [sample for sample in numbered if sample.sample_id not in records]
+        bar = Progress(
+            len(remaining), composed.name, before=list(records.values()), visible=progress
+        )
         stack.callback(bar.close)
-        engine.victim = Watched(victim, bar.asked)
-        for record in engine.run(longest_first(left, in_flight)):
+        engine.victim = CountedVictim(victim, bar.asked)
+        # The order changes the speed and no record.
+        for record in engine.run(longest_first(remaining, in_flight)):
             records[record.sample_id] = record
             if journal is not None:
                 journal.add(record)
             bar.add(record)
-    found = [records[one.sample_id] for one in sorted(numbered, key=lambda one: one.sample_id)]
+    ordered = [
+        records[sample.sample_id]
+        for sample in sorted(numbered, key=lambda sample: sample.sample_id)
+    ]
     return Outcome(
-        name=composed.name, records=found, summary=summarise(found, score=composed.goal.score)
+        name=composed.name, records=ordered, summary=summarise(ordered, score=composed.goal.score)
     )
 
 
 def _with(
-    composed: Attack, given: RecipeSettings, *, target: int | None, compat: Compat | None
+    composed: Attack, chosen: RecipeSettings, *, target: int | None, compat: CompatName | None
 ) -> Attack:
-    """Returns a composed attack with the settings that it can have; see `changed`."""
+    """Return a composed attack with the settings that it can have; see `retarget`."""
     for name in _OF_PARTS:
-        if (value := getattr(given, name)) is not None:
+        if (value := getattr(chosen, name)) is not None:
             msg = (
                 f"got {name}={value!r} and the composed attack {composed.name}, whose "
                 f"parts have theirs, expected one or the other: leave {name} out"
             )
             raise ValueError(msg)
-    return changed(composed, target=target, score=given.score, compat=compat)
+    return retarget(composed, target=target, score=chosen.score, compat=compat)

@@ -17,7 +17,7 @@ class Journal:
 
     Args:
         path: the file; made if there is none.
-        about: all that the records depend on.
+        subject: all that the records depend on.
 
     Attributes:
         records: those that the file held.
@@ -26,14 +26,14 @@ class Journal:
         ValueError: the file is about something else, or no such file.
     """
 
-    def __init__(self, path: str | Path, about: Mapping[str, Any]) -> None:
+    def __init__(self, path: str | Path, subject: Mapping[str, Any]) -> None:
         self.path = Path(path)
-        settings = as_stored(about)
+        settings = as_stored(subject)
         self.records: list[AttackRecord] = []
         length = 0
         if self.path.is_file() and self.path.stat().st_size:
-            found, self.records, length = read(self.path)
-            other = differences(found, settings)
+            description, self.records, length = read(self.path)
+            other = differences(description, settings)
             if other:
                 msg = (
                     f"got {self.path}, which is about other settings ({joined(other)}), "
@@ -48,12 +48,13 @@ class Journal:
         Raises:
             ValueError: a sample of the same id has another text or label.
         """
-        known = {record.sample_id: record for record in self.records}
-        found = {}
+        by_id = {record.sample_id: record for record in self.records}
+        records = {}
         for sample in samples:
-            record = known.get(sample.sample_id)
+            record = by_id.get(sample.sample_id)
             if record is None:
                 continue
+            # The same id with another text: the caller's samples have changed.
             if (record.text, record.label) != (sample.text, sample.label):
                 msg = (
                     f"got {self.path}, where sample {sample.sample_id} is {record.text!r:.80} of "
@@ -62,11 +63,11 @@ class Journal:
                     "that it had"
                 )
                 raise ValueError(msg)
-            found[sample.sample_id] = record
-        return found
+            records[sample.sample_id] = record
+        return records
 
     def add(self, record: AttackRecord) -> None:
-        """Writes one record."""
+        """Write one record."""
         append(self._stream, [record.line()])
 
     def __enter__(self) -> Self:
@@ -77,13 +78,13 @@ class Journal:
 
 
 def read(path: str | Path) -> tuple[dict[str, Any], list[AttackRecord], int]:
-    """Returns the settings of a journal, its whole records, and their length in bytes.
+    """Return the settings of a journal, its whole records, and their length in bytes.
 
     Raises:
-        ValueError: the file is no journal.
+        ValueError: not a journal.
     """
-    about, records, length = read_lines(path, from_line)
-    if not isinstance(about, dict):
+    subject, records, length = read_lines(path, from_line)
+    if not isinstance(subject, dict):
         msg = f"got {path}, which does not begin with settings, expected a file that attack() made"
         raise ValueError(msg)
-    return about, records, length
+    return subject, records, length

@@ -13,18 +13,16 @@ Record = TypeVar("Record")
 
 
 def read_lines(path: str | Path, record: Callable[[Any], Record]) -> tuple[Any, list[Record], int]:
-    """Returns what the records depend on (None if unknown), the records, and their bytes.
+    """Return the subject of the records (None if unknown), the records, and their bytes.
 
-    Reading ends at the first line that is not whole, as a kill or a full disk leaves it.
-
-    Args:
-        path: the file.
-        record: makes a record of a JSON value; an exception says that the line is no record.
+    Reading ends at the first incomplete line, as a kill or a full disk leaves it. `record` makes a
+    record of a JSON value; an exception means an invalid one.
     """
-    about: Any = None
+    subject: Any = None
     records: list[Record] = []
     length = 0
     with opened(Path(path)) as stream:
+        # A line without its end is torn, or longer than allowed.
         while (line := stream.readline(LINE_LIMIT)).endswith(b"\n"):
             try:
                 with reading(path, "records"):
@@ -32,20 +30,17 @@ def read_lines(path: str | Path, record: Callable[[Any], Record]) -> tuple[Any, 
                     if length:
                         records.append(record(content))
                     else:
-                        about = content["about"]
+                        subject = content["about"]
             except DataError:
                 break
             length += len(line)
-    return about, records, length
+    return subject, records, length
 
 
-def open_lines(path: Path, about: Any, length: int) -> IO[bytes]:
-    """Opens a file to append records.
+def open_lines(path: Path, subject: Any, length: int) -> IO[bytes]:
+    """Open a file to append records; its first line is their subject.
 
-    Args:
-        path: the file.
-        about: what the records depend on; the first line of a new file.
-        length: bytes that are kept; 0 begins a new file.
+    All but the first `length` bytes are cut off; 0 begins a new file.
 
     Raises:
         ValueError: another process writes the file.
@@ -67,11 +62,11 @@ def open_lines(path: Path, about: Any, length: int) -> IO[bytes]:
         stream.seek(length)
     else:
         stream.truncate(0)
-        append(stream, [{"about": about}])
+        append(stream, [{"about": subject}])
     return stream
 
 
 def append(stream: IO[bytes], contents: Iterable[Any]) -> None:
-    """Writes whole lines at once, so that a kill leaves at most one torn line."""
+    """Write whole lines at once, so that a kill leaves at most one torn line."""
     stream.write(b"".join(json.dumps(content).encode() + b"\n" for content in contents))
     stream.flush()

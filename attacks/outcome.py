@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from rapidfuzz.distance import Levenshtein
 
+from attacks.compat import Compat
 from attacks.document import Document
-from attacks.goals import Compat
 from text import Text
 
 Outcome = Literal["skipped", "failed", "succeeded", "error"]
@@ -30,16 +30,18 @@ class Sample:
     label: int
 
     def __post_init__(self) -> None:
-        """Checks the text and the label, which come from a user."""
+        """Check the text and the label, which come from a user."""
         text: Any = self.text
+        # A list would be a data set's idea of a pair: only tuples are.
         texts = text if isinstance(text, tuple) and len(text) == 2 else (text,)
-        if not all(isinstance(one, str) for one in texts):
+        if not all(isinstance(part, str) for part in texts):
             msg = (
                 f"got {text!r:.80} as text of sample {self.sample_id}, expected a string, or "
                 "a pair (tuple) of strings"
             )
             raise ValueError(msg)
         label: Any = self.label
+        # A class name or a NumPy integer would not survive the way through JSON.
         if not isinstance(label, int):
             msg = (
                 f"got label {label!r:.80} of sample {self.sample_id}, expected the number of "
@@ -71,13 +73,13 @@ class AttackRecord:
         exhausted: True if the budget ended the search, and not its success.
         saturated: True if the probability of the clean text is 1 in single precision: a score made
             of probabilities then shows no difference between candidates.
-        seconds: seconds from its first question to its last answer, beside the others in flight.
+        seconds: seconds from its first question to its last answer, with others in flight.
         seed: seed of its random numbers.
         holds: True if the adversarial text succeeded once more when the victim was asked again
             after the search, which no other figure counts; None where it was not asked.
         reason: of an `error`: the invalid answer.
-        label_name: name of the gold class; None where nobody has said the names of the classes, as
-            in records of older versions.
+        label_name: name of the gold class; None where the classes have no names, as in records of
+            older versions.
         prediction_name: name of the class predicted for the clean text.
         adversarial_prediction_name: name of the class predicted for the adversarial text.
     """
@@ -112,16 +114,17 @@ class AttackRecord:
         return self.outcome in ("failed", "succeeded")
 
     def line(self) -> dict[str, Any]:
-        """Returns a JSON object."""
+        """Return a JSON object."""
         return asdict(self)
 
 
 def from_line(line: dict[str, Any]) -> AttackRecord:
-    """Makes the record of a JSON line, in which pairs are lists.
+    """Make the record of a JSON line, in which pairs are lists.
 
     Raises:
         TypeError: fields are missing or unknown.
     """
+    # JSON has no tuples: the texts of a pair come back as lists.
     pairs = {
         name: tuple(value)
         for name, value in line.items()
@@ -130,12 +133,12 @@ def from_line(line: dict[str, Any]) -> AttackRecord:
     return AttackRecord(**{**line, **pairs})
 
 
-def words_changed(original: Document, final: Document, *, compat: Compat) -> int:
-    """Returns the edit distance in words.
+def words_changed(original: Document, final: Document, *, compat: str) -> int:
+    """Return the edit distance in words.
 
     The reference compares word by word: all words behind an inserted space count as changed.
     """
-    if compat == "textattack":
+    if Compat(compat).compares_by_position:
         shared = zip(original.words, final.words, strict=False)
         return sum(a != b for a, b in shared) + abs(len(original) - len(final))
     return Levenshtein.distance(original.words, final.words)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attacks.summary import Estimate, Z, wilson
+from attacks.summary import IntervalEstimate, Z, wilson
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,20 +20,16 @@ class PairedShares:
         p: of the exact test of McNemar (1947) for no difference.
     """
 
-    first: Estimate
-    second: Estimate
-    difference: Estimate
+    first: IntervalEstimate
+    second: IntervalEstimate
+    difference: IntervalEstimate
     lost: int
     gained: int
     p: float
 
 
 def paired_shares(first: Sequence[bool], second: Sequence[bool]) -> PairedShares:
-    """Compares two conditions over the same samples.
-
-    Args:
-        first: one outcome per sample.
-        second: the same samples, in the same order.
+    """Compare two conditions by the outcomes of the same samples in the same order.
 
     Raises:
         ValueError: no samples, or other numbers of them.
@@ -52,7 +48,7 @@ def paired_shares(first: Sequence[bool], second: Sequence[bool]) -> PairedShares
     return PairedShares(
         first=wilson(sum(first), count),
         second=wilson(sum(second), count),
-        difference=Estimate((gained - lost) / count, low, high, count),
+        difference=IntervalEstimate((gained - lost) / count, low, high, count),
         lost=lost,
         gained=gained,
         p=mcnemar(lost, gained),
@@ -60,7 +56,7 @@ def paired_shares(first: Sequence[bool], second: Sequence[bool]) -> PairedShares
 
 
 def mcnemar(lost: int, gained: int) -> float:
-    """Returns the p value of McNemar's exact test of two numbers of changes."""
+    """Return the p value of McNemar's exact test of two numbers of changes."""
     from scipy.stats import binomtest
 
     total = lost + gained

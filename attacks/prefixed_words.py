@@ -3,7 +3,7 @@
 Source: Wallace et al., "Universal Adversarial Triggers for Attacking and Analyzing NLP", 2019. The
 paper takes the candidates for each place by the gradient (HotFlip) with a beam; here all words of a
 list are tried, place by place, so that any victim will do. A trigger belongs to all texts together:
-it is no attack on one sample, and so no recipe of the engine.
+it attacks a set of samples, and so no recipe of the engine.
 """
 
 from collections import Counter
@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 from attacks.document import words_of
 from attacks.goals import Floats, make_goal
 from attacks.outcome import Sample
-from attacks.samples import Given, as_samples
-from attacks.summary import Estimate, wilson
+from attacks.samples import SampleLike, as_samples
+from attacks.summary import IntervalEstimate, wilson
 from attacks.victims.kinds import Victim, as_victim
 from text import Text, check_range
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trigger:
-    """Words before a text, and what they do.
+    """Words before a text, and their effect.
 
     Attributes:
         words: the trigger.
@@ -37,9 +37,9 @@ class Trigger:
     """
 
     words: tuple[str, ...]
-    clean: Estimate
-    attacked: Estimate
-    searched: Estimate
+    clean: IntervalEstimate
+    attacked: IntervalEstimate
+    searched: IntervalEstimate
     queries: int
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class Trigger:
 
 def universal_trigger(
     model: Any,
-    samples: Iterable[Given],
+    samples: Iterable[SampleLike],
     *,
     tokenizer: Any = None,
     length: int = 3,
@@ -61,7 +61,7 @@ def universal_trigger(
     target: int | None = None,
     batch_size: int = 256,
 ) -> Trigger:
-    """Finds words that, put before texts, change as many predictions as possible.
+    """Find words that, put before texts, change as many predictions as possible.
 
     Greedy: one place after the other gets the word with which the fewest predictions stay, and
     among equal ones the largest mean score; then each place is tried again, until none changes.
@@ -82,47 +82,47 @@ def universal_trigger(
     """
     check_range({"length": length}, least=1)
     numbered, _ = as_samples(samples)
-    words = _frequent([one.text for one in numbered]) if candidates is None else [*candidates]
+    words = _frequent([sample.text for sample in numbered]) if candidates is None else [*candidates]
     if not words:
         msg = "got no candidates for a trigger, expected at least one word"
         raise ValueError(msg)
-    asked = _Asked(as_victim(model, tokenizer=tokenizer, batch_size=batch_size), target)
+    oracle = _Asked(as_victim(model, tokenizer=tokenizer, batch_size=batch_size), target)
     if target is not None:
-        numbered = asked.without_target(numbered, target)
+        numbered = oracle.without_target(numbered, target)
     if len(numbered) < 2:
         other = "" if target is None else f" that does not have class {target} already"
         msg = f"got {len(numbered)} sample{other}, expected at least two: one half is held out"
         raise ValueError(msg)
-    seen, held = numbered[::2], numbered[1::2]
-    texts, labels = [one.text for one in seen], np.array([one.label for one in seen])
+    # Half of the samples choose the words, the other half measures them.
+    searched, held = numbered[::2], numbered[1::2]
+    texts, labels = (
+        [sample.text for sample in searched],
+        np.array([sample.label for sample in searched]),
+    )
     trigger: list[str] = []
     for _ in range(length):
-        trigger.append(max(words, key=lambda word: asked.value(texts, labels, [*trigger, word])))
+        trigger.append(max(words, key=lambda word: oracle.value(texts, labels, [*trigger, word])))
     changed = True
     while changed:
         changed = False
-        for place, word in product(range(length), words):
-            tried = [*trigger[:place], word, *trigger[place + 1 :]]
-            if asked.value(texts, labels, tried) > asked.value(texts, labels, trigger):
+        for position, word in product(range(length), words):
+            # Coordinate ascent: one position at a time.
+            tried = [*trigger[:position], word, *trigger[position + 1 :]]
+            if oracle.value(texts, labels, tried) > oracle.value(texts, labels, trigger):
                 trigger, changed = tried, True
-    others, gold = [one.text for one in held], np.array([one.label for one in held])
-    kept = asked.kept(texts, labels, trigger)
+    held_texts, gold = [sample.text for sample in held], np.array([sample.label for sample in held])
+    share_kept = oracle.kept(texts, labels, trigger)
     return Trigger(
         words=tuple(trigger),
-        clean=wilson(asked.kept(others, gold, []), len(held)),
-        attacked=wilson(asked.kept(others, gold, trigger), len(held)),
-        searched=wilson(kept, len(seen)),
-        queries=asked.queries,
+        clean=wilson(oracle.kept(held_texts, gold, []), len(held)),
+        attacked=wilson(oracle.kept(held_texts, gold, trigger), len(held)),
+        searched=wilson(share_kept, len(searched)),
+        queries=oracle.queries,
     )
 
 
 class _Asked:
-    """Asks a victim about texts with a trigger; about each trigger once.
-
-    Args:
-        victim: answers with logits.
-        target: class to reach, if there is one.
-    """
+    """Asks a victim about texts with a trigger; about each trigger once."""
 
     def __init__(self, victim: Victim, target: int | None) -> None:
         self.victim, self.goal = victim, make_goal(target)
@@ -130,14 +130,14 @@ class _Asked:
         self._known: dict[tuple[str, ...], tuple[int, float]] = {}
 
     def logits(self, texts: Sequence[Text], trigger: Sequence[str]) -> Floats:
-        """Returns `[n, C]` logits of texts with a trigger."""
+        """Return `[n, C]` logits of texts with a trigger."""
         self.queries += len(texts)
         return self.victim.logits([_put(trigger, text) for text in texts])
 
     def value(
         self, texts: Sequence[Text], labels: NDArray[np.int64], trigger: Sequence[str]
     ) -> tuple[int, float]:
-        """Returns the number of texts that reach the goal, and their mean score."""
+        """Return the number of texts that reach the goal, and their mean score."""
         key = tuple(trigger)
         if key not in self._known:
             logits = self.logits(texts, trigger)
@@ -146,30 +146,31 @@ class _Asked:
         return self._known[key]
 
     def without_target(self, samples: Sequence[Sample], target: int) -> list[Sample]:
-        """Returns the samples that have the target neither as their class nor as prediction."""
-        others = [sample for sample in samples if sample.label != target]
-        if not others:
+        """Return the samples that have the target neither as their class nor as prediction."""
+        other_samples = [sample for sample in samples if sample.label != target]
+        if not other_samples:
             return []
-        predictions = self.logits([sample.text for sample in others], ()).argmax(axis=1)
-        pairs = zip(others, predictions, strict=True)
+        predictions = self.logits([sample.text for sample in other_samples], ()).argmax(axis=1)
+        pairs = zip(other_samples, predictions, strict=True)
         return [sample for sample, predicted in pairs if predicted != target]
 
     def kept(self, texts: Sequence[Text], labels: NDArray[np.int64], trigger: Sequence[str]) -> int:
-        """Returns the number of texts that are classified rightly."""
+        """Return the number of texts that are classified rightly."""
         return int((self.logits(texts, trigger).argmax(axis=1) == labels).sum())
 
 
 def _put(trigger: Sequence[str], text: Text) -> Text:
-    """Puts a trigger before a text, or before the last text of a pair."""
+    """Put a trigger before a text, or before the last text of a pair."""
     if not trigger:
         return text
     if isinstance(text, str):
         return f"{' '.join(trigger)} {text}"
+    # As in the authors' attacks on entailment: the hypothesis gets the trigger.
     return text[0], f"{' '.join(trigger)} {text[1]}"
 
 
 def _frequent(texts: Sequence[Text], count: int = 200) -> list[str]:
-    """Returns the most frequent words, in lower case; of equally frequent ones in their order."""
+    """Return the most frequent words, in lower case; of equally frequent ones in their order."""
     parts = (part for text in texts for part in ((text,) if isinstance(text, str) else text))
     counts = Counter(word.lower() for part in parts for word in words_of(part))
     return sorted(counts, key=lambda word: (-counts[word], word))[:count]

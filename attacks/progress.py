@@ -14,7 +14,7 @@ _EVERY = 0.2
 """Seconds between two updates of the bar while no sample is done."""
 
 
-class Watched:
+class CountedVictim:
     """Counts the answers of a victim.
 
     Args:
@@ -51,11 +51,11 @@ class Progress:
         total: samples of this start.
         name: name of the attack.
         before: records of former starts, for the accuracy.
-        wanted: False for no bar.
+        visible: False for no bar.
     """
 
     def __init__(
-        self, total: int, name: str, *, before: Sequence[AttackRecord] = (), wanted: bool = True
+        self, total: int, name: str, *, before: Sequence[AttackRecord] = (), visible: bool = True
     ) -> None:
         from tqdm import tqdm  # type: ignore[import-untyped] # ships no annotations
 
@@ -69,7 +69,7 @@ class Progress:
             file=sys.stderr,
             dynamic_ncols=True,
             # None: where standard error is a terminal.
-            disable=None if wanted else True,
+            disable=None if visible else True,
         )
         for record in before:
             self._count(record)
@@ -77,10 +77,11 @@ class Progress:
     def _count(self, record: AttackRecord) -> None:
         self._done += 1
         right = record.prediction == record.label
+        # Of all samples, so that skipped ones count as wrong.
         self._standing += right and record.outcome != "succeeded"
 
     def asked(self, texts: int) -> None:
-        """Counts answered texts."""
+        """Count answered texts."""
         self.queries += texts
         now = time.monotonic()
         if not self._bar.disable and now - self._shown > _EVERY:
@@ -88,16 +89,16 @@ class Progress:
             self._bar.set_postfix_str(self.figures())
 
     def add(self, record: AttackRecord) -> None:
-        """Counts a sample that is done."""
+        """Count a sample that is done."""
         self._count(record)
         self._bar.update(1)
 
     def figures(self) -> str:
-        """Returns the text behind the bar."""
+        """Return the text behind the bar."""
         seconds = max(time.monotonic() - self._started, 1e-9)
         accuracy = f"{self._standing / self._done:.3f}" if self._done else "?"
         return f"accuracy under attack {accuracy}, {self.queries / seconds:.0f} queries/s"
 
     def close(self) -> None:
-        """Closes the bar and leaves it on the screen."""
+        """Close the bar and leaves it on the screen."""
         self._bar.close()

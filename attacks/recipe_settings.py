@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from attacks.goals import Compat, Score
+from attacks.compat import CompatName
+from attacks.goals import Score
+from attacks.recipes import recipe_names
 
 Language = Literal["english", "german", "french", "spanish", "chinese"]
 
@@ -24,17 +26,18 @@ class Budget:
     budget_per_word: float | None = None
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a number out of its range."""
+        """Raise ValueError for a number out of its range."""
         from text import check_range  # brings torch
 
         check_range({"query_budget": self.query_budget}, least=1)
         check_range({"budget_per_word": self.budget_per_word}, above=0)
 
     def budget(self, words: int) -> float:
-        """Returns the budget of a sample of so many words: at least 1, for the clean text."""
+        """Return the budget of a sample of so many words: at least 1, for the clean text."""
         per_word = float("inf") if self.budget_per_word is None else self.budget_per_word * words
-        whole = float("inf") if self.query_budget is None else self.query_budget
-        budget = min(whole, per_word)
+        # None is no limit.
+        per_sample = float("inf") if self.query_budget is None else self.query_budget
+        budget = min(per_sample, per_word)
         return budget if budget == float("inf") else max(1, int(budget))
 
 
@@ -43,13 +46,10 @@ class RecipeSettings(Budget):
     """An attack on texts: its recipe, its resources and its cost.
 
     Attributes:
-        recipe: name of the attack: textfooler, textbugger, bae, deepwordbug, pwws, a2t, a2t-mlm,
-            random, alzantot, faster-alzantot, iga, pso, hard-label, bert-attack, clare, bae-i,
-            bae-ri, bae-r-then-i, pruthi, bad-characters, hotflip, input-reduction, kuleshov,
-            checklist or morpheus (docs/attacks.md). The command `attack` also takes several with
-            commas between them, `all` for the first six, or a YAML file with an attack of your own
-            (configs/attack/custom.yaml); there, `--attack NAME` is short for
-            `--attack.recipe NAME`.
+        recipe: name of the attack: RECIPES (docs/attacks.md). The command `attack` also takes
+            several with commas between them, `all` for textfooler, textbugger, bae, deepwordbug,
+            pwws and a2t, or a YAML file with an attack of your own (configs/attack/custom.yaml);
+            there, `--attack NAME` is short for `--attack.recipe NAME`.
         batch_size: most texts per forward pass of the attack; halved when memory runs out. On a CPU
             it is 64 at most, where more are slower.
         score: value that the search follows: the `margin` between logits, or the `probability` of
@@ -59,7 +59,7 @@ class RecipeSettings(Budget):
             (docs/attacks.md).
         resources: folder with word vectors, WordNet and the like (docs/attacks.md);
             `python -m steadfast resources` fills one.
-        vectors: file of word vectors, or of lists of neighbours, in place of those found.
+        vectors: file of word vectors, or of lists of neighbours, instead of those found.
         sentence_encoder: folder or hub name of the model that compares sentences;
             sentence-transformers/all-MiniLM-L6-v2 if null.
         masked_lm: folder or hub name of the model that bae and a2t-mlm take words from;
@@ -80,7 +80,7 @@ class RecipeSettings(Budget):
     recipe: str = "textfooler"
     batch_size: int = 256
     score: Score | None = None
-    compat: Compat = "none"
+    compat: CompatName = "none"
     resources: str | None = None
     vectors: str | None = None
     sentence_encoder: str | None = None
@@ -93,11 +93,7 @@ class RecipeSettings(Budget):
     columns: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        """Checks the settings; `attacks.recipes` checks them against the recipe.
-
-        Raises:
-            ValueError: a number is out of its range.
-        """
+        """Raise ValueError for a number out of its range; `attacks.recipes` checks the rest."""
         from text import check_range
 
         super().__post_init__()
@@ -105,3 +101,8 @@ class RecipeSettings(Budget):
         check_range({"similarity": self.similarity}, least=0, most=1)
         check_range({"word_similarity": self.word_similarity}, least=-1, most=1)
         check_range({"fluency": self.fluency}, least=0)
+
+
+# The help of the command line shows this text; `python -OO` removes it.
+if RecipeSettings.__doc__:
+    RecipeSettings.__doc__ = RecipeSettings.__doc__.replace("RECIPES", ", ".join(recipe_names()))

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from attacks.composition import (
     Answers,
     Context,
-    Judged,
     Propose,
     Query,
-    Reached,
     Request,
+    SearchEnd,
     Steps,
+    Verdict,
     Weigh,
 )
 from attacks.document import Candidate, Document
@@ -35,25 +35,23 @@ def _key(item: Item) -> tuple[str, ...]:
     return item.columns
 
 
-def best(items: Sequence[Item], judged: Sequence[Judged], context: Context) -> int:
-    """Returns the candidate of highest score; of nearly equal ones the first by its text.
+def best(items: Sequence[Item], judged: Sequence[Verdict], context: Context) -> int:
+    """Return the candidate of highest score; of nearly equal ones the first by its text.
 
     Candidates that reach the goal come first; the reference looks at the score alone.
     """
     rows: Sequence[int] = range(len(judged))
     if not context.reference:
+        # A success of lower score beats a failure of higher score.
         rows = [i for i in rows if judged[i].success] or rows
     top = max(judged[i].score for i in rows) - context.tie
     return min((i for i in rows if judged[i].score >= top), key=lambda i: items[i].columns)
 
 
 def descending(values: NDArray[np.float64], tie: float | None) -> list[int]:
-    """Returns positions by value, the largest first; nearly equal values by position.
+    """Return positions by value, the largest first; values nearer than `tie` by position.
 
-    Args:
-        values: `[n]`.
-        tie: values nearer than this are nearly equal. None takes the reference's order, the
-            unstable one of numpy's default sort.
+    None takes the reference's order, the unstable one of numpy's default sort.
     """
     if tie is None:
         return [int(i) for i in (-values).argsort()]
@@ -61,6 +59,7 @@ def descending(values: NDArray[np.float64], tie: float | None) -> list[int]:
     result: list[int] = []
     start = 0
     for end in range(1, len(order) + 1):
+        # A run of values, each within `tie` of the first: ordered by position.
         if end == len(order) or values[order[start]] - values[order[end]] > tie:
             result += sorted(order[start:end])
             start = end
@@ -84,14 +83,15 @@ class Greedy:
 
     def steps(self, context: Context) -> Steps:
         """See `Search`."""
-        compat = context.reference
+        reference = context.reference
         order, exhausted = yield from self._order(context)
         current, standing = context.original, context.clean
         reached: Item = current
         for original_index, stage in self._visits(order):
             if exhausted:
                 break
-            index = original_index if compat else current.position(original_index)
+            # Replacements may split or merge words: the number of a word changes.
+            index = original_index if reference else current.position(original_index)
             if index is None:
                 continue
             candidates: list[Candidate] = yield Propose(current, [index], stage)
@@ -101,20 +101,21 @@ class Greedy:
             judged, exhausted = answers
             if not judged:
                 break
-            asked = candidates[: len(judged)]
-            chosen = best(asked, judged, context)
+            judged_candidates = candidates[: len(judged)]
+            chosen = best(judged_candidates, judged, context)
+            # Rounding is no improvement.
             improves = judged[chosen].score > standing.score + context.tie
-            if judged[chosen].success and (improves or not compat):
-                last = _most_similar(asked, judged, chosen, compat=compat)
-                return Reached(asked[last], judged[last])
+            if judged[chosen].success and (improves or not reference):
+                last = _most_similar(judged_candidates, judged, chosen, reference=reference)
+                return SearchEnd(judged_candidates[last], judged[last])
             if not improves:
                 continue
-            standing, reached = judged[chosen], asked[chosen]
-            current = current.accept(asked[chosen], whole=compat)
-        return Reached(reached, standing)
+            standing, reached = judged[chosen], judged_candidates[chosen]
+            current = current.accept(judged_candidates[chosen], mark_all=reference)
+        return SearchEnd(reached, standing)
 
     def _visits(self, order: Sequence[int]) -> list[tuple[int, int]]:
-        """Returns the words to visit, each with the stage of the transformation."""
+        """Return the words to visit, each with the stage of the transformation."""
         return [(index, 0) for index in order]
 
     def _order(self, context: Context) -> Generator[Request, Any, tuple[list[int], bool]]:
@@ -123,6 +124,7 @@ class Greedy:
         if not indices:
             return [], False
         if self.ranking == "random":
+            # The sample's own generator: the order does not depend on other samples.
             context.random.shuffle(indices)
             return indices, False
         if self.ranking == "gradient":
@@ -133,37 +135,40 @@ class Greedy:
             # Gradients have no scale of their own: the tie is relative to the largest.
             tie = None if context.reference else NEARLY * values.max(initial=0.0)
             return [indices[i] for i in descending(values, tie)], False
-        compat = context.reference
+        reference = context.reference
         if self.ranking != "delete":
             probes = [document.replace(i, "[UNK]") for i in indices]
-        elif compat:  # leaves the space before the last word
+        elif context.attack.compat.keeps_space_of_deleted:  # leaves the space before the last word
             probes = [document.replace(i, "") for i in indices]
         else:
             probes = [document.delete(i) for i in indices]
         answers: Answers = yield Query(probes)
-        values = np.array([one.score for one in answers.judged], dtype=np.float64)
+        # The score without the word, not the drop: the largest is ranked first.
+        values = np.array([judged.score for judged in answers.judged], dtype=np.float64)
         exhausted = answers.exhausted
         if self.ranking == "weighted-saliency" and not exhausted:
             gains, exhausted = yield from self._gains(context, indices)
-            if not compat and context.attack.goal.score == "margin" and context.scale > 0:
+            if not reference and context.attack.goal.score == "margin" and context.scale > 0:
                 # A softmax of margins would depend on their scale. The paper's is one of
                 # probabilities, which are no larger than 1.
                 values = values / context.scale
             # The reference has single precision here; its ties keep their order.
-            precision = torch.float32 if compat else torch.float64
+            precision = torch.float32 if reference else torch.float64
             saliency = torch.softmax(torch.from_numpy(values).to(precision), dim=0)
+            # PWWS: the softmax of the saliency times the best gain of the word.
             values = saliency.numpy() * gains
+        # An incomplete ranking would order the words by their position.
         if len(values) < len(indices):  # the ranking used up the budget
             return [], True
         tie = context.tie if self.ranking != "weighted-saliency" else context.tie / len(values)
-        tie = None if compat else tie
+        tie = None if reference else tie
         return [indices[i] for i in descending(values, tie)], exhausted
 
     @staticmethod
     def _gains(
         context: Context, indices: Sequence[int]
     ) -> Generator[Request, Any, tuple[NDArray[np.float64], bool]]:
-        """Returns the best score of the replacements of each word."""
+        """Return the best score of the replacements of each word."""
         candidates: list[Candidate] = yield Propose(context.original, indices)
         gains = dict.fromkeys(indices, 0.0)
         exhausted = False
@@ -171,10 +176,11 @@ class Greedy:
             answers: Answers = yield Query(candidates)
             exhausted = answers.exhausted
             best_of: dict[int, float] = {}
-            for candidate, one in zip(candidates, answers.judged, strict=False):
-                best_of[candidate.index] = max(one.score, best_of.get(candidate.index, -np.inf))
-            reference = 0.0 if context.reference else context.clean.score
-            gains |= {i: score - reference for i, score in best_of.items()}
+            for candidate, judged in zip(candidates, answers.judged, strict=False):
+                # A word without candidates gains nothing.
+                best_of[candidate.index] = max(judged.score, best_of.get(candidate.index, -np.inf))
+            clean = 0.0 if context.reference else context.clean.score
+            gains |= {i: score - clean for i, score in best_of.items()}
         return np.array([gains[i] for i in indices]), exhausted
 
 
@@ -183,45 +189,46 @@ class KnownOrder(Greedy):
     """Greedy search that skips the ranking of texts with a known order of words.
 
     Attributes:
-        known: numbers of words in the order in which they are tried, by the texts of a sample.
-        found: these numbers for the other texts; filled by the searches.
+        orders: numbers of words in the order in which they are tried, by the texts of a sample.
+        new_orders: these numbers for the other texts; filled by the searches.
     """
 
-    known: Mapping[tuple[str, ...], Sequence[int]] = field(default_factory=dict)
-    found: dict[tuple[str, ...], list[int]] = field(default_factory=dict)
+    orders: Mapping[tuple[str, ...], Sequence[int]] = field(default_factory=dict)
+    new_orders: dict[tuple[str, ...], list[int]] = field(default_factory=dict)
 
     def _order(self, context: Context) -> Generator[Request, Any, tuple[list[int], bool]]:
         columns = context.original.columns
-        if columns in self.known:
-            return list(self.known[columns]), False
+        if columns in self.orders:
+            return list(self.orders[columns]), False
         order, exhausted = yield from super()._order(context)
         if order:
-            self.found[columns] = list(order)
+            self.new_orders[columns] = list(order)
         return order, exhausted
 
 
 def _most_similar(
-    candidates: Sequence[Candidate], judged: Sequence[Judged], chosen: int, *, compat: bool
+    candidates: Sequence[Candidate], judged: Sequence[Verdict], chosen: int, *, reference: bool
 ) -> int:
-    """Returns the most similar candidate that reaches the goal; `chosen` without similarities."""
-    if compat:
+    """Return the most similar candidate that reaches the goal; `chosen` without similarities."""
+    if reference:
         # The reference reads the sorted list only up to the first that does not reach the goal.
-        found = []
+        successes = []
         for i in sorted(range(len(judged)), key=lambda i: (-judged[i].score, _key(candidates[i]))):
             if not judged[i].success:
                 break
-            found.append(i)
+            successes.append(i)
     else:
-        found = [i for i, one in enumerate(judged) if one.success]
-    rated = [(i, candidates[i].similarity) for i in found]
-    known = [(similarity, i) for i, similarity in rated if similarity is not None]
-    if not known:
+        successes = [i for i, verdict in enumerate(judged) if verdict.success]
+    rated = [(i, candidates[i].similarity) for i in successes]
+    measured = [(similarity, i) for i, similarity in rated if similarity is not None]
+    if not measured:
         return chosen
-    top = max(similarity for similarity, _ in known)
-    close = 0.0 if compat else 1e-6
+    # Among successes the most similar text is best, as in TextFooler.
+    top = max(similarity for similarity, _ in measured)
+    close = 0.0 if reference else 1e-6
     return min(
-        (i for similarity, i in known if similarity >= top - close),
-        key=lambda i: (-judged[i].score if compat else 0.0, _key(candidates[i])),
+        (i for similarity, i in measured if similarity >= top - close),
+        key=lambda i: (-judged[i].score if reference else 0.0, _key(candidates[i])),
     )
 
 
@@ -238,7 +245,7 @@ class Beam:
     depth: int | None = None
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
+        """Check the settings."""
         if self.width < 1 or (self.depth is not None and self.depth < 1):
             msg = f"got width={self.width}, depth={self.depth}, expected at least 1"
             raise ValueError(msg)
@@ -246,7 +253,7 @@ class Beam:
     def steps(self, context: Context) -> Steps:
         """See `Search`."""
         beam = [(context.original, context.clean)]
-        top = Reached(context.original, context.clean)
+        top = SearchEnd(context.original, context.clean)
         words = len(context.original)
         if context.reference:  # has no limit; insertions and merges need three steps a word at most
             words *= 4
@@ -258,8 +265,10 @@ class Beam:
                     continue
                 candidates: list[Candidate] = yield Propose(document, indices)
                 pool += candidates
-            if not context.reference:  # it asks about equal texts again
-                pool = list({one.columns: one for one in reversed(pool)}.values())[::-1]
+            if not context.attack.compat.repeats_candidates:
+                pool = list(
+                    {candidate.columns: candidate for candidate in reversed(pool)}.values()
+                )[::-1]
             if not pool:
                 break
             answers: Answers = yield Query(pool)
@@ -269,17 +278,18 @@ class Beam:
             chosen = best(pool, answers.judged, context)
             judged = answers.judged[chosen]
             if judged.success or judged.score > top.judged.score + context.tie:
-                top = Reached(pool[chosen], judged)
+                top = SearchEnd(pool[chosen], judged)
             if judged.success or answers.exhausted:
                 break
-            values = np.array([one.score for one in answers.judged], dtype=np.float64)
+            values = np.array([verdict.score for verdict in answers.judged], dtype=np.float64)
+            # Ties by text: the order of proposals does not matter.
             by_text = sorted(range(len(pool)), key=lambda i: pool[i].columns)
             order = [
                 by_text[i]
                 for i in descending(values[by_text], None if context.reference else context.tie)
             ]
             beam = [
-                (pool[i].base.accept(pool[i], whole=context.reference), answers.judged[i])
+                (pool[i].base.accept(pool[i], mark_all=context.reference), answers.judged[i])
                 for i in order[: self.width]
             ]
         return top
@@ -297,7 +307,7 @@ class RandomSearch:
 
     def steps(self, context: Context) -> Steps:
         """See `Search`."""
-        top = Reached(context.original, context.clean)
+        top = SearchEnd(context.original, context.clean)
         for _ in range(self.tries):
             current = context.original
             order = context.allowed(current)
@@ -309,13 +319,14 @@ class RandomSearch:
                 candidates: list[Candidate] = yield Propose(current, [index])
                 if not candidates:
                     continue
+                # Sorted: the draw must not depend on the order of proposals.
                 candidate = context.random.choice(sorted(candidates, key=_key))
                 answers: Answers = yield Query([candidate])
                 if not answers.judged:
                     return top
                 if answers.judged[0].score > top.judged.score + context.tie:
-                    top = Reached(candidate, answers.judged[0])
+                    top = SearchEnd(candidate, answers.judged[0])
                 if answers.judged[0].success or answers.exhausted:
-                    return Reached(candidate, answers.judged[0])
+                    return SearchEnd(candidate, answers.judged[0])
                 current = current.accept(candidate)
         return top

@@ -1,7 +1,7 @@
 """The figures of an attack, with 95 % intervals and a check of their reliability."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import NormalDist
 from typing import Any
@@ -22,7 +22,7 @@ TOLERATED = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class IntervalEstimate:
     """A share or a mean.
 
     Attributes:
@@ -38,30 +38,31 @@ class Estimate:
     count: int
 
 
-def wilson(hits: int, count: int) -> Estimate:
-    """Returns a share with Wilson's score interval (1927), which is right near 0 and 1, too.
+def wilson(hits: int, count: int) -> IntervalEstimate:
+    """Return a share with Wilson's score interval (1927), which is right near 0 and 1, too.
 
     Raises:
-        ValueError: there are no samples, or more hits than samples.
+        ValueError: no samples, or more hits than samples.
     """
     if count < 1 or not 0 <= hits <= count:
         msg = f"got {hits} of {count}, expected a share of at least one sample"
         raise ValueError(msg)
     share, z2 = hits / count, Z * Z
     centre = (share + z2 / (2 * count)) / (1 + z2 / count)
+    # Wilson (1927): the interval is not symmetric around the share.
     half = Z / (1 + z2 / count) * math.sqrt(share * (1 - share) / count + z2 / (4 * count**2))
     # At the ends the formula gives 0 and 1 but for rounding.
     low = 0.0 if hits == 0 else centre - half
-    return Estimate(share, low, 1.0 if hits == count else centre + half, count)
+    return IntervalEstimate(share, low, 1.0 if hits == count else centre + half, count)
 
 
 def student(freedom: int) -> float:
-    """Returns the 0.975 quantile of Student's t distribution."""
+    """Return the 0.975 quantile of Student's t distribution."""
     return float(stdtrit(freedom, 0.975))
 
 
-def mean(values: Sequence[float], *, top: float = math.inf) -> Estimate | None:
-    """Returns a mean with Student's interval; None of no values.
+def mean(values: Sequence[float], *, top: float = math.inf) -> IntervalEstimate | None:
+    """Return a mean with Student's interval; None of no values.
 
     Args:
         values: one per sample, none negative.
@@ -71,11 +72,12 @@ def mean(values: Sequence[float], *, top: float = math.inf) -> Estimate | None:
     if not count:
         return None
     centre = math.fsum(values) / count
+    # Student's t has no interval for one value: the whole range.
     if count == 1:
-        return Estimate(centre, 0.0, top, 1)
+        return IntervalEstimate(centre, 0.0, top, 1)
     variance = math.fsum((value - centre) ** 2 for value in values) / (count - 1)
     half = student(count - 1) * math.sqrt(variance / count)
-    return Estimate(centre, max(0.0, centre - half), min(top, centre + half), count)
+    return IntervalEstimate(centre, max(0.0, centre - half), min(top, centre + half), count)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,7 +96,7 @@ class Summary:
         similarity: mean similarity by the attack's own sentence encoder, of the samples whose
             attack succeeded.
         seconds: mean seconds from the first question to the last answer of an attacked sample,
-            beside the others in flight.
+            with others in flight.
         exhausted: share of the attacked samples whose search was ended by the budget.
         saturated: share of the attacked samples for which a score made of probabilities is blind.
         overstated: largest error of the accuracy because of that.
@@ -106,35 +108,35 @@ class Summary:
 
     samples: int
     attacked: int
-    clean_accuracy: Estimate
-    accuracy: Estimate
-    success_rate: Estimate | None
-    words_changed: Estimate | None
-    queries: Estimate | None
-    unique_queries: Estimate | None
-    similarity: Estimate | None
-    seconds: Estimate | None
+    clean_accuracy: IntervalEstimate
+    accuracy: IntervalEstimate
+    success_rate: IntervalEstimate | None
+    words_changed: IntervalEstimate | None
+    queries: IntervalEstimate | None
+    unique_queries: IntervalEstimate | None
+    similarity: IntervalEstimate | None
+    seconds: IntervalEstimate | None
     exhausted: float
     saturated: float
     overstated: float
     unreliable: bool
-    unstable: Estimate | None
+    unstable: IntervalEstimate | None
     errors: int
 
     def metrics(self) -> dict[str, float]:
-        """Returns flat names and numbers; an unreliable accuracy has another name."""
+        """Return flat names and numbers; an unreliable accuracy has another name."""
         named = {
-            f"unreliable_{name}" if self.unreliable and name in _DOUBTED else name: one
+            f"unreliable_{name}" if self.unreliable and name in _DOUBTED else name: value
             for name in _METRICS
-            if (one := getattr(self, name)) is not None and (one or name != "errors")
+            if (value := getattr(self, name)) is not None and (value or name != "errors")
         }
         return {
-            name: one.value if isinstance(one, Estimate) else float(one)
-            for name, one in named.items()
+            name: value.value if isinstance(value, IntervalEstimate) else float(value)
+            for name, value in named.items()
         }
 
     def line(self) -> dict[str, Any]:
-        """Returns a JSON object with the intervals; null where an interval has no end."""
+        """Return a JSON object with the intervals; null where an interval has no end."""
         return {
             name: {k: v if math.isfinite(v) else None for k, v in value.items()}
             if isinstance(value, dict)
@@ -144,59 +146,58 @@ class Summary:
 
 
 def summarise(records: Iterable[AttackRecord], *, score: Score) -> Summary:
-    """Computes the figures of an attack.
-
-    Args:
-        records: one per sample.
-        score: kind of scores of the attack's goal.
+    """Compute the figures of an attack whose goal has this kind of score.
 
     Raises:
-        ValueError: there are no records without an error.
+        ValueError: no record without an error.
     """
     read = list(records)
-    every = [one for one in read if one.outcome != "error"]
-    if not every:
+    valid = [record for record in read if record.outcome != "error"]
+    if not valid:
         msg = f"got no valid answer to any of {len(read)} samples, the first: "
         msg = f"{msg}{read[0].reason}" if read else "got no records, expected some"
         raise ValueError(msg)
-    attacked = [one for one in every if one.attacked]
-    held = [one.holds for one in attacked if one.holds is not None]
-    succeeded = [one for one in attacked if one.outcome == "succeeded"]
-    right = [one for one in every if one.prediction == one.label]
-    standing = sum(one.outcome != "succeeded" for one in right)
-    blind = [one for one in attacked if _blind(one)]
-    overstated = sum(one.outcome == "failed" for one in blind) / len(every)
+    attacked = [record for record in valid if record.attacked]
+    held = [record.holds for record in attacked if record.holds is not None]
+    succeeded = [record for record in attacked if record.outcome == "succeeded"]
+    # "Right": the clean text is classified as its gold class.
+    right = [record for record in valid if record.prediction == record.label]
+    standing = sum(record.outcome != "succeeded" for record in right)
+    blind = [record for record in attacked if _blind(record)]
+    # Each failure of a blind attack might have been a success.
+    overstated = sum(record.outcome == "failed" for record in blind) / len(valid)
     overstated = overstated if score == "probability" else 0.0
-    share = _share_of(len(attacked))
     return Summary(
-        samples=len(every),
+        samples=len(valid),
         attacked=len(attacked),
-        clean_accuracy=wilson(len(right), len(every)),
-        accuracy=wilson(standing, len(every)),
+        clean_accuracy=wilson(len(right), len(valid)),
+        accuracy=wilson(standing, len(valid)),
         success_rate=wilson(len(succeeded), len(attacked)) if attacked else None,
         words_changed=mean(
-            [one.words_changed / one.words for one in succeeded if one.words and one.words_changed],
+            [
+                record.words_changed / record.words
+                for record in succeeded
+                if record.words and record.words_changed
+            ],
             top=1.0,
         ),
-        queries=mean([one.queries for one in attacked]),
-        unique_queries=mean([one.unique_queries for one in attacked]),
-        similarity=mean([s for one in succeeded if (s := one.similarity) is not None], top=1.0),
-        seconds=mean([one.seconds for one in attacked]),
-        exhausted=share(sum(one.exhausted for one in attacked)),
-        saturated=share(len(blind)),
+        queries=mean([record.queries for record in attacked]),
+        unique_queries=mean([record.unique_queries for record in attacked]),
+        similarity=mean(
+            [s for record in succeeded if (s := record.similarity) is not None], top=1.0
+        ),
+        seconds=mean([record.seconds for record in attacked]),
+        exhausted=sum(record.exhausted for record in attacked) / max(1, len(attacked)),
+        saturated=len(blind) / max(1, len(attacked)),
         overstated=overstated,
         unreliable=overstated > TOLERATED,
         unstable=wilson(held.count(False), len(held)) if held else None,
-        errors=len(read) - len(every),
+        errors=len(read) - len(valid),
     )
 
 
-def _share_of(count: int) -> Callable[[int], float]:
-    return lambda hits: hits / count if count else 0.0
-
-
 def _blind(record: AttackRecord) -> bool:
-    """Returns True if probabilities of the sample show no difference between candidates.
+    """Return True if probabilities of the sample show no difference between candidates.
 
     They are 1 in single precision, or nearer to it than the tie of the goal.
     """
@@ -217,36 +218,38 @@ FIGURES = (
 
 
 def table(summaries: Mapping[str, Summary]) -> str:
-    """Returns the figures of attacks as aligned text, the 95 % interval below each."""
+    """Return the figures of attacks as aligned text, the 95 % interval below each."""
     rows = [["attack", *(title for title, _, _ in FIGURES)]]
     for name, summary in summaries.items():
         values, intervals = [name], [""]
         for _, field, digits in FIGURES:
-            one: Estimate | None = getattr(summary, field)
+            estimate: IntervalEstimate | None = getattr(summary, field)
             doubted = "?" if summary.unreliable and field in _DOUBTED else ""
-            values.append("-" if one is None else f"{one.value:.{digits}f}{doubted}")
+            values.append("-" if estimate is None else f"{estimate.value:.{digits}f}{doubted}")
             # Of the same samples as the accuracy under attack, which may be few of the split.
-            count = f" ({one.count})" if one is not None and field == "clean_accuracy" else ""
-            intervals.append("" if one is None else interval(one, digits) + count)
+            interval_text = "" if estimate is None else interval(estimate, digits)
+            if estimate is not None and field == "clean_accuracy":
+                interval_text += f" ({estimate.count})"
+            intervals.append(interval_text)
         rows += [values, intervals]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
-    notes = [note for name, one in summaries.items() for note in remarks(name, one)]
+    notes = [note for name, summary in summaries.items() for note in remarks(name, summary)]
     return "\n".join([lines[0], "-" * (sum(widths) + 2 * len(widths) - 2), *lines[1:], *notes])
 
 
-def interval(one: Estimate, digits: int) -> str:
-    """Returns the ends of an interval, as the table shows them."""
-    if math.isinf(one.high):
+def interval(estimate: IntervalEstimate, digits: int) -> str:
+    """Return the ends of an interval, as the table shows them."""
+    if math.isinf(estimate.high):
         return "one sample"
-    return f"{one.low:.{digits}f} - {one.high:.{digits}f}"
+    return f"{estimate.low:.{digits}f} - {estimate.high:.{digits}f}"
 
 
 def remarks(name: str, summary: Summary) -> list[str]:
-    """Returns what a reader has to know about the figures of an attack."""
+    """Return warnings about the figures of an attack."""
     texts = [_doubt(name, summary)] if summary.overstated else []
     if summary.errors:
         texts.append(

@@ -23,11 +23,7 @@ class ThreatSettings:
     k: int | Literal["all"] | None = None
 
     def __post_init__(self) -> None:
-        """Checks what needs no file.
-
-        Raises:
-            ValueError: lists too many or too few, or a number of changes that makes no sense.
-        """
+        """Raise ValueError for settings that do not fit together; files are not read."""
         if isinstance(self.k, int) and self.k < 0:
             msg = f"got threat.k={self.k}, expected a whole number of at least 0, or all"
             raise ValueError(msg)
@@ -41,15 +37,12 @@ class ThreatSettings:
             )
             raise ValueError(msg)
         if self.kind in ("characters", "words") and not isinstance(self.k, int):
-            given = "without k" if self.k is None else f"and k={self.k}"
-            msg = f"got threat.kind={self.kind} {given}, expected a number of changes"
+            setting = "without k" if self.k is None else f"and k={self.k}"
+            msg = f"got threat.kind={self.kind} {setting}, expected a number of changes"
             raise ValueError(msg)
 
     def threat(self, words: "WordSettings") -> "Threat | None":
-        """Returns the set; None if there is none.
-
-        Args:
-            words: the words of the model.
+        """Return the set for the words of the model; None if there is none.
 
         Raises:
             ValueError: a broken file.
@@ -59,5 +52,6 @@ class ThreatSettings:
             return None
         from certify.threats import parse_threat
 
+        # For the threat, None is any number.
         k = None if self.k == "all" else self.k
         return parse_threat(self.kind, lists=self.lists, k=k, words=words)

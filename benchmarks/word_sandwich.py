@@ -24,7 +24,7 @@ from attacks import Attack, attack
 from attacks.composition import Search
 from attacks.constraints import InsideThreat
 from attacks.recipe_settings import RecipeSettings
-from attacks.recipes import RECIPES, build
+from attacks.recipes import build, recipe_names
 from attacks.resources.catalogue import ResourceError
 from attacks.resources.neighbours import ListedNeighbours
 from attacks.search import Beam, Greedy, RandomSearch
@@ -111,7 +111,7 @@ def searches(threat: Threat) -> Iterator[Rival]:
 def rivals(threat: Threat, options: Namespace) -> tuple[list[Rival], list[str]]:
     """Return the attacks, and the recipes whose resources are not there."""
     attacks, missing = list(searches(threat)), []
-    for name in RECIPES:
+    for name in recipe_names():
         if name in KEEPING:
             continue
         try:

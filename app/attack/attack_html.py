@@ -9,7 +9,7 @@ from app.cli.terminal import harmless
 from app.runs import atomic
 from attacks.interface import Outcome
 from attacks.outcome import AttackRecord
-from attacks.summary import FIGURES, Estimate, interval, remarks
+from attacks.summary import FIGURES, IntervalEstimate, interval, remarks
 
 LIMIT = 2000
 """Rows of the page, so that browsers can open it; adversarial pairs come first."""
@@ -89,7 +89,7 @@ def write_page(
 def _figures(outcome: Outcome) -> Iterator[str]:
     yield '<table class="figures"><tbody>'
     for title, field, digits in FIGURES:
-        one: Estimate | None = getattr(outcome.summary, field)
+        one: IntervalEstimate | None = getattr(outcome.summary, field)
         if one is None:
             continue
         yield (

@@ -32,7 +32,7 @@ _OF_RESOURCES = {
     "sentence-encoder": "sentence_encoder",
     "masked-lm": "masked_lm",
 }
-"""Settings that say where a resource is, by the name that it has in `attacks.recipes.NEEDS`."""
+"""Settings of the paths of resources, by the names of `attacks.recipes.Recipe.needs`."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _FILES = (".yaml", ".yml", ".json")
 
@@ -190,7 +190,7 @@ def _check_options(settings: AttackSettings, has: Mapping[str, Sequence[str]]) -
     """Checks that each option belongs to one of the attacks."""
     from attacks import recipes
 
-    known = recipes.RECIPES
+    known = recipes.recipe_names()
     for name in has:
         if name in known:
             recipes.check_compat(name, settings)
@@ -214,7 +214,7 @@ def _planned(
     about = {key: options.get(key) for key in has}
     # The columns of the corpus have that name.
     about["attacked_columns"] = about.pop("columns", None)
-    if name in recipes.RECIPES:
+    if name in recipes.recipe_names():
         changed: dict[str, Any] = {key: options.get(key) for key in _OF_RECIPES}
         attack = recipes.build(replace(settings, recipe=name, **changed), resources)
         about, given = {"recipe": name, **about}, False
@@ -229,16 +229,17 @@ def _has(name: str) -> tuple[str, ...]:
     """Returns the `AttackSettings.options` that an attack has; a file has its own for the rest."""
     from attacks import recipes
 
-    if name not in recipes.RECIPES:
+    if name not in recipes.recipe_names():
         if not name.endswith(_FILES):
             msg = (
-                f"got attack {name!r}, expected all, one of {', '.join(recipes.RECIPES)}, or a "
-                "YAML file with an attack of your own"
+                f"got attack {name!r}, expected all, one of {', '.join(recipes.recipe_names())}, "
+                "or a YAML file with an attack of your own"
             )
             raise ValueError(msg)
         return tuple(_OF_RESOURCES.values())
-    needs = [key for resource, key in _OF_RESOURCES.items() if resource in recipes.NEEDS[name]]
-    return (*recipes.HAS.get(name, ()), "language", "columns", *needs)
+    recipe = recipes.find_recipe(name)
+    needs = [key for resource, key in _OF_RESOURCES.items() if resource in recipe.needs]
+    return (*recipe.settings, "language", "columns", *needs)
 
 
 def _names(recipe: str) -> list[str]:

@@ -7,8 +7,9 @@ from typing import Any
 
 from jsonargparse import ArgumentError, ArgumentParser
 
+from attacks.compat import Compat, CompatName
 from attacks.composition import Attack
-from attacks.goals import Compat, Goal
+from attacks.goals import Goal
 from attacks.resources.catalogue import Resources
 
 HOMES = (
@@ -41,7 +42,9 @@ _LISTS = ("pre_constraints", "constraints")
 Sources = Mapping[str, Callable[[], Any]]
 
 
-def compose(spec: Mapping[str, Any], resources: Resources, *, compat: Compat, goal: Goal) -> Attack:
+def compose(
+    spec: Mapping[str, Any], resources: Resources, *, compat: CompatName, goal: Goal
+) -> Attack:
     """Builds the attack that a file describes.
 
     Arguments that are resources (`neighbours`, `vectors`, `wordnet`, `tagger`, `encoder`, `model`
@@ -84,12 +87,12 @@ def compose(spec: Mapping[str, Any], resources: Resources, *, compat: Compat, go
         goal=parts.get("goal", goal),
         pre_constraints=parts.get("pre_constraints", ()),
         constraints=parts.get("constraints", ()),
-        compat=compat,
+        compat=Compat(compat),
         white_box=bool(spec.get("white_box", False)),
     )
 
 
-def _sources(resources: Resources, compat: Compat) -> Sources:
+def _sources(resources: Resources, compat: CompatName) -> Sources:
     """Returns the sources of arguments that are not given, by name."""
     return {
         "neighbours": resources.neighbours,

@@ -16,7 +16,7 @@ from app.attack.victim_options import OneLineParser, add_victim, folder_of, list
 from app.cli.terminal import harmless
 from app.runs import atomic
 from attacks.paired_shares import PairedShares, paired_shares
-from attacks.summary import Estimate, wilson
+from attacks.summary import IntervalEstimate, wilson
 
 FEW = 30
 """Pairs of a method below which it has no line of its own."""
@@ -123,12 +123,12 @@ def _lines(content: dict[str, Any]) -> list[str]:
     lines = [f"{skipped} rows without adversarial text are left out"] if skipped else []
     for name, figures in {"all": content["all"], **content.get("methods", {})}.items():
         lines.append(f"{name}:")
-        adversarial = Estimate(**figures["adversarial"])
+        adversarial = IntervalEstimate(**figures["adversarial"])
         if "paired" not in figures:
             lines.append(f"  accuracy {_share(adversarial)} (the file has no originals)")
             continue
         both: Any = {
-            key: Estimate(**one) if isinstance(one, dict) else one
+            key: IntervalEstimate(**one) if isinstance(one, dict) else one
             for key, one in figures["paired"].items()
         }
         both = PairedShares(**both)
@@ -150,5 +150,5 @@ def _lines(content: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _share(one: Estimate) -> str:
+def _share(one: IntervalEstimate) -> str:
     return f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]"

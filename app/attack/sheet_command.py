@@ -16,7 +16,7 @@ from app.cli.run_options import command_parser
 from app.cli.terminal import harmless
 from app.runs import atomic
 from attacks.outcome import AttackRecord
-from attacks.summary import Estimate, mean, wilson
+from attacks.summary import IntervalEstimate, mean, wilson
 from attacks.validity.agreement import krippendorff
 from text import ClassLabels, check_range, label_text
 
@@ -153,7 +153,7 @@ def result(key: Mapping[str, Any], raters: Sequence[Rated]) -> dict[str, Any]:
         found["success_rate"] = asdict(before)
         # The rated texts are the smaller sample, so that their share gives the interval.
         found["valid_success_rate"] = asdict(
-            Estimate(
+            IntervalEstimate(
                 before.value * valid.value,
                 before.value * valid.low,
                 before.value * valid.high,

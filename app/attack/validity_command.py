@@ -20,7 +20,7 @@ from app.cli.terminal import harmless
 from app.processes.devices import torch_device
 from app.runs import run_directory
 from attacks.resources.catalogue import Resources, resources_named
-from attacks.validity.checks import LEAST, Checks, Measured, ValidityLimits
+from attacks.validity.checks import LEAST, Checks, ValidityFigures, ValidityLimits
 from attacks.validity.fluency import Entailment, ModelFluency
 from text import check_range
 
@@ -170,7 +170,7 @@ def calibrated(checks: Checks, folder: Path, count: int) -> str:
 
 def _measured(
     checks: Checks, folder: Path, part: Any, count: int
-) -> list[tuple[MeaningPairs, list[Measured]]]:
+) -> list[tuple[MeaningPairs, list[ValidityFigures]]]:
     kinds = meaning_pairs(folder, part)
     edits = [str(a) for kind in kinds if kind.edit for a, _ in kind.pairs]
     if edits:
@@ -187,7 +187,7 @@ def _spread(pairs: Sequence[Any], count: int) -> list[Any]:
 
 
 def _chosen(
-    found: Sequence[tuple[MeaningPairs, list[Measured]]], names: Sequence[str]
+    found: Sequence[tuple[MeaningPairs, list[ValidityFigures]]], names: Sequence[str]
 ) -> dict[str, Any]:
     """Returns the limits that part the pairs best.
 

@@ -11,7 +11,7 @@ from app.attack.attack_settings import AttackSettings
 from app.runs import atomic
 from attacks.outcome import AttackRecord, from_line
 from attacks.resources.catalogue import ResourceError, Resources
-from attacks.summary import Estimate, wilson
+from attacks.summary import IntervalEstimate, wilson
 from attacks.validity.checks import Checks, ValidityLimits
 from text.bounded_files import json_lines, read_json
 
@@ -87,12 +87,14 @@ def told(path: Path, report: Mapping[str, Any]) -> list[str]:
         "valid_accuracy": "accuracy, valid texts only",
         "valid_share": "valid share",
     }
-    lines += [f"  {title:<31} {_share(Estimate(**report[key]))}" for key, title in titles.items()]
+    lines += [
+        f"  {title:<31} {_share(IntervalEstimate(**report[key]))}" for key, title in titles.items()
+    ]
     by = ", ".join(f"{name} {count}" for name, count in report["invalid_by"].items())
     return [*lines, f"  invalid by (several possible)   {by}"]
 
 
-def _share(one: Estimate) -> str:
+def _share(one: IntervalEstimate) -> str:
     return f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]"
 
 

@@ -25,7 +25,7 @@ from app.runs.weights import Weights, weights_of
 from attacks.digests import file_digest
 from attacks.goals import Score
 from attacks.outcome import AttackRecord, from_line
-from attacks.recipes import RECIPES
+from attacks.recipes import recipe_names
 from attacks.summary import Summary, summarise
 from datamodules.batching.sampler import permutation
 from lit_modules import TaskModule, UniBERT
@@ -144,7 +144,7 @@ def read(run: RunDirectory, recipe: str, *, samples: int) -> Records:
     found = sorted(path.stem for path in (run.path / "attacks").glob("*.jsonl"))
     if recipe not in found:
         there = f"which has those of {', '.join(found)}" if found else "which was never attacked"
-        make = recipe if recipe in RECIPES else f"RECIPE ({', '.join(RECIPES)})"
+        make = recipe if recipe in recipe_names() else f"RECIPE ({', '.join(recipe_names())})"
         msg = (
             f"got --recipe {recipe} and run {run.name}, {there}; expected records of an attack: "
             f"`python -m steadfast attack --run {run.name} --attack {make}` makes them"

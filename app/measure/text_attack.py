@@ -20,7 +20,7 @@ from attacks.fingerprint import describe, flat
 from attacks.goals import make_goal
 from attacks.interface import Outcome
 from attacks.outcome import Sample, from_line
-from attacks.progress import Progress, Watched
+from attacks.progress import CountedVictim, Progress
 from attacks.summary import remarks, summarise
 from attacks.victims.kinds import Victim
 from certify.threats import Threat
@@ -155,13 +155,13 @@ class TextAttack(Measurement[Sample]):
     def measure(self, samples: Sequence[Sample]) -> Iterator[Sequence[Record]]:
         """Yield the record of each sample as its attack ends."""
         engine = self._engine
-        bar = Progress(len(samples), self.name, wanted=self._bar)
+        bar = Progress(len(samples), self.name, visible=self._bar)
 
         def count(texts: int) -> None:
             bar.asked(texts)
             self.alive()
 
-        engine.victim = Watched(self.model.victim, count)
+        engine.victim = CountedVictim(self.model.victim, count)
         try:
             for record in engine.run(longest_first(samples, self.settings.in_flight)):
                 bar.add(record)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from app.attack.attack_report import Piece
-from attacks.summary import Estimate, wilson
+from attacks.summary import IntervalEstimate, wilson
 
 WORST = 5
 """Texts of each attack, and rows of the table of the tightest sandwiches."""
@@ -54,12 +54,12 @@ def share_cell(value: float | None, count: int) -> Cell:
     return Cell(shown(value), interval(wilson(hits, count)) if whole else "")
 
 
-def estimate_cell(one: Estimate | None) -> Cell:
+def estimate_cell(one: IntervalEstimate | None) -> Cell:
     """Returns an estimate with its interval."""
     return Cell("–") if one is None else Cell(shown(one.value), interval(one))
 
 
-def interval(one: Estimate) -> str:
+def interval(one: IntervalEstimate) -> str:
     """Returns the interval of an estimate as text."""
     if math.isinf(one.high):
         return "one text"

@@ -11,7 +11,7 @@ from app.cli.terminal import harmless
 from app.figures import charts
 from app.report.clean_figures import Bin
 from app.report.sandwich import Layers
-from attacks.summary import Estimate
+from attacks.summary import IntervalEstimate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -119,7 +119,7 @@ class Curve:
 
     name: str
     steps: tuple[Sequence[float], Sequence[float]] | None
-    attacked: Sequence[tuple[float, Estimate]] = ()
+    attacked: Sequence[tuple[float, IntervalEstimate]] = ()
 
 
 def curve_picture(name: str, curves: Sequence[Curve]) -> Picture:
@@ -164,7 +164,7 @@ def curve_picture(name: str, curves: Sequence[Curve]) -> Picture:
     return Picture(name, svg, f"Accuracy over the radius. {'; '.join(told)}.")
 
 
-def attacks_picture(name: str, runs: Mapping[str, Mapping[str, Estimate]]) -> Picture:
+def attacks_picture(name: str, runs: Mapping[str, Mapping[str, IntervalEstimate]]) -> Picture:
     """Draws the accuracy under each attack as bars with 95 % intervals.
 
     Args:

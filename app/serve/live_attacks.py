@@ -18,7 +18,7 @@ from app.serve.serve_limits import ServeLimits
 from attacks.composition import Attack, Context, Group, Job, Propose, Query, Search, Steps
 from attacks.document import Candidate, Document
 from attacks.engine import Engine, Limits
-from attacks.goals import Compat, Floats
+from attacks.goals import Floats
 from attacks.outcome import AttackRecord, Sample
 from attacks.victims.kinds import VictimError
 from text import Text
@@ -268,7 +268,7 @@ class _Victim:
         return found
 
     def word_weights(
-        self, documents: Sequence[Document], *, compat: Compat = "none"
+        self, documents: Sequence[Document], *, compat: str = "none"
     ) -> list[list[float]]:
         """See `attacks.engine.WhiteBox`."""
         self._live.check()

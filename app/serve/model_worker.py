@@ -11,7 +11,7 @@ import torch
 
 from app.predict.answers import Answer, Answering
 from attacks.document import Document
-from attacks.goals import Compat, Floats
+from attacks.goals import Floats
 from attacks.victims.kinds import ModuleVictim
 from text import Text
 
@@ -101,7 +101,7 @@ class ModelWorker:
         return self._add(_Job(lambda: self._victim.logits(texts)), self._attacks)
 
     def weights(
-        self, documents: Sequence[Document], *, compat: Compat = "none", attack: bool = False
+        self, documents: Sequence[Document], *, compat: str = "none", attack: bool = False
     ) -> "Future[list[list[float]]]":
         """Returns the future gradients of words, see `attacks.engine.WhiteBox`.
 

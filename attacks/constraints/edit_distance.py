@@ -25,7 +25,7 @@ class EditDistance:
     cost: float = 1.0
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
+        """Check the settings."""
         if self.maximum < 0:
             msg = f"got maximum={self.maximum}, expected at least 0"
             raise ValueError(msg)
@@ -33,34 +33,36 @@ class EditDistance:
     def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
         """See `Constraint`.
 
-        The triangle inequality spares most comparisons of whole texts: a candidate is no farther
-        from the original than the text that it changes, and the change on top.
+        The triangle inequality spares most comparisons of whole texts: a candidate is at most as
+        far from the original as the text that it changes, plus the change.
         """
-        kept = []
+        verdicts = []
         for group in groups:
             original = "\n".join(group.original.columns)
+            # Characters that may change on top of the changes so far.
             room = self.maximum - self._distance(original, group.current.columns)
-            kept.append(
+            verdicts.append(
                 [
-                    _change(group.current, one) <= room
-                    or self._distance(original, one.columns) <= self.maximum
-                    for one in group.candidates
+                    _change(group.current, candidate) <= room
+                    or self._distance(original, candidate.columns) <= self.maximum
+                    for candidate in group.candidates
                 ]
             )
-        return kept
+        return verdicts
 
     def _distance(self, original: str, columns: Sequence[str]) -> int:
-        """Returns the distance of whole texts; one more than the maximum if it is larger."""
+        """Return the distance of whole texts; one more than the maximum if it is larger."""
         return Levenshtein.distance(original, "\n".join(columns), score_cutoff=self.maximum)
 
 
 def _change(document: Document, candidate: Candidate) -> float:
-    """Returns an upper bound of the distance of a candidate from a document.
+    """Return an upper bound of the distance of a candidate from a document.
 
     It is infinite where the candidate was made from another document, or merges words.
     """
-    if candidate.base is not document or candidate.taken > 1:
+    if candidate.base is not document or candidate.width > 1:
         return math.inf
-    old = len(document.words[candidate.index]) if candidate.taken else 0
+    old = len(document.words[candidate.index]) if candidate.width else 0
     # The space next to a word goes or comes with it.
+    # [old word] -> [new word]: at most one edit per character of the longer one.
     return max(old, len(candidate.word)) + 1

@@ -24,24 +24,24 @@ class InsideThreat:
     cost: float = 1.0
 
     def __post_init__(self) -> None:
-        """Checks the threat.
-
-        Raises:
-            ValueError: it has no texts.
-        """
+        """Raise ValueError for a threat that is not about texts."""
         if self.threat.name == "l2":
             msg = "got the threat l2 for an attack on texts, expected synonyms, characters or words"
             raise ValueError(msg)
 
     def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
         """See `Constraint`; a pair of texts is refused with a ValueError."""
-        return [[self._inside(group, one.columns) for one in group.candidates] for group in groups]
+        return [
+            [self._inside(group, candidate.columns) for candidate in group.candidates]
+            for group in groups
+        ]
 
     def _inside(self, group: Group, changed: tuple[str, ...]) -> bool:
         if len(changed) != 1:
             msg = "got pairs of texts for a threat, expected single texts"
             raise ValueError(msg)
         (original,) = group.original.columns
+        # A threat with lists for each text speaks of these texts only.
         return self.threat.subject(original) == original and self.threat.contains(
             original, changed[0]
         )

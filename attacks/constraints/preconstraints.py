@@ -25,7 +25,6 @@ class RepeatModification:
 
     def allowed(self, document: Document, *, columns: Sequence[str]) -> set[int]:
         """See `PreConstraint`."""
-        del columns
         return set(range(len(document))) - document.modified
 
 
@@ -43,13 +42,12 @@ class StopWords:
     ignore_case: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        """Makes a set of the words."""
+        """Make a set of the words."""
         words = (word.lower() for word in self.words) if self.ignore_case else self.words
         object.__setattr__(self, "words", frozenset(words))
 
     def allowed(self, document: Document, *, columns: Sequence[str]) -> set[int]:
         """See `PreConstraint`."""
-        del columns
         stop: frozenset[str] = self.words  # type: ignore[assignment] # made so above
         if self.ignore_case:
             return {i for i, word in enumerate(document.words) if word.lower() not in stop}
@@ -68,7 +66,6 @@ class WordLength:
 
     def allowed(self, document: Document, *, columns: Sequence[str]) -> set[int]:
         """See `PreConstraint`."""
-        del columns
         return {i for i, word in enumerate(document.words) if len(word) >= self.minimum}
 
 
@@ -85,7 +82,7 @@ class MaxModificationRate:
     minimum: int = 1
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
+        """Check the settings."""
         if not 0 <= self.rate <= 1 or self.minimum < 0:
             msg = (
                 f"got rate={self.rate}, minimum={self.minimum}, expected a rate between 0 and 1 "
@@ -95,7 +92,7 @@ class MaxModificationRate:
 
     def allowed(self, document: Document, *, columns: Sequence[str]) -> Iterable[int]:
         """See `PreConstraint`."""
-        del columns
+        # At least `minimum` words, or short texts could not be attacked.
         if len(document.modified) >= max(math.ceil(len(document) * self.rate), self.minimum):
             return set()
         return set(range(len(document)))
@@ -126,6 +123,7 @@ class Columns:
         if unknown := [name for name in names if name not in columns]:
             msg = f"got columns {unknown} to rewrite, expected some of {list(columns)}"
             raise ValueError(msg)
+        # All texts may be rewritten.
         if len(names) == len(columns):
             return set(range(len(document)))
         open_to = {i for i, name in enumerate(columns) if name in names}

@@ -7,14 +7,14 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from attacks.compat import Compat
 from attacks.composition import Group
 from attacks.document import Candidate, Document, count_words, word_spans
-from attacks.goals import Compat
 from attacks.resources.passages import Passages
 from attacks.resources.thresholds import Metric
 
 
-class Encoder(Protocol):
+class SentenceComparer(Protocol):
     """Compares texts; see `attacks.resources.sentence_encoders.SentenceEncoder`."""
 
     name: str
@@ -50,14 +50,14 @@ class SentenceSimilarity:
 
     def __init__(
         self,
-        encoder: Encoder,
+        encoder: SentenceComparer,
         minimum: float,
         *,
         window: int | None = 15,
         metric: Metric = "angular",
         against: Literal["original", "current"] = "original",
         skip_short: bool = True,
-        compat: Compat = "none",
+        compat: str = "none",
     ) -> None:
         if window is not None and window < 1:
             msg = f"got window={window}, expected at least one word, or None for the whole text"
@@ -68,11 +68,11 @@ class SentenceSimilarity:
         self.encoder, self.minimum = encoder, minimum
         self.window, self.metric, self.against = window, metric, against
         self.skip_short = skip_short and window is not None
-        self.joined = compat == "textattack"
+        self.joined = Compat(compat).joins_pairs
 
     def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
         """See `Constraint`; sets `similarity` of every candidate, 1 for those that are exempt."""
-        asked: list[Candidate] = []
+        compared: list[Candidate] = []
         before: list[str] = []
         after: list[str] = []
         passages = Passages(joined=self.joined)
@@ -86,28 +86,30 @@ class SentenceSimilarity:
                 index = candidate.index
                 if index not in windows:
                     windows[index] = self._reference(reference, candidate, passages)
-                asked.append(candidate)
+                compared.append(candidate)
                 before.append(windows[index])
                 after.append(self._changed(candidate, passages))
-        if asked:
+        if compared:
+            # One call for all samples of the round.
             similarities = self.encoder.cosines(before, after)
             if self.metric == "angular":
+                # TextFooler's "angular" similarity, in [0, 1].
                 similarities = 1 - np.arccos(similarities) / np.pi
-            for candidate, similarity in zip(asked, similarities.tolist(), strict=True):
+            for candidate, similarity in zip(compared, similarities.tolist(), strict=True):
                 candidate.similarity = similarity
-        return [[self._enough(one) for one in group.candidates] for group in groups]
-
-    def _enough(self, candidate: Candidate) -> bool:
-        return candidate.similarity is not None and candidate.similarity >= self.minimum
+        return [
+            [c.similarity is not None and c.similarity >= self.minimum for c in group.candidates]
+            for group in groups
+        ]
 
     def _exempt(self, candidate: Candidate) -> bool:
         if not self.skip_short or self.window is None:
             return False
-        words = len(candidate.base) - candidate.taken + count_words(candidate.word)
+        words = len(candidate.base) - candidate.width + count_words(candidate.word)
         return words < self.window
 
     def _reference(self, reference: Document, candidate: Candidate, passages: Passages) -> str:
-        """Returns the text that a candidate is compared with."""
+        """Return the text that a candidate is compared with."""
         base, index = candidate.base, candidate.index
         passage = passages.of(reference, candidate.column)
         index = min(index, len(base) - 1)  # of a word that is inserted behind the last
@@ -116,19 +118,19 @@ class SentenceSimilarity:
         return passage.around(index, self.window)
 
     def _changed(self, candidate: Candidate, passages: Passages) -> str:
-        """Returns the text of a candidate around its change."""
+        """Return the text of a candidate around its change."""
         base, index = candidate.base, candidate.index
         column = candidate.column
         if self.window is None:
             return "\n".join(candidate.columns) if self.joined else candidate.columns[column]
-        if candidate.taken == 1 and _is_word(candidate.word):
+        if candidate.width == 1 and _is_word(candidate.word):
             # Nearly always one word takes the place of one: all others stay what they are.
             return passages.of(base, column).around(index, self.window, word=candidate.word)
-        return passages.of(base.remade(candidate.columns), column).around(index, self.window)
+        return passages.of(base.remake(candidate.columns), column).around(index, self.window)
 
 
 def _origin(document: Document, index: int) -> int:
-    """Returns the number of a word in the original; for an inserted one that of the word before."""
+    """Return the number of a word in the original; for an inserted one that of the word before."""
     return next((number for number in document.origin[index::-1] if number >= 0), 0)
 
 

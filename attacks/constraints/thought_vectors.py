@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from attacks.compat import Compat
 from attacks.composition import Group
-from attacks.document import Candidate, Document, words_of
-from attacks.goals import Compat
+from attacks.document import Document, words_of
 from attacks.resources.vectors import WordVectors
 
 
@@ -33,64 +33,59 @@ class ThoughtVectors:
     cost = 4.0
 
     def __init__(
-        self, vectors: WordVectors | None, maximum: float = 0.2, *, compat: Compat = "none"
+        self, vectors: WordVectors | None, maximum: float = 0.2, *, compat: str = "none"
     ) -> None:
         if maximum < 0:
             msg = f"got {maximum=}, expected a distance of at least 0"
             raise ValueError(msg)
         self.vectors, self.maximum = vectors, maximum
-        self._reference = compat == "textattack"
+        self._reference = Compat(compat).squares_thought_distance
 
     def about(self) -> dict[str, Any]:
         """See `attacks.fingerprint`."""
-        found = {"vectors": self.vectors, "maximum": self.maximum}
-        return {**found, "compat": "textattack"} if self._reference else found
+        settings = {"vectors": self.vectors, "maximum": self.maximum}
+        return {**settings, "compat": "textattack"} if self._reference else settings
 
     def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
         """See `Constraint`."""
         if self.vectors is None:
             return [[True] * len(group.candidates) for group in groups]
+        # The reference computes each mean anew, in single precision; here it is updated.
         near = self._near_squared if self._reference else self._near
         return [near(group, self.vectors) for group in groups]
 
     def _near(self, group: Group, vectors: WordVectors) -> list[bool]:
-        first, count = _total(group.original, vectors)
-        total, known = _total(group.current, vectors)
+        first, count = _sum(group.original.words, vectors)
+        total, size = _sum(group.current.words, vectors)
         target = first / max(count, 1)
         flags = []
-        for one in group.candidates:
-            lost, gone = _sum(_taken(one), vectors)
-            gained, came = _sum(words_of(one.word), vectors)
-            mean = (total - lost + gained) / max(known - gone + came, 1)
+        for candidate in group.candidates:
+            index = candidate.index
+            lost, gone = _sum(candidate.base.words[index : index + candidate.width], vectors)
+            gained, came = _sum(words_of(candidate.word), vectors)
+            # The mean is updated by the change; `max` where no word has a vector.
+            mean = (total - lost + gained) / max(size - gone + came, 1)
             flags.append(bool(np.linalg.norm(mean - target) <= self.maximum))
         return flags
 
     def _near_squared(self, group: Group, vectors: WordVectors) -> list[bool]:
-        """Returns True for each candidate that the reference keeps."""
+        """Return True for each candidate that the reference keeps."""
         target = _reference_mean(group.original, vectors)
         means = (
-            _reference_mean(group.current.accept(one, whole=True), vectors)
-            for one in group.candidates
+            _reference_mean(group.current.accept(candidate, mark_all=True), vectors)
+            for candidate in group.candidates
         )
         return [bool(((mean - target) ** 2).sum() <= self.maximum) for mean in means]
 
 
 def _reference_mean(document: Document, vectors: WordVectors) -> torch.Tensor:
-    """Returns the mean vector; NaN, which is near to nothing, without known words."""
-    places = [vectors.index[word] for word in document.words if word in vectors.index]
-    return torch.from_numpy(vectors.matrix[places]).mean(dim=0)
-
-
-def _taken(one: Candidate) -> list[str]:
-    return one.base.words[one.index : one.index + one.taken]
-
-
-def _total(document: Document, vectors: WordVectors) -> tuple[NDArray[np.float64], int]:
-    return _sum(document.words, vectors)
+    """Return the mean vector; NaN, which is near to nothing, without known words."""
+    rows = [vectors.index[word] for word in document.words if word in vectors.index]
+    return torch.from_numpy(vectors.matrix[rows]).mean(dim=0)
 
 
 def _sum(words: Sequence[str], vectors: WordVectors) -> tuple[NDArray[np.float64], int]:
-    """Returns the sum of the vectors of words, and the number of those that have one."""
-    places = [vectors.index[word.lower()] for word in words if word.lower() in vectors.index]
-    found: NDArray[np.float64] = vectors.matrix[places].astype(np.float64).sum(axis=0)
-    return found, len(places)
+    """Return the sum of the vectors of words, and the number of those that have one."""
+    rows = [vectors.index[word.lower()] for word in words if word.lower() in vectors.index]
+    total: NDArray[np.float64] = vectors.matrix[rows].astype(np.float64).sum(axis=0)
+    return total, len(rows)

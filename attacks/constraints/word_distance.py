@@ -5,10 +5,10 @@ from typing import Literal
 
 import numpy as np
 
+from attacks.compat import Compat
 from attacks.composition import Group
-from attacks.constraints.words import replaced
+from attacks.constraints.words import WordReplacements, keep_words
 from attacks.document import Document
-from attacks.goals import Compat
 from attacks.resources.vectors import WordVectors
 
 
@@ -38,40 +38,34 @@ class WordDistance:
         maximum: float = 0.5,
         *,
         against: Literal["original", "current"] = "original",
-        compat: Compat = "none",
+        compat: str = "none",
     ) -> None:
         if maximum < 0:
             msg = f"got {maximum=}, expected a squared distance of at least 0"
             raise ValueError(msg)
-        self.vectors, self.maximum, self.against, self.compat = vectors, maximum, against, compat
+        self.vectors, self.maximum, self.against = vectors, maximum, against
+        self.compat = Compat(compat)
 
     def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
         """See `Constraint`."""
-        kept = []
-        for group in groups:
-            flags = [True] * len(group.candidates)
-            for place in replaced(group, compat=self.compat, flags=flags):
-                old = place.old if self.against == "current" else _first(group, place.at)
-                for row, near in zip(place.rows, self._near(old, place.new), strict=True):
-                    flags[row] = flags[row] and near
-            kept.append(flags)
-        return kept
+        return keep_words(groups, self.compat, self._near)
 
-    def _near(self, old: str, new: Sequence[str]) -> list[bool]:
-        vectors = self.vectors
-        place = None if vectors is None else vectors.index.get(old.lower())
-        if vectors is None or place is None:
+    def _near(self, group: Group, slot: WordReplacements) -> list[bool]:
+        vectors, new = self.vectors, slot.new
+        old = slot.old if self.against == "current" else _first(group, slot.at)
+        old_row = None if vectors is None else vectors.index.get(old.lower())
+        if vectors is None or old_row is None:
             return [True] * len(new)
-        found = [vectors.index.get(word.lower()) for word in new]
+        rows = [vectors.index.get(word.lower()) for word in new]
         return [
-            one is None
-            or float(np.square(vectors.matrix[one] - vectors.matrix[place]).sum()) <= self.maximum
-            for one in found
+            row is None
+            or float(np.square(vectors.matrix[row] - vectors.matrix[old_row]).sum()) <= self.maximum
+            for row in rows
         ]
 
 
 def _first(group: Group, index: int) -> str:
-    """Returns the word of the original that stood where a word of the current text stands."""
+    """Return the word of the original at the position of a word of the current text."""
     original: Document = group.original
     number = group.current.origin[index] if index < len(group.current.origin) else -1
     return original.words[number] if 0 <= number < len(original) else group.current.words[index]

@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch.nn.functional import cosine_similarity
 
+from attacks.compat import Compat
 from attacks.composition import Group
-from attacks.constraints.words import replaced
-from attacks.goals import Compat
+from attacks.constraints.words import WordReplacements, keep_words
 from attacks.resources.vectors import WordVectors
 
 log = logging.getLogger(__name__)
@@ -31,19 +31,19 @@ class WordSimilarity:
         vectors: None if there are none.
         minimum: cosine between -1 and 1.
         compat: the reference also asks about replacements of several words, each against the word
-            that stood in the same position, and lets through what is no word at all. Otherwise only
-            single words are kept.
+            that stood in the same position, and lets marks through. Otherwise only single words are
+            kept.
     """
 
     cost = 2.0
 
     def __init__(
-        self, vectors: WordVectors | None, minimum: float, *, compat: Compat = "none"
+        self, vectors: WordVectors | None, minimum: float, *, compat: str = "none"
     ) -> None:
         if not -1 <= minimum <= 1:
             msg = f"got {minimum=}, expected a cosine between -1 and 1"
             raise ValueError(msg)
-        self.vectors, self.minimum, self.compat = vectors, minimum, compat
+        self.vectors, self.minimum, self.compat = vectors, minimum, Compat(compat)
         if vectors is None:
             log.warning(
                 "no word vectors: candidates come from ready lists of neighbours, and their "
@@ -53,33 +53,25 @@ class WordSimilarity:
 
     def keep(self, groups: Sequence[Group]) -> list[list[bool]]:
         """See `Constraint`."""
-        kept = []
-        for group in groups:
-            flags = [True] * len(group.candidates)
-            for pairs in replaced(group, compat=self.compat, flags=flags):
-                self._test(pairs.old, pairs.new, pairs.rows, flags)
-            kept.append(flags)
-        return kept
+        return keep_words(groups, self.compat, self._near)
 
-    def _test(self, old: str, new: Sequence[str], rows: Sequence[int], flags: list[bool]) -> None:
-        """Lowers the flags of words that are too far from the word they replace."""
-        vectors = self.vectors
-        if vectors is None:
-            return
-        place = vectors.index.get(old.lower())
-        if place is None:
-            return
-        found = [vectors.index.get(word.lower(), -1) for word in new]
-        known = [(row, i) for row, i in zip(rows, found, strict=True) if i >= 0]
-        if not known:
-            return
-        places = [i for _, i in known]
-        cosines = vectors.unit[places] @ vectors.unit[place]
+    def _near(self, group: Group, slot: WordReplacements) -> list[bool]:
+        """Return True for each new word that is near, or has no vector."""
+        flags, vectors = [True] * len(slot.new), self.vectors
+        old_row = None if vectors is None else vectors.index.get(slot.old.lower())
+        if vectors is None or old_row is None:
+            return flags
+        new_rows = [vectors.index.get(word.lower(), -1) for word in slot.new]
+        known_words = [i for i, row in enumerate(new_rows) if row >= 0]
+        rows = [new_rows[i] for i in known_words]
+        # `unit` has rows of length 1: the product is the cosine, `[candidates]`.
+        cosines = vectors.unit[rows] @ vectors.unit[old_row]
+        # Rounding must not decide: close ones are computed as the reference does.
         close = np.abs(cosines - self.minimum) < NEAR
         for n in np.flatnonzero(close).tolist():
             # In the order of the vocabulary, in single precision.
-            pair = torch.from_numpy(vectors.matrix[sorted((place, places[n]))])
+            pair = torch.from_numpy(vectors.matrix[sorted((old_row, rows[n]))])
             cosines[n] = cosine_similarity(pair[0], pair[1], dim=0)
-        for (row, _), cosine in zip(known, cosines.tolist(), strict=True):
-            if cosine < self.minimum:
-                flags[row] = False
+        for i, cosine in zip(known_words, cosines.tolist(), strict=True):
+            flags[i] = cosine >= self.minimum
+        return flags

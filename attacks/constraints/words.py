@@ -1,21 +1,21 @@
 """Finds the new words of a candidate and the words that they replace."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from attacks.compat import Compat
 from attacks.composition import Group
 from attacks.document import words_of
-from attacks.goals import Compat
 
 
-class Replaced(NamedTuple):
-    """Several candidates for the same place.
+class WordReplacements(NamedTuple):
+    """Several candidates for the same position.
 
     Attributes:
         at: number of the word; of the current document, or of the original for the reference.
-        old: the word that stands there.
-        new: the words that they put there.
+        old: the word at that position.
+        new: the words that replace it.
         rows: positions of the candidates.
     """
 
@@ -30,36 +30,49 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(words_of(text))
 
 
-def replaced(group: Group, *, compat: Compat, flags: list[bool]) -> Iterable[Replaced]:
-    """Returns the places of a group's candidates, each with its new words.
+def group_by_word(group: Group, *, compat: Compat, flags: list[bool]) -> Iterable[WordReplacements]:
+    """Group candidates by the word that they replace; lower the flags of those turned down.
 
-    A replacement that is not exactly one word cannot be compared with the word it replaces: it is
-    turned down. The reference compares each of its words with the one in the same position of the
-    original, turns down those behind its end, and lets through a replacement without words.
-    Insertions and merged words replace no single word, and are let through.
-
-    Args:
-        group: the candidates.
-        compat: selects the rules.
-        flags: one per candidate; lowered where one is turned down.
+    A replacement of several words, or of none, cannot be compared with the replaced word: it is
+    turned down. The reference compares each new word with the one at its position of the original,
+    turns down those behind its end, and lets through a replacement without words. Insertions and
+    merged words replace no single word: they are let through.
     """
-    reference = compat == "textattack"
+    reference = compat.compares_by_position
     words = group.original.words if reference else group.current.words
-    places: dict[int, Replaced] = {}
+    slots: dict[int, WordReplacements] = {}
     for row, candidate in enumerate(group.candidates):
-        if candidate.taken != 1:
+        # An insertion (0) or a merge (2) replaces no single word.
+        if candidate.width != 1:
             continue
         new = _words(candidate.word)
         if not reference and len(new) != 1:
             flags[row] = False
             continue
+        # Several new words: the reference compares each with the word at its position.
         for index, word in enumerate(new, start=candidate.index):
-            place = places.get(index)
-            if place is None:
+            slot = slots.get(index)
+            if slot is None:
                 if index >= len(words):
                     flags[row] = False
                     continue
-                place = places[index] = Replaced(index, words[index], [], [])
-            place.new.append(word)
-            place.rows.append(row)
-    return places.values()
+                slot = slots[index] = WordReplacements(index, words[index], [], [])
+            slot.new.append(word)
+            slot.rows.append(row)
+    return slots.values()
+
+
+def keep_words(
+    groups: Sequence[Group],
+    compat: Compat,
+    judge: Callable[[Group, WordReplacements], Sequence[bool]],
+) -> list[list[bool]]:
+    """Return True for each candidate whose new words are all judged fit; see `Constraint`."""
+    verdicts = []
+    for group in groups:
+        flags = [True] * len(group.candidates)
+        for slot in group_by_word(group, compat=compat, flags=flags):
+            for row, fits in zip(slot.rows, judge(group, slot), strict=True):
+                flags[row] = flags[row] and fits
+        verdicts.append(flags)
+    return verdicts

@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from attacks.compat import Compat
 from attacks.composition import Group
 from attacks.document import Document
-from attacks.goals import Compat
 from attacks.outcome import words_changed
 
 
@@ -27,17 +27,14 @@ class WordsChanged:
 
     share: float | None = None
     maximum: int | None = None
-    compat: Compat = "none"
+    compat: Compat = Compat.NONE
     cost: float = 1.5
 
     def __post_init__(self) -> None:
-        """Checks the settings.
-
-        Raises:
-            ValueError: no bound, or one out of its range.
-        """
-        given = self.share is not None or self.maximum is not None
-        if not given or not 0 <= (self.share or 0) <= 1 or (self.maximum or 0) < 0:
+        """Raise ValueError for no bound, or one out of its range."""
+        self.compat = Compat(self.compat)
+        bounded = self.share is not None or self.maximum is not None
+        if not bounded or not 0 <= (self.share or 0) <= 1 or (self.maximum or 0) < 0:
             msg = (
                 f"got share={self.share}, maximum={self.maximum}, expected a share between 0 and 1 "
                 "or a number of at least 0"
@@ -48,15 +45,15 @@ class WordsChanged:
         """See `Constraint`."""
         return [
             [
-                self.admits(group.original, group.current.accept(one, whole=True))
-                for one in group.candidates
+                self.admits(group.original, group.current.accept(candidate, mark_all=True))
+                for candidate in group.candidates
             ]
             for group in groups
         ]
 
     def admits(self, original: Document, changed: Document) -> bool:
-        """Returns True if a text differs from the original by few enough words."""
-        if self.compat == "textattack":
+        """Return True if a text differs from the original by few enough words."""
+        if self.compat.compares_by_position:
             count = sum(a != b for a, b in zip(original.words, changed.words, strict=False))
         else:
             count = words_changed(original, changed, compat=self.compat)
@@ -65,6 +62,8 @@ class WordsChanged:
         if self.share is None:
             return True
         words = len(original)
-        if self.compat == "textattack":
+        if self.compat.compares_by_position:
+            # The reference counts the words of the shorter text.
             words = min(words, len(changed))
+        # Rounded up: a short text may change one word.
         return count <= math.ceil(words * self.share)

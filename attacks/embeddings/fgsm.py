@@ -29,7 +29,7 @@ class FGSM:
     loss: Loss = "margin"
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
+        """Check the settings."""
         if not 0 <= self.epsilon < math.inf:
             msg = f"got epsilon={self.epsilon}, expected a finite number of at least 0"
             raise ValueError(msg)
@@ -43,21 +43,10 @@ class FGSM:
         *,
         epsilon: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Takes the step from each sample.
+        """Take the step from each sample; arguments and results are those of `PGD`.
 
-        It also runs under `inference_mode`; parameter gradients stay unchanged. Success is judged
-        by a forward pass at the point returned.
-
-        Args:
-            classify: the model from embedded tokens on; best in evaluation mode.
-            x: `[B, N, d]` embedded tokens.
-            mask: `[B, N]` bool, True at real tokens.
-            labels: `[B]` the classes to leave.
-            epsilon: `[B]` radius per sample, in place of the setting.
-
-        Returns:
-            The perturbed tokens `[B, N, d]` and `[B]` bool, True where the prediction there is not
-            the label.
+        It also runs under `inference_mode`; parameter gradients stay unchanged. Success is that
+        of a forward pass at the point returned.
         """
         with torch.inference_mode(False), torch.enable_grad():
             # Tensors made under inference mode cannot be saved for backward; clones can.
@@ -69,5 +58,5 @@ class FGSM:
             with torch.no_grad():
                 step = steepest(gradient * mask.unsqueeze(-1), self.norm)
                 points = x + radius[:, None, None] * step
-                found = classify(points, mask).argmax(dim=-1) != labels
-        return points, found
+                success = classify(points, mask).argmax(dim=-1) != labels
+        return points, success

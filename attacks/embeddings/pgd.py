@@ -34,7 +34,7 @@ class PGDSettings:
     restarts: int = 1
 
     def __post_init__(self) -> None:
-        """Checks the settings."""
+        """Check the settings."""
         check_range({"epsilon": self.epsilon}, least=0)
         check_range({"steps": self.steps, "restarts": self.restarts}, least=1)
         check_range({"step_size": self.step_size}, above=0)
@@ -67,7 +67,7 @@ class PGD(PGDSettings):
         epsilon: Tensor | None = None,
         seeds: Sequence[int] | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Looks for a misclassified point of the ball around each sample.
+        """Look for a misclassified point of the ball around each sample.
 
         It also runs under `inference_mode`; parameter gradients stay unchanged. Success is judged
         by a fresh forward pass at the point returned, without gradients.
@@ -77,21 +77,23 @@ class PGD(PGDSettings):
             x: `[B, N, d]` embedded tokens.
             mask: `[B, N]` bool, True at real tokens.
             labels: `[B]` the classes to leave.
-            epsilon: `[B]` radius per sample, in place of the setting.
+            epsilon: `[B]` radius per sample, instead of the setting.
             seeds: B seeds of the random starts, so that a sample's result does not depend on its
                 batch, its padding or the device; fresh ones if not given.
 
         Returns:
             The perturbed tokens `[B, N, d]` (the first found that is misclassified, else the one
-            of largest loss) and `[B]` bool, True where the prediction is no longer the label.
+            of largest loss) and `[B]` bool, True where the prediction differs from the label.
         """
         with torch.inference_mode(False), torch.enable_grad():
             # Tensors made under inference mode cannot be saved for backward; clones can.
             x, mask, labels = x.detach().clone(), mask.clone(), labels.clone()
             radius = radii(x, self.epsilon, epsilon)
+            # [B, N, d] and [B]
             best, best_loss = x.clone(), x.new_full((x.shape[0],), -torch.inf)
-            found = torch.zeros_like(labels, dtype=torch.bool)
+            success = torch.zeros_like(labels, dtype=torch.bool)
             for restart in range(self.restarts):
+                # The first start is the text itself, the others are random.
                 delta = torch.zeros_like(x)
                 if restart:
                     delta = self._random_in_ball(x, mask, radius, seeds, restart)
@@ -101,13 +103,13 @@ class PGD(PGDSettings):
                 with torch.no_grad():
                     wrong = classify(x + delta, mask).argmax(dim=-1) != labels
                     # A found point is kept: other samples decide how many restarts follow.
-                    better = ~found & (wrong | (value > best_loss))
+                    better = ~success & (wrong | (value > best_loss))
                     best = torch.where(better[:, None, None], x + delta, best)
                     best_loss = torch.where(better, value, best_loss)
-                    found |= wrong
-                if bool(found.all()):
+                    success |= wrong
+                if bool(success.all()):
                     break
-        return best, found
+        return best, success
 
     def _ascend(
         self,
@@ -119,15 +121,17 @@ class PGD(PGDSettings):
         labels: Tensor,
         radius: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        """Runs one restart; returns the perturbation of largest loss on the way, and that loss.
+        """Run one restart; returns the perturbation of largest loss on the way, and that loss.
 
         Misclassified ones come first: with three classes the cross-entropy may be largest where
         the prediction is still the label.
         """
         step = 2.5 * radius / self.steps if self.step_size is None else self.step_size
+        # [B]: a fixed step, or a share of each sample's radius.
         step = torch.as_tensor(step, dtype=x.dtype, device=x.device).expand_as(radius)
         best, best_loss = delta, torch.full_like(radius, -torch.inf)
-        found = torch.zeros_like(labels, dtype=torch.bool)
+        success = torch.zeros_like(labels, dtype=torch.bool)
+        # One more pass than steps: the last point is judged as well.
         for _ in range(self.steps + 1):
             delta = delta.detach().requires_grad_()
             logits = classify(x + delta, mask)
@@ -135,10 +139,12 @@ class PGD(PGDSettings):
             (gradient,) = torch.autograd.grad(value.sum(), delta)
             with torch.no_grad():
                 wrong = logits.argmax(dim=-1) != labels
-                better = (wrong & ~found) | ((wrong == found) & (value > best_loss))
+                # Lexicographic: misclassified first, then the larger loss.
+                better = (wrong & ~success) | ((wrong == success) & (value > best_loss))
                 best = torch.where(better[:, None, None], delta, best)
                 best_loss = torch.where(better, value, best_loss)
-                found |= wrong
+                success |= wrong
+                # Padding gets no gradient, so that it never moves.
                 upwards = steepest(gradient * mask.unsqueeze(-1), self.norm)
                 delta = into_ball(delta + step[:, None, None] * upwards, radius, self.norm)
         return best.detach(), best_loss.detach()
@@ -146,7 +152,8 @@ class PGD(PGDSettings):
     def _random_in_ball(
         self, x: Tensor, mask: Tensor, radius: Tensor, seeds: Sequence[int] | None, restart: int
     ) -> Tensor:
-        """Draws uniformly from the ball over the real tokens."""
+        """Draw uniformly from the ball over the real tokens."""
+        # One generator per sample: padding and the batch do not shift its numbers.
         noise, lengths = torch.zeros_like(x), mask.sum(dim=1).tolist()
         scale = torch.ones_like(radius)
         generator = torch.Generator()
@@ -168,26 +175,26 @@ class PGD(PGDSettings):
         return noise * (radius * scale)[:, None, None]
 
 
-def radii(x: Tensor, setting: float, given: Tensor | None) -> Tensor:
-    """Returns `[B]`, the given radius of each sample, else the setting, as `x.dtype`."""
+def radii(x: Tensor, setting: float, per_sample: Tensor | None) -> Tensor:
+    """Return `[B]`, the given radius of each sample, else the setting, as `x.dtype`."""
     radius = x.new_full((x.shape[0],), setting)
-    if given is not None:
+    if per_sample is not None:
         # Certified radii are float64; the perturbation has the embeddings' precision.
-        radius.copy_(given)
+        radius.copy_(per_sample)
     return radius
 
 
 def objective(logits: Tensor, labels: Tensor, loss: Loss) -> Tensor:
-    """Returns `[B]`, the loss that an attack on `[B, C]` logits raises."""
+    """Return `[B]`, the loss that an attack on `[B, C]` logits raises."""
     if loss == "cross_entropy":
         return functional.cross_entropy(logits, labels, reduction="none")
     chosen = logits.gather(1, labels.unsqueeze(1)).squeeze(1)
-    others = logits.scatter(1, labels.unsqueeze(1), -torch.inf)
-    return others.amax(dim=1) - chosen
+    other_logits = logits.scatter(1, labels.unsqueeze(1), -torch.inf)
+    return other_logits.amax(dim=1) - chosen
 
 
 def steepest(gradient: Tensor, norm: Norm) -> Tensor:
-    """Returns the steepest step of length 1; 0 where the gradient is 0.
+    """Return the steepest step of length 1; 0 where the gradient is 0.
 
     Args:
         gradient: `[B, N, d]`, 0 at padding.
@@ -199,13 +206,7 @@ def steepest(gradient: Tensor, norm: Norm) -> Tensor:
 
 
 def into_ball(delta: Tensor, radius: Tensor, norm: Norm) -> Tensor:
-    """Projects perturbations into a ball.
-
-    Args:
-        delta: `[B, N, d]` perturbations.
-        radius: `[B]`, of the ball of each sample.
-        norm: of the ball.
-    """
+    """Project perturbations `[B, N, d]` into the ball of each sample, of radius `[B]`."""
     limit = radius[:, None, None]
     if norm == "linf":
         return delta.clamp(-limit, limit)
@@ -214,6 +215,6 @@ def into_ball(delta: Tensor, radius: Tensor, norm: Norm) -> Tensor:
 
 
 def frobenius(x: Tensor) -> Tensor:
-    """Returns the `[B, 1, 1]` norm of each sample."""
+    """Return the `[B, 1, 1]` norm of each sample."""
     norm: Tensor = torch.linalg.vector_norm(x, dim=(1, 2), keepdim=True)
     return norm

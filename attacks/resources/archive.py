@@ -16,40 +16,35 @@ class BrokenFile(DataError):
 
 
 @contextmanager
-def _broken(path: Path, what: str) -> Iterator[None]:
+def _broken(path: Path, kind: str) -> Iterator[None]:
     try:
         yield
     except BrokenFile:
         raise
     except DataError as error:
-        msg = f"{path}: could not {what} ({error}); delete it and get it again"
+        msg = f"{path}: could not {kind} ({error}); delete it and get it again"
         raise BrokenFile(msg) from error
 
 
-def member(place: Path, name: str) -> bytes:
-    """Reads one file of a folder or of a zip archive.
-
-    Args:
-        place: the folder, or a zip archive that holds a folder of its own name.
-        name: the file in it.
+def member(path: Path, name: str) -> bytes:
+    """Read the file `name` of a folder, or of a zip archive that holds a folder of its own name.
 
     Raises:
         BrokenFile: it cannot be read.
     """
-    with _broken(place, f"read {name}"):
-        if place.is_dir():
-            return read_bytes(place / name)
-        with opened_zip(place) as archive:
-            return zip_member(place, archive, f"{place.stem}/{name}", limit=LIMIT)
+    with _broken(path, f"read {name}"):
+        if path.is_dir():
+            return read_bytes(path / name)
+        with opened_zip(path) as archive:
+            return zip_member(path, archive, f"{path.stem}/{name}", limit=LIMIT)
 
 
 @contextmanager
 def lines_of(path: Path) -> Iterator[Iterator[str]]:
-    r"""Opens a text file: plain, `.gz`, or the only one in a `.zip`.
+    r"""Open a text file: plain, `.gz`, or the only one in a `.zip`; yield its lines.
 
-    Yields:
-        Its lines without their ends; only `\n` is one: some words of GloVe are other line ends. A
-        byte that is no UTF-8 reads as a replacement character.
+    Only `\n` ends a line: some words of GloVe are other line ends. A byte that is not UTF-8 reads
+    as a replacement character.
 
     Raises:
         BrokenFile: it cannot be read.

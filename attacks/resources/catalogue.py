@@ -45,10 +45,10 @@ class ResourceError(FileNotFoundError):
 
 @contextmanager
 def resources_named(setting: str) -> Iterator[None]:
-    """Lets errors of missing resources name the setting that a command has for their folder.
+    """Let errors of missing resources name the setting that a command has for their folder.
 
     Args:
-        setting: in place of `--attack.resources`.
+        setting: the option to name instead of `--attack.resources`.
     """
     try:
         yield
@@ -61,7 +61,7 @@ class Resources:
 
     They are looked for in this order: the folder, the default folder of
     `python -m steadfast resources`, the folders of `NLTK_DATA`, nltk's own, and for models the
-    installed packages and the hub's local cache. In each folder, nltk's data may lie in `nltk`,
+    installed packages and the hub's local cache. In each folder, nltk's data may be in `nltk`,
     vectors in `counterfit` or `glove`.
 
     Args:
@@ -99,7 +99,7 @@ class Resources:
 
     @classmethod
     def of(cls, settings: RecipeSettings, *, device: "torch.device | str | None" = None) -> Self:
-        """Returns the resources that the settings of an attack name."""
+        """Return the resources that the settings of an attack name."""
         return cls(
             settings.resources,
             vectors=settings.vectors,
@@ -111,7 +111,7 @@ class Resources:
     # What there is
 
     def neighbours(self) -> Neighbours:
-        """Returns the words nearest to each word.
+        """Return the words nearest to each word.
 
         They come from counter-fitted vectors, else from ready lists of their neighbours, else from
         GloVe vectors, where antonyms are near each other, too.
@@ -119,27 +119,27 @@ class Resources:
         return self._once("neighbours", self._find_neighbours)
 
     def vectors(self) -> WordVectors | None:
-        """Returns the vectors of `neighbours`; None if they come from ready lists."""
+        """Return the vectors of `neighbours`; None if they come from ready lists."""
         return self.neighbours().vectors
 
     def wordnet(self) -> WordNet:
-        """Returns WordNet 3.0."""
+        """Return WordNet 3.0."""
         return self._once("wordnet", lambda: WordNet(self.wordnet_place()))
 
     def wordnet_place(self) -> Path:
-        """Returns the folder or zip archive of WordNet."""
+        """Return the folder or zip archive of WordNet."""
         return self._nltk("corpora/wordnet", "wordnet")
 
     def tagger(self) -> Tagger:
-        """Returns the part-of-speech tagger."""
+        """Return the part-of-speech tagger."""
         return self._once("tagger", lambda: Tagger.read(self.tagger_place()))
 
     def tagger_place(self) -> Path:
-        """Returns the folder or zip archive of the tagger."""
+        """Return the folder or zip archive of the tagger."""
         return self._nltk("taggers/averaged_perceptron_tagger_eng", "tagger")
 
     def stop_words(self, name: StopWordList = "english") -> frozenset[str]:
-        """Returns a list of stop words; see `stop_words`.
+        """Return a list of stop words; see `stop_words`.
 
         Raises:
             ValueError: there is none of this name.
@@ -150,11 +150,11 @@ class Resources:
         return STOP_WORDS[name]
 
     def inflected(self) -> Inflected:
-        """Returns the inflected forms of English words, by WordNet."""
+        """Return the inflected forms of English words, by WordNet."""
         return self._once("inflected", lambda: Inflected(WordForms(self.wordnet_place())))
 
     def cut(self, language: Language) -> "Cut | None":
-        """Returns what cuts runs of letters into words; None for languages with spaces.
+        """Return what cuts runs of letters into words; None for languages with spaces.
 
         Chinese is cut into the longest words of `words-chinese.txt` (a word on each line) in the
         folder of resources, and into characters without that file.
@@ -164,21 +164,21 @@ class Resources:
         return self._once("cut", self._find_cut)
 
     def _find_cut(self) -> "Cut":
-        for place in self._own():
-            path = place / "words-chinese.txt"
+        for folder in self._own():
+            path = folder / "words-chinese.txt"
             if path.is_file():
                 return LongestWords(read_text(path).split())
         return characters
 
     def sentence_encoder(self) -> Any:
-        """Returns a `attacks.resources.sentence_encoders.SentenceEncoder`."""
+        """Return a `attacks.resources.sentence_encoders.SentenceEncoder`."""
         from attacks.resources.sentence_encoders import SentenceEncoder
 
         load = partial(SentenceEncoder, device=self._device)
         return self._once("sentence-encoder", lambda: self._model("sentence-encoder", load))
 
     def masked_lm(self) -> tuple[Any, Any]:
-        """Returns a masked language model of `transformers` and its tokenizer.
+        """Return a masked language model of `transformers` and its tokenizer.
 
         Raises:
             ValueError: it has no masked-language-model head.
@@ -191,7 +191,7 @@ class Resources:
     # Loaded once
 
     def _once(self, name: str, load: Callable[[], Loaded]) -> Loaded:
-        """Loads a resource at its first use."""
+        """Load a resource at its first use."""
         if name not in self._loaded:
             self._loaded[name] = load()
         loaded: Loaded = self._loaded[name]
@@ -200,12 +200,16 @@ class Resources:
     def _find_neighbours(self) -> Neighbours:
         if self.given is not None:
             return _neighbours_of(self.given)
-        places = [*self._vector_places()]
-        for wanted in (_counter_fitted, _lists, _glove):
-            for place in places:
-                if (found := wanted(place)) is not None:
-                    return _neighbours_of(found)
-        raise _missing(places, what="neighbours of words", command="neighbours")
+        names = ("", "counterfit", "glove")
+        folders = [folder / name for folder in self._own() for name in names]
+        counter_fitted = (*COUNTER_FITTED, COUNTER_FITTED_ZIP)
+        lists = [name + end for name in LISTS for end in ("", ".gz")]
+        # Any counter-fitted vectors come before any lists, wherever they are.
+        for find in (partial(_first, names=counter_fitted), partial(_first, names=lists), _glove):
+            for folder in folders:
+                if (path := find(folder)) is not None:
+                    return _neighbours_of(path)
+        raise _missing(folders, title="neighbours of words", command="neighbours")
 
     # Where to look
 
@@ -213,81 +217,71 @@ class Resources:
         default = cache_folder() / "resources"
         return [default] if self.folder is None else [self.folder, default]
 
-    def _vector_places(self) -> Iterable[Path]:
-        for place in self._own():
-            yield from (place, place / "counterfit", place / "glove")
-
     def _nltk(self, name: str, command: str) -> Path:
-        """Finds a folder or zip archive of nltk's data."""
-        places = [path for place in self._own() for path in (place, place / "nltk")]
-        places += [*map(Path, filter(None, os.environ.get("NLTK_DATA", "").split(os.pathsep)))]
-        places += [Path.home() / "nltk_data"]
-        places += [Path(sys.prefix) / part for part in ("nltk_data", "share/nltk_data")]
-        places += [
+        """Find a folder or zip archive of nltk's data."""
+        folders = [path for folder in self._own() for path in (folder, folder / "nltk")]
+        folders += [*map(Path, filter(None, os.environ.get("NLTK_DATA", "").split(os.pathsep)))]
+        folders += [Path.home() / "nltk_data"]
+        folders += [Path(sys.prefix) / part for part in ("nltk_data", "share/nltk_data")]
+        folders += [
             Path(root) / "nltk_data"
             for root in ("/usr/share", "/usr/local/share", "/usr/lib", "/usr/local/lib")
         ]
-        for place in places:
-            for path in (place / name, place / f"{name}.zip"):
+        for folder in folders:
+            for path in (folder / name, folder / f"{name}.zip"):
                 if path.exists():
                     return path
-        raise _missing(places, what=f"{name}.zip", command=command)
+        raise _missing(folders, title=f"{name}.zip", command=command)
 
     def _model(self, folder: str, load: Callable[[str | Path], Loaded]) -> Loaded:
-        """Loads a model; a local folder comes before the name."""
+        """Load a model; a local folder comes before the name."""
         name = self._names[folder]
         if Path(name).is_dir():
             return load(name)
-        for place in self._own():
-            for path in (place / name.rpartition("/")[2], place / folder):
+        for root in self._own():
+            # By the last part of its name, or by its kind.
+            for path in (root / name.rpartition("/")[2], root / folder):
                 if path.is_dir():
                     return load(path)
         try:
             return load(name)
         except OSError as error:
             reason = " ".join(str(error).split())[:200]
-            what = f"{folder} {name}"
-            raise _missing(self._own(), what=what, command=folder, reason=reason) from error
+            title = f"{folder} {name}"
+            raise _missing(self._own(), title=title, command=folder, reason=reason) from error
 
 
 def _missing(
-    places: Iterable[Path], *, what: str, command: str, reason: str | None = None
+    folders: Iterable[Path], *, title: str, command: str, reason: str | None = None
 ) -> ResourceError:
-    """Makes the error for a missing resource."""
-    looked = ", ".join(str(place) for place in places)
+    """Make the error for a missing resource."""
+    looked = ", ".join(str(folder) for folder in folders)
     also = f"; {reason}" if reason else ""
     return ResourceError(
-        f"got no {what} in {looked}{also}; `python -m steadfast resources {command}` gets it, or "
+        f"got no {title} in {looked}{also}; `python -m steadfast resources {command}` gets it, or "
         "say in which folder it is (--attack.resources)"
     )
 
 
-def _first(place: Path, names: Iterable[str]) -> Path | None:
-    return next((place / name for name in names if (place / name).is_file()), None)
+def _first(folder: Path, names: Iterable[str]) -> Path | None:
+    return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
-def _counter_fitted(place: Path) -> Path | None:
-    return _first(place, (*COUNTER_FITTED, COUNTER_FITTED_ZIP))
-
-
-def _lists(place: Path) -> Path | None:
-    return _first(place, (name + end for name in LISTS for end in ("", ".gz")))
-
-
-def _glove(place: Path) -> Path | None:
-    """Finds the largest file of GloVe vectors."""
-    if not place.is_dir():
+def _glove(folder: Path) -> Path | None:
+    """Find the largest file of GloVe vectors."""
+    if not folder.is_dir():
         return None
-    found = [
+    files = [
         path
-        for path in place.iterdir()
+        for path in folder.iterdir()
         if path.name.startswith("glove.") and path.name.endswith((".txt", ".txt.gz", ".txt.zip"))
     ]
-    return max(found, key=lambda path: (path.stat().st_size, path.name), default=None)
+    # The largest file has most words and dimensions.
+    return max(files, key=lambda path: (path.stat().st_size, path.name), default=None)
 
 
 def _neighbours_of(path: Path) -> Neighbours:
-    """Reads the neighbours of a file."""
+    """Read the neighbours of a file."""
     if path.name.endswith((".json", ".json.gz", ".json.zip")):
         return ListedNeighbours.read(path)
     cache = cache_folder()

@@ -50,7 +50,7 @@ class CounterFitting:
     radius: float = 0.2
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a setting out of its range."""
+        """Raise ValueError for a setting out of its range."""
         check_range({"steps": self.steps}, least=1)
         weights = {"antonyms": self.antonyms, "synonyms": self.synonyms, "space": self.space}
         check_range(weights, least=0)
@@ -75,28 +75,24 @@ class Term(NamedTuple):
 
 
 def unit(vectors: Floats) -> Floats:
-    """Returns `[n, d]` vectors of length 1 (of length 0 where the vector is 0)."""
+    """Return `[n, d]` vectors of length 1 (of length 0 where the vector is 0)."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    found: Floats = vectors / np.maximum(lengths, np.finfo(np.float64).tiny)
-    return found
+    normalised: Floats = vectors / np.maximum(lengths, np.finfo(np.float64).tiny)
+    return normalised
 
 
 def read_pairs(path: str | Path, index: Mapping[str, int]) -> tuple[Pairs, int]:
-    """Reads pairs of words, two in a line, separated by spaces.
-
-    Args:
-        path: the file: plain, `.gz` or `.zip`.
-        index: position of each word.
+    """Read pairs of words, two in a line, separated by spaces.
 
     Returns:
-        `[p, 2]` positions of the pairs of different known words, the smaller one first, each once;
-        and the number of lines with an unknown word.
+        `[p, 2]` positions in `index` of the pairs of different known words, the smaller one first,
+        each once; and the number of lines with an unknown word.
 
     Raises:
         BrokenFile: a line that is not two words, or no line at all.
     """
     path = Path(path)
-    found: dict[tuple[int, int], None] = {}
+    pairs: dict[tuple[int, int], None] = {}
     unknown = lines = 0
     with lines_of(path) as stream:
         for number, line in enumerate(stream, start=1):
@@ -107,26 +103,27 @@ def read_pairs(path: str | Path, index: Mapping[str, int]) -> tuple[Pairs, int]:
             if len(words) != 2:
                 msg = f"{path}, line {number}: got {line.strip()[:60]!r}, expected two words"
                 raise BrokenFile(msg)
-            places = sorted(index.get(word, -1) for word in words)
-            if places[0] < 0:
+            rows = sorted(index.get(word, -1) for word in words)
+            if rows[0] < 0:
                 unknown += 1
-            elif places[0] < places[1]:
-                found[places[0], places[1]] = None
+            elif rows[0] < rows[1]:
+                pairs[rows[0], rows[1]] = None
     if not lines:
         msg = f"{path}: got an empty file, expected two words in a line"
         raise BrokenFile(msg)
-    return _array(list(found)), unknown
+    return np.array(list(pairs), dtype=np.int64).reshape(-1, 2), unknown
 
 
-def without(pairs: Pairs, others: Pairs) -> NDArray[np.bool_]:
-    """Returns `[p]`, True for pairs that are not among the others."""
-    size = 1 + max(pairs.max(initial=0), others.max(initial=0))
-    apart: NDArray[np.bool_] = ~np.isin(pairs @ [size, 1], others @ [size, 1])
+def without(pairs: Pairs, excluded: Pairs) -> NDArray[np.bool_]:
+    """Return `[p]`, True for pairs that are not among the others."""
+    # A pair becomes one number: first * size + second.
+    size = 1 + max(pairs.max(initial=0), excluded.max(initial=0))
+    apart: NDArray[np.bool_] = ~np.isin(pairs @ [size, 1], excluded @ [size, 1])
     return apart
 
 
 def near_pairs(vectors: Floats, radius: float) -> tuple[Pairs, Floats]:
-    """Returns the pairs of words at most `radius` apart, and their distances.
+    """Return the pairs of words at most `radius` apart, and their distances.
 
     Args:
         vectors: `[n, d]` of length 1.
@@ -137,6 +134,7 @@ def near_pairs(vectors: Floats, radius: float) -> tuple[Pairs, Floats]:
     for start in range(0, len(vectors), BLOCK):
         apart = 1 - vectors[start : start + BLOCK] @ vectors[start:].T
         first, second = np.nonzero(apart <= radius)
+        # Each pair once, and no word with itself.
         later = second > first
         first, second = first[later], second[later]
         pairs.append(np.stack([first, second], axis=1) + start)
@@ -145,20 +143,16 @@ def near_pairs(vectors: Floats, radius: float) -> tuple[Pairs, Floats]:
 
 
 def cosines(vectors: Floats, pairs: Pairs) -> Floats:
-    """Returns `[p]` cosines of pairs of vectors of length 1."""
-    found: Floats = np.einsum("pd,pd->p", vectors[pairs[:, 0]], vectors[pairs[:, 1]])
-    return found
+    """Return `[p]` cosines of pairs of vectors of length 1."""
+    products: Floats = np.einsum("pd,pd->p", vectors[pairs[:, 0]], vectors[pairs[:, 1]])
+    return products
 
 
 def cost(vectors: Floats, terms: Sequence[Term]) -> tuple[float, Floats, Floats]:
-    """Returns the cost, its gradient in the vectors, and the number of pairs that move each word.
+    """Return the cost of vectors `[n, d]` of length 1, its gradient, and each word's pairs.
 
-    Args:
-        vectors: `[n, d]` of length 1.
-        terms: of the cost.
-
-    Returns:
-        The cost; `[n, d]` its gradient on the sphere, without the part along a vector; `[n]`.
+    The gradient `[n, d]` is that on the sphere, without the part along a vector; `[n]` pairs move
+    each word.
     """
     from scipy.sparse import coo_array
 
@@ -172,14 +166,15 @@ def cost(vectors: Floats, terms: Sequence[Term]) -> tuple[float, Floats, Floats]
         total += weight * float(excess[moved].sum())
         # The gradient of 1 - u v in u, for u of length 1, is u (u v) - v.
         first, second = pairs[moved, 0], pairs[moved, 1]
-        for one, other in ((first, second), (second, first)):
-            rows.append(one)
+        for row, other in ((first, second), (second, first)):
+            rows.append(row)
             columns.append(other)
-            values.append(np.full(len(one), -sign * weight))
-            along += sign * weight * np.bincount(one, cosine[moved], minlength=n)
-            counts += np.bincount(one, minlength=n)
-    places = (np.concatenate(rows), np.concatenate(columns))
-    gradient = coo_array((np.concatenate(values), places), shape=(n, n)).tocsr() @ vectors
+            values.append(np.full(len(row), -sign * weight))
+            along += sign * weight * np.bincount(row, cosine[moved], minlength=n)
+            counts += np.bincount(row, minlength=n)
+    positions = (np.concatenate(rows), np.concatenate(columns))
+    # A sparse product adds up each word's partners: [n, n] @ [n, d].
+    gradient = coo_array((np.concatenate(values), positions), shape=(n, n)).tocsr() @ vectors
     return total, gradient + along[:, None] * vectors, counts
 
 
@@ -191,7 +186,7 @@ def counter_fit(
     *,
     after: Callable[[int, float], None] = lambda step, total: None,
 ) -> Floats:
-    """Returns counter-fitted vectors.
+    """Return counter-fitted vectors `[n, d]` of length 1.
 
     Args:
         vectors: `[n, d]`.
@@ -199,15 +194,12 @@ def counter_fit(
         antonyms: `[q, 2]`.
         settings: of the procedure.
         after: told the number of steps done and the cost before the last of them.
-
-    Returns:
-        `[n, d]` vectors of length 1.
     """
     now = unit(vectors.astype(np.float64))
     synonyms = synonyms[without(synonyms, antonyms)]
     near, distances = near_pairs(now, settings.radius)
-    kept = without(near, antonyms)
-    near, distances = near[kept], distances[kept]
+    allowed = without(near, antonyms)
+    near, distances = near[allowed], distances[allowed]
     apart = np.full(len(antonyms), settings.antonym_margin)
     together = np.full(len(synonyms), settings.synonym_margin)
     terms = (
@@ -217,10 +209,7 @@ def counter_fit(
     )
     for step in range(1, settings.steps + 1):
         total, gradient, counts = cost(now, terms)
+        # The mean over the pairs that move a word, then back to the sphere.
         now = unit(now - gradient / np.maximum(counts, 1)[:, None])
         after(step, total)
     return now
-
-
-def _array(pairs: Sequence[tuple[int, int]]) -> Pairs:
-    return np.array(pairs, dtype=np.int64).reshape(-1, 2)

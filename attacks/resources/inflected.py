@@ -32,15 +32,16 @@ class Inflected:
         return self._forms.about()
 
     def _of(self, word: str) -> tuple[str, ...]:
-        """Returns the forms of a lower-case word in the order of the alphabet, without itself."""
-        found: set[str] = set()
+        """Return the forms of a lower-case word in the order of the alphabet, without itself."""
+        forms: set[str] = set()
         for part in _PARTS:
             for base in self._forms.forms(word, part):
-                found |= {base, *self.made(base, part)}
-        return tuple(sorted(form for form in found - {word} if form.isalpha()))
+                # All parts of speech: the text does not tell which one is meant.
+                forms |= {base, *self.made(base, part)}
+        return tuple(sorted(form for form in forms - {word} if form.isalpha()))
 
     def made(self, base: str, part: str) -> list[str]:
-        """Returns the forms of a base form as one part of speech.
+        """Return the forms of a base form as one part of speech.
 
         Args:
             base: in lower case.
@@ -68,7 +69,7 @@ def _with_s(base: str, hissing: str = "sxz") -> str:
 
 
 def _joined(base: str, ending: str) -> str:
-    """Returns a word with an ending that begins with a vowel."""
+    """Return a word with an ending that begins with a vowel."""
     if base.endswith("ie") and ending == "ing":
         return f"{base[:-2]}ying"
     if base.endswith("e") and not (base.endswith(("ee", "oe", "ye")) and ending == "ing"):

@@ -1,4 +1,4 @@
-"""Predicts the words in the place of a mask by a masked language model."""
+"""Predicts words for a mask by a masked language model."""
 
 import json
 from collections import OrderedDict
@@ -24,16 +24,12 @@ Query = tuple[str, int]
 def load_masked_lm(
     name_or_path: str | Path, *, device: torch.device | str | None = None
 ) -> tuple[Any, Any]:
-    """Loads a masked language model and its tokenizer, from a folder or the hub's local cache.
+    """Load a masked language model and its tokenizer, from a folder or the hub's local cache.
 
-    Never downloads anything.
-
-    Args:
-        name_or_path: a folder, or a hub name.
-        device: where it computes; the GPU if there is one.
+    Never downloads anything. The device is the GPU if there is one.
 
     Raises:
-        FileNotFoundError: there is no such model.
+        FileNotFoundError: model not found.
         ValueError: its weights have no masked-language-model head, as those of sentence encoders,
             or its tokenizer has no mask.
     """
@@ -66,27 +62,21 @@ def load_masked_lm(
 
 
 class _Masked(NamedTuple):
-    """A text with a mask, as token ids.
-
-    Attributes:
-        ids: token ids of the text.
-        place: position of the mask among them.
-        spaced: True if white space, or nothing, stands before the mask.
-    """
+    """Token ids of a text, the position of its mask, and whether a space precedes the mask."""
 
     ids: list[int]
-    place: int
+    position: int
     spaced: bool
 
 
-class MaskedLM:
-    """Answers masked texts with words; computes each text once.
+class MaskFiller:
+    """Fill masked texts with words; compute each text once.
 
     Args:
         model: model of `transformers` with a masked-language-model head; used in evaluation mode.
         tokenizer: fast tokenizer of the model.
         k: words of an answer.
-        minimum_confidence: probability below which a word is no answer.
+        minimum_confidence: probability below which a word is not proposed.
         whole_words: answer with whole words only, not with pieces such as "##ing".
         middle: show the part of a long text around the mask; else its beginning, and a mask behind
             that gets no words.
@@ -103,6 +93,8 @@ class MaskedLM:
         ValueError: settings that allow no answer, or a tokenizer without mask.
         TypeError: a slow tokenizer.
     """
+
+    described_as = "MaskedLM"
 
     def __init__(
         self,
@@ -139,7 +131,7 @@ class MaskedLM:
         if self.max_length < 8:
             msg = f"got max_length={self.max_length}, expected at least 8 tokens"
             raise ValueError(msg)
-        self._words, spaced, glued = _vocabulary(tokenizer, model.config, whole=whole_words)
+        self._words, spaced, glued = _vocabulary(tokenizer, model.config, whole_words=whole_words)
         self._usable = torch.stack([glued, spaced]).to(model.device)
         device = model.device.type
         if batch_size is None:
@@ -159,35 +151,38 @@ class MaskedLM:
         }
 
     def fill(self, masked: Sequence[Query]) -> dict[Query, list[str]]:
-        """Returns the likeliest words of each masked text, the likeliest first."""
+        """Return the likeliest words of each masked text, the likeliest first."""
         answers = {}
-        for one in dict.fromkeys(masked):
-            if one in self._known:
-                self._known.move_to_end(one)
-                answers[one] = self._known[one]
-        new = [one for one in dict.fromkeys(masked) if one not in answers]
+        for query in dict.fromkeys(masked):
+            if query in self._known:
+                self._known.move_to_end(query)
+                answers[query] = self._known[query]
+        new = [query for query in dict.fromkeys(masked) if query not in answers]
         if new:
             encodings = self._backend.encode_batch([text for text, _ in new])
-            coded = [self._around(one, *query) for one, query in zip(encodings, new, strict=True)]
-            seen = [code for code in coded if code is not None]
+            coded = [
+                self._around(encoding, *query)
+                for encoding, query in zip(encodings, new, strict=True)
+            ]
+            usable = [code for code in coded if code is not None]
             rows: list[list[int]] = []
-            if seen:
-                rows = self._batches.run(self._forward, seen, lambda one: len(one.ids)).tolist()
-                self.computed += len(seen)
-            found = iter(rows)
-            for one, code in zip(new, coded, strict=True):
-                ids = [] if code is None else next(found)
-                answers[one] = self._known[one] = [self._words[i] for i in ids if i >= 0]
+            if usable:
+                rows = self._batches.run(self._forward, usable, lambda code: len(code.ids)).tolist()
+                self.computed += len(usable)
+            results = iter(rows)
+            for query, code in zip(new, coded, strict=True):
+                ids = [] if code is None else next(results)
+                answers[query] = self._known[query] = [self._words[i] for i in ids if i >= 0]
             while len(self._known) > self._remembered:
                 self._known.popitem(last=False)
         return answers
 
     def _around(self, coded: Any, text: str, start: int) -> _Masked | None:
-        """Returns the token ids around the mask; None where it is cut off."""
+        """Return the token ids around the mask; None where it is cut off."""
         end = start + len(self.mask)
         # The template's tokens ([CLS], [SEP]) belong to no text; RoBERTa's mask to the space, too.
         own = [i for i, number in enumerate(coded.sequence_ids) if number is not None]
-        place = next(
+        position = next(
             i
             for i, (token, (first, last)) in enumerate(zip(coded.ids, coded.offsets, strict=True))
             if token == self._mask_id and first < end and last > start
@@ -196,34 +191,38 @@ class MaskedLM:
         room = self.max_length - head - tail
         begin = 0
         if len(own) > room and self.middle:
-            begin = max(min(place - head - room // 2, len(own) - room), 0)
+            # The mask in the middle, as far as the ends of the text allow.
+            begin = max(min(position - head - room // 2, len(own) - room), 0)
         inner = coded.ids[head + begin : min(head + begin + room, head + len(own))]
-        place -= begin
-        if place >= head + len(inner):
+        position -= begin
+        if position >= head + len(inner):
             return None
         ids = [*coded.ids[:head], *inner, *coded.ids[len(coded.ids) - tail :]]
-        return _Masked(ids, place, start == 0 or text[start - 1].isspace())
+        return _Masked(ids, position, start == 0 or text[start - 1].isspace())
 
     @torch.no_grad()
     def _forward(self, chunk: Sequence[_Masked]) -> Tensor:
-        """Returns `[B, k]` ids of the likeliest words; -1 where there are fewer."""
-        length = max(len(one.ids) for one in chunk)
-        rows = [[*one.ids, *[self._pad_id] * (length - len(one.ids))] for one in chunk]
+        """Return `[B, k]` ids of the likeliest words; -1 where there are fewer."""
+        length = max(len(code.ids) for code in chunk)
+        rows = [[*code.ids, *[self._pad_id] * (length - len(code.ids))] for code in chunk]
         ids = torch.tensor(rows, device=self.model.device)
-        counts = torch.tensor([len(one.ids) for one in chunk], device=ids.device)
+        counts = torch.tensor([len(code.ids) for code in chunk], device=ids.device)
         mask = torch.arange(length, device=ids.device) < counts.unsqueeze(1)
-        places = torch.tensor([one.place for one in chunk], device=ids.device)
+        positions = torch.tensor([code.position for code in chunk], device=ids.device)
         row = torch.arange(len(chunk), device=ids.device)
-        logits = logits_at(self.model, ids, mask, row, places)
-        usable = self._usable[torch.tensor([int(one.spaced) for one in chunk], device=ids.device)]
-        found = logits.masked_fill(~usable, -torch.inf).topk(min(self.k, logits.shape[1]), dim=1)
-        confidence = found.values - logits.logsumexp(dim=1, keepdim=True)
-        enough = found.values.isfinite() & (confidence.exp() >= self.minimum_confidence)
-        return torch.where(enough, found.indices, -1)
+        logits = logits_at(self.model, ids, mask, row, positions)
+        # Row 1 for masks after a space, row 0 for others: `_vocabulary`.
+        usable = self._usable[torch.tensor([int(code.spaced) for code in chunk], device=ids.device)]
+        # [B, k]
+        best = logits.masked_fill(~usable, -torch.inf).topk(min(self.k, logits.shape[1]), dim=1)
+        # Log-probability: a softmax over the whole vocabulary.
+        confidence = best.values - logits.logsumexp(dim=1, keepdim=True)
+        enough = best.values.isfinite() & (confidence.exp() >= self.minimum_confidence)
+        return torch.where(enough, best.indices, -1)
 
 
-def logits_at(model: Any, ids: Tensor, mask: Tensor, rows: Tensor, places: Tensor) -> Tensor:
-    """Returns `[M, V]` logits of single tokens by a model with a head of V words.
+def logits_at(model: Any, ids: Tensor, mask: Tensor, rows: Tensor, positions: Tensor) -> Tensor:
+    """Return `[M, V]` logits of single tokens by a model with a head of V words.
 
     The last layer sees these tokens alone: it is as wide as the vocabulary.
 
@@ -232,7 +231,7 @@ def logits_at(model: Any, ids: Tensor, mask: Tensor, rows: Tensor, places: Tenso
         ids: `[B, N]` token ids.
         mask: `[B, N]`, True for tokens.
         rows: `[M]` text of each token.
-        places: `[M]` its position.
+        positions: `[M]` its position.
     """
     picked = False
 
@@ -241,7 +240,7 @@ def logits_at(model: Any, ids: Tensor, mask: Tensor, rows: Tensor, places: Tenso
         if inputs[0].ndim != 3:
             return None
         picked = True
-        return (inputs[0][rows, places].unsqueeze(1),)
+        return (inputs[0][rows, positions].unsqueeze(1),)
 
     head = model.get_output_embeddings()
     handle = head.register_forward_pre_hook(pick) if head is not None else None
@@ -250,12 +249,14 @@ def logits_at(model: Any, ids: Tensor, mask: Tensor, rows: Tensor, places: Tenso
     finally:
         if handle is not None:
             handle.remove()
-    found: Tensor = logits[:, 0] if picked else logits[rows, places]
-    return found.float()
+    selected: Tensor = logits[:, 0] if picked else logits[rows, positions]
+    return selected.float()
 
 
-def _vocabulary(tokenizer: Any, config: Any, *, whole: bool) -> tuple[list[str], Tensor, Tensor]:
-    """Returns the word of each token id, and the words that may be proposed.
+def _vocabulary(
+    tokenizer: Any, config: Any, *, whole_words: bool
+) -> tuple[list[str], Tensor, Tensor]:
+    """Return the word of each token id, and the words that may be proposed.
 
     Returns:
         The `size` words, and `[size]` bool twice: after white space, and without it, where
@@ -284,16 +285,16 @@ def _vocabulary(tokenizer: Any, config: Any, *, whole: bool) -> tuple[list[str],
     fit = [
         # "`" is a word to the splitter, and a mark to the reference.
         i not in special
-        and (_whole(word) if whole else count_words(word) == 1 and not _marks(word))
+        and (_whole(word) if whole_words else count_words(word) == 1 and not _marks(word))
         for i, word in enumerate(words)
     ]
-    known = {word for word, begin in zip(words, begins, strict=True) if begin}
-    spaced = [ok and (begin or not whole) for ok, begin in zip(fit, begins, strict=True)]
+    beginnings = {word for word, begin in zip(words, begins, strict=True) if begin}
+    spaced = [ok and (begin or not whole_words) for ok, begin in zip(fit, begins, strict=True)]
     glued = spaced
-    if whole and marked:
+    if whole_words and marked:
         # Tokens without the mark of a space are words if they exist with it; the rest are pieces.
         glued = [
-            ok and not begin and word in known
+            ok and not begin and word in beginnings
             for ok, begin, word in zip(fit, begins, words, strict=True)
         ]
     short = [False] * (size - len(tokens))
@@ -305,10 +306,10 @@ def _vocabulary(tokenizer: Any, config: Any, *, whole: bool) -> tuple[list[str],
 
 
 def _marks(word: str) -> bool:
-    """Returns True for a token of marks alone."""
+    """Return True for a token of marks alone."""
     return set(word) <= set(punctuation)
 
 
 def _whole(word: str) -> bool:
-    """Returns True for a token that is one word with a letter in it."""
+    """Return True for a token that is one word with a letter in it."""
     return word_spans(word) == [(0, len(word))] and any(map(str.isalpha, word))

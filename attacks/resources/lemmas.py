@@ -1,7 +1,7 @@
 """Finds the base forms of words as NLTK's `WordNetLemmatizer` does, with or without a tagger.
 
 Source: Bird, Klein, Loper, "Natural Language Processing with Python" (2009), section 3.6. Of the
-known forms of a word the shortest is its lemma; a word without known form stays as it is.
+known forms of a word the shortest is its lemma; a word without known form does not change.
 """
 
 from collections.abc import Sequence
@@ -30,30 +30,28 @@ class Lemmas:
     def __init__(self, forms: WordForms, tagger: Tagger | None = None) -> None:
         self.tags = tagger is not None
         self._tagger = tagger
-        self.digest = content_digest([one.about() for one in (forms, tagger) if one is not None])
-        self._forms = forms
+        self.digest = content_digest([part.about() for part in (forms, tagger) if part is not None])
         # Attacks ask for the same words again and again, and for many that are in no dictionary.
-        self._lemma = lru_cache(maxsize=1 << 17)(self._shortest)
+        self._lemma = lru_cache(maxsize=1 << 17)(
+            lambda word, part: min(forms.forms(word, part), key=len, default=word)
+        )
 
     def lemmas(
-        self, words: Sequence[str], sentence: Sequence[str], places: Sequence[int]
+        self, words: Sequence[str], sentence: Sequence[str], positions: Sequence[int]
     ) -> list[str]:
         """See `text.Lemmatizer`."""
         if self._tagger is None:
             return [self._lemma(word, "noun") for word in words]
         tags = self._tagger.tag(sentence)
-        parts = (_PARTS.get(tags[place]) for place in places)
+        parts = (_PARTS.get(tags[position]) for position in positions)
         return [
             word if part is None else self._lemma(word, part)
             for word, part in zip(words, parts, strict=True)
         ]
 
-    def _shortest(self, word: str, part: str) -> str:
-        return min(self._forms.forms(word, part), key=len, default=word)
-
 
 def find_lemmas(settings: WordSettings) -> Lemmas:
-    """Returns the lemmatiser that some settings ask for.
+    """Return the lemmatiser that some settings ask for.
 
     Raises:
         ResourceError: WordNet, the tagger or the folder is missing.
@@ -71,18 +69,19 @@ def find_lemmas(settings: WordSettings) -> Lemmas:
 
 
 def find_lemmas_again(settings: WordSettings) -> Lemmas:
-    """Returns the lemmatiser of a checkpoint, whose folder may be that of another machine.
+    """Return the lemmatiser of a checkpoint, whose folder may be that of another machine.
 
     Raises:
         ResourceError: see `find_lemmas`.
         BrokenFile: see `find_lemmas`.
     """
+    # The folder of the training machine may be missing here.
     gone = settings.resources is not None and not Path(settings.resources).is_dir()
     return find_lemmas(replace(settings, resources=None) if gone else settings)
 
 
 @lru_cache(maxsize=4)
 def _read(wordnet: Path, tagger: Path | None) -> Lemmas:
-    """Reads each place once in a process."""
+    """Read each place once in a process."""
     forms = WordForms(wordnet, ("noun",) if tagger is None else PARTS)
     return Lemmas(forms, None if tagger is None else Tagger.read(tagger))

@@ -15,7 +15,7 @@ from text.bounded_files import DataError, read_json
 
 
 class Neighbours(Protocol):
-    """Words that may stand in the place of a word.
+    """Words that may replace a word.
 
     Attributes:
         vectors: vectors for similarities; None if there are none.
@@ -24,7 +24,7 @@ class Neighbours(Protocol):
     vectors: WordVectors | None
 
     def of(self, word: str, k: int) -> Sequence[str]:
-        """Returns at most k neighbours of a lower-case word, the nearest first."""
+        """Return at most k neighbours of a lower-case word, the nearest first."""
 
 
 class VectorNeighbours:
@@ -45,14 +45,15 @@ class VectorNeighbours:
 
     def of(self, word: str, k: int) -> Sequence[str]:
         """See `Neighbours`."""
-        place = self._vectors.index.get(word)
-        if place is None:
+        row = self._vectors.index.get(word)
+        if row is None:
             return ()
         if self._nearest is None or k > self._limit:
             self._limit = max(k, self._limit)
             self._nearest = self._vectors.nearest(self._limit, cache=self._cache)
         words = self._vectors.words
-        return [words[i] for i in self._nearest[place, :k].tolist()]
+        # Sorted once for the largest k that was asked for.
+        return [words[i] for i in self._nearest[row, :k].tolist()]
 
 
 class ListedNeighbours:
@@ -68,14 +69,14 @@ class ListedNeighbours:
     def __init__(self, lists: Mapping[str, Sequence[str]], *, name: str) -> None:
         self._lists = lists
         self.name = name
-        self.longest = max((len(one) for one in lists.values()), default=0)
+        self.longest = max((len(neighbours) for neighbours in lists.values()), default=0)
 
     @classmethod
     def read(cls, path: str | Path) -> "ListedNeighbours":
-        """Reads the lists of a `.json` or `.json.gz` file.
+        """Read the lists of a `.json` or `.json.gz` file.
 
         Raises:
-            BrokenFile: it is no such object.
+            BrokenFile: not such an object.
         """
         path = Path(path)
         try:

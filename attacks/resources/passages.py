@@ -21,23 +21,24 @@ class Passage(NamedTuple):
     first: int
 
     def place(self, index: int) -> int:
-        """Returns the place of a word by its number in the document; the nearest if it has none."""
+        """Return the place of a word by its number in the document; the nearest if it has none."""
         return min(max(index - self.first, 0), len(self.spans) - 1)
 
     def around(self, index: int, window: int | None, *, word: str | None = None) -> str:
-        """Returns `window` words around one, with another word in its place if given.
+        """Return `window` words around one, with another word in its place if given.
 
-        The window is clipped to the first or last words; without one, or where there are no words,
+        The window is clipped to the first or last words; without one, and for a text without words,
         it is the whole text.
         """
         if window is None or not self.spans:
             return self.text
-        place = self.place(index)
-        start = max(min(place - (window - 1) // 2, len(self.spans) - window), 0)
+        position = self.place(index)
+        # The word in the middle, as far as the ends of the text allow.
+        start = max(min(position - (window - 1) // 2, len(self.spans) - window), 0)
         begin, end = self.spans[start][0], self.spans[min(start + window, len(self.spans)) - 1][1]
         if word is None:
             return self.text[begin:end]
-        old = self.spans[place]
+        old = self.spans[position]
         return self.text[begin : old[0]] + word + self.text[old[1] : end]
 
 
@@ -53,7 +54,7 @@ class Passages:
         self._made: dict[tuple[int, int], tuple[Document, Passage]] = {}
 
     def of(self, document: Document, column: int) -> Passage:
-        """Returns the passage of one text of a document, or of all."""
+        """Return the passage of one text of a document, or of all."""
         key = (id(document), 0 if self._joined else column)
         if key not in self._made:  # the document is kept with it, so that its id stays its own
             self._made[key] = document, self._make(document, column)

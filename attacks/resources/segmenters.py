@@ -18,7 +18,7 @@ _PART = re.compile(f"(?:{_UNSPACED.pattern})|(?:(?!{_UNSPACED.pattern}).)+", re.
 
 
 def characters(run: str) -> "Spans":
-    """Cuts a run into its characters where these are Chinese or Japanese; other parts stay whole.
+    """Cut a run into its characters where these are Chinese or Japanese; other parts stay whole.
 
     Args:
         run: letters without spaces.
@@ -42,16 +42,17 @@ class LongestWords:
         return {"words": content_digest(sorted(self.words))}
 
     def __call__(self, run: str) -> "Spans":
-        """Returns start and end of each word of a run."""
-        found: Spans = []
+        """Return start and end of each word of a run."""
+        spans: Spans = []
         parts = characters(run)
         at = 0
         while at < len(parts):
             start, end = parts[at]
+            # The longest word first; a single character always fits.
             for count in range(min(self.longest, len(parts) - at), 1, -1):
                 if run[start : parts[at + count - 1][1]] in self.words:
                     end = parts[at + count - 1][1]
                     break
-            found.append((start, end))
+            spans.append((start, end))
             at = next((i for i in range(at, len(parts)) if parts[i][0] >= end), len(parts))
-        return found
+        return spans

@@ -33,7 +33,7 @@ Vectors = NDArray[np.float32]
 
 
 def find_encoder(name_or_path: str | Path = MINILM) -> Path:
-    """Finds the folder of an encoder: as given, of the package, or of the hub's local cache.
+    """Find the folder of an encoder: as given, of the package, or of the hub's local cache.
 
     Never downloads anything.
 
@@ -76,7 +76,7 @@ class SentenceEncoder:
         computed: texts that went through the encoder so far.
 
     Raises:
-        FileNotFoundError: there is no such encoder.
+        FileNotFoundError: encoder not found.
         ValueError: it has unknown parts.
     """
 
@@ -111,6 +111,7 @@ class SentenceEncoder:
         self._model = model.to(self.device).eval().requires_grad_(requires_grad=False)
         self._heads = nn.Sequential(*heads).to(self.device).requires_grad_(requires_grad=False)
         settings = _json(where / "sentence_bert_config.json")
+        # The shortest of all limits; MiniLM's folder says 256 tokens.
         limits = [max_length, settings.get("max_seq_length"), longest_text(model)]
         length = min([limit for limit in limits if limit], default=512)
         self._tokenizer = PretrainedTokenizer.from_pretrained(str(where), max_length=length)
@@ -130,30 +131,30 @@ class SentenceEncoder:
         }
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Returns unit vectors `[n, d]` of n texts, in their order."""
-        wanted = dict.fromkeys(texts)
+        """Return unit vectors `[n, d]` of n texts, in their order."""
+        distinct = dict.fromkeys(texts)
         rows: dict[str, Vectors] = {}
-        for text in wanted:
+        for text in distinct:
             vector = self._known.get(text)
             if vector is not None:
                 self._known.move_to_end(text)
                 rows[text] = vector
-        new = [text for text in wanted if text not in rows]
+        new = [text for text in distinct if text not in rows]
         if new:
-            made = self._compute(new)
-            rows.update(zip(new, made, strict=True))
-            kept = min(len(new), self._remembered)
+            vectors = self._compute(new)
+            rows.update(zip(new, vectors, strict=True))
+            remembered = min(len(new), self._remembered)
             # Copies: a view would keep the vectors of its whole round in memory.
-            self._known.update((text, rows[text].copy()) for text in new[len(new) - kept :])
+            self._known.update((text, rows[text].copy()) for text in new[len(new) - remembered :])
             while len(self._known) > self._remembered:
                 self._known.popitem(last=False)
-        place = {text: i for i, text in enumerate(wanted)}
-        if not place:
+        row_of = {text: i for i, text in enumerate(distinct)}
+        if not row_of:
             return np.empty((0, 0), dtype=np.float32)
-        return np.stack([rows[text] for text in wanted])[[place[text] for text in texts]]
+        return np.stack([rows[text] for text in distinct])[[row_of[text] for text in texts]]
 
     def cosines(self, first: Sequence[str], second: Sequence[str]) -> NDArray[np.float64]:
-        """Returns `[n]` cosines of n texts with n others, in [-1, 1]; exactly 1 for equal texts."""
+        """Return `[n]` cosines of n texts with n others, in [-1, 1]; exactly 1 for equal texts."""
         if len(first) != len(second):
             msg = f"got {len(first)} texts and {len(second)} others, expected as many"
             raise ValueError(msg)
@@ -163,6 +164,7 @@ class SentenceEncoder:
         cosines: NDArray[np.float64] = np.einsum(
             "nd,nd->n", vectors[: len(first)], vectors[len(first) :]
         )
+        # Rounding would leave equal texts a little apart.
         same = np.array([a == b for a, b in zip(first, second, strict=True)])
         return np.where(same, 1.0, cosines.clip(-1, 1))
 
@@ -178,41 +180,37 @@ class SentenceEncoder:
         return vectors
 
     def _forward(self, encodings: Sequence[Encoding]) -> Tensor:
-        """Returns `[B, d]` unit vectors."""
+        """Return `[B, d]` unit vectors."""
         batch = collate(encodings, pad_id=self._tokenizer.pad_id).to(self.device)
         out = self._model(input_ids=batch.input_ids, attention_mask=batch.mask.long())
+        # [B, N, d]
         tokens: Tensor = out.last_hidden_state
         pooled: Tensor = self._heads(pool(tokens, batch.mask, self.poolings))
         return nn.functional.normalize(pooled.float(), dim=-1)
 
 
 def pool(tokens: Tensor, mask: Tensor, poolings: Sequence[str]) -> Tensor:
-    """Pools token vectors to one vector per text; several poolings are concatenated.
+    """Pool token vectors `[B, N, d]` to `[B, d * len(poolings)]`.
 
-    Args:
-        tokens: `[B, N, d]`.
-        mask: `[B, N]` bool, True at real tokens.
-        poolings: `cls` (first token), `max`, `mean` or `mean_sqrt_len_tokens`.
-
-    Returns:
-        `[B, d * len(poolings)]`.
+    The poolings are `cls` (first token), `max`, `mean` and `mean_sqrt_len_tokens`.
 
     Raises:
         ValueError: an unknown pooling.
     """
+    # [B, N, 1]
     real = mask.unsqueeze(-1)
     total, count = (tokens * real).sum(dim=1), real.sum(dim=1)
-    made = {
+    pooled = {
         "cls": lambda: tokens[:, 0],
         "max": lambda: tokens.masked_fill(~real, -torch.inf).amax(dim=1),
         "mean": lambda: total / count,
         "mean_sqrt_len_tokens": lambda: total / count.sqrt(),
     }
-    unknown = [name for name in poolings if name not in made]
+    unknown = [name for name in poolings if name not in pooled]
     if unknown or not poolings:
-        msg = f"got poolings {list(poolings)}, expected some of {sorted(made)}"
+        msg = f"got poolings {list(poolings)}, expected some of {sorted(pooled)}"
         raise ValueError(msg)
-    return torch.cat([made[name]() for name in poolings], dim=1)
+    return torch.cat([pooled[name]() for name in poolings], dim=1)
 
 
 def _json(path: Path) -> Any:
@@ -220,8 +218,9 @@ def _json(path: Path) -> Any:
 
 
 def _parts(folder: Path) -> tuple[Path, list[str], list[nn.Module]]:
-    """Returns the folder of the encoder, its poolings, and the layers behind them."""
+    """Return the folder of the encoder, its poolings, and the layers behind them."""
     where, poolings, heads = folder, ["mean"], []
+    # Without this file the folder is a plain encoder: its tokens are averaged.
     for part in _json(folder / "modules.json") or []:
         kind, path = part["type"].rpartition(".")[2], folder / part["path"]
         if kind == "Transformer":
@@ -248,7 +247,7 @@ def _poolings(path: Path) -> list[str]:
 
 
 def _dense(path: Path) -> nn.Module:
-    """Loads a linear layer and its activation, as in distilled universal encoders."""
+    """Load a linear layer and its activation, as in distilled universal encoders."""
     from safetensors.torch import load_file
 
     settings = _json(path / "config.json")
@@ -259,6 +258,7 @@ def _dense(path: Path) -> nn.Module:
     with reading(path, "the weights of a layer"):
         if not weights.is_file():
             check_archive(pickled)
+        # safetensors are preferred: a pickle has to be checked first.
         state = (
             load_file(weights)
             if weights.is_file()

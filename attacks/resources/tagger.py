@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from attacks.digests import content_digest
 from attacks.resources.archive import BrokenFile, member
-from attacks.resources.tags import END, START, UNIVERSAL, Place, features, normalise
+from attacks.resources.tags import END, START, UNIVERSAL, WordContext, features, normalise
 from text.bounded_files import DataError, parse_json, reading
 from text.json_shapes import check_shape
 
@@ -37,12 +37,7 @@ OWN, NEXT, SECOND = frozenset((1, 2, 6, 7)), frozenset((11, 12)), frozenset((13,
 
 
 class _Table:
-    """Keeps a row of scores per word, made when the word first comes.
-
-    Args:
-        make: returns the scores of a word.
-        width: number of scores.
-    """
+    """Keeps a row of `width` scores per word, made when the word first comes."""
 
     def __init__(self, make: Callable[[str], Floats | None], width: int) -> None:
         self.make = make
@@ -52,19 +47,20 @@ class _Table:
         self.filled = 1
 
     def take(self, words: Sequence[str]) -> Floats:
-        """Returns `[n, width]` scores of n words."""
+        """Return `[n, width]` scores of n words."""
         ids = self.ids
         try:
-            wanted = [ids[word] for word in words]
+            rows = [ids[word] for word in words]
         except KeyError:
-            wanted = [ids[word] if word in ids else self._enter(word) for word in words]
-        return self.rows[wanted]
+            rows = [ids[word] if word in ids else self._enter(word) for word in words]
+        return self.rows[rows]
 
     def _enter(self, word: str) -> int:
         row = self.make(word)
         number = 0
         if row is not None:
             number = self.filled
+            # Doubled when full.
             if number == len(self.rows):
                 self.rows = np.concatenate([self.rows, np.zeros_like(self.rows)])
             self.rows[number] = row
@@ -78,24 +74,24 @@ class Tagger:
 
     Args:
         weights: weights of each feature, by tag.
-        known: words with the same tag everywhere.
+        tag_of: tags of words that have the same everywhere.
         tags: all tags.
 
     Attributes:
         universal: the universal tags that there are.
     """
 
-    def __init__(self, weights: Weights, known: Mapping[str, str], tags: Iterable[str]) -> None:
+    def __init__(self, weights: Weights, tag_of: Mapping[str, str], tags: Iterable[str]) -> None:
         self._weights = weights
         # In this order the last of equal scores is the one that nltk takes.
-        self._tags = sorted({*tags, *known.values()})
+        self._tags = sorted({*tags, *tag_of.values()})
         numbers = {tag: i for i, tag in enumerate(self._tags)}
         self._numbers = numbers | {tag: len(self._tags) + i for i, tag in enumerate(START)}
         self._names = [*self._tags, *START]
         coarse = [UNIVERSAL.get(tag, "X") for tag in self._tags]
         self.universal = sorted(set(coarse))
         self._coarse = np.array([self.universal.index(tag) for tag in coarse], dtype=np.int64)
-        self._fixed = {word: numbers[tag] for word, tag in known.items()}
+        self._fixed = {word: numbers[tag] for word, tag in tag_of.items()}
         self._dense: dict[str, Floats] = {}
         self._sum = lru_cache(maxsize=1 << 13)(self._make_sum)
         self._one = lru_cache(maxsize=1 << 15)(self._make_one)
@@ -117,29 +113,29 @@ class Tagger:
         self._after_tag = [_Table(partial(self._behind, tag), width) for tag in self._names]
 
     @classmethod
-    def read(cls, place: str | Path) -> "Tagger":
-        """Reads nltk's folder or zip archive `averaged_perceptron_tagger_eng`.
+    def read(cls, path: str | Path) -> "Tagger":
+        """Read nltk's folder or zip archive `averaged_perceptron_tagger_eng`.
 
         Raises:
             BrokenFile: it is not in there.
         """
-        place = Path(place)
+        path = Path(path)
         try:
-            weights, known, tags = (
-                parse_json(member(place, f"{NAME}.{part}.json"), place, "a tagger")
+            weights, tag_of, tags = (
+                parse_json(member(path, f"{NAME}.{part}.json"), path, "a tagger")
                 for part in ("weights", "tagdict", "classes")
             )
-            check_shape(known, dict[str, str], place)
-            check_shape(tags, list[str], place)
-            with reading(place, "a tagger"):
+            check_shape(tag_of, dict[str, str], path)
+            check_shape(tags, list[str], path)
+            with reading(path, "a tagger"):
                 weighed = {tag for row in weights.values() for tag in row}
-                kinds = {type(one) for row in weights.values() for one in row.values()}
-                if not weighed <= {*tags, *known.values()} or not kinds <= {int, float}:
+                kinds = {type(weight) for row in weights.values() for weight in row.values()}
+                if not weighed <= {*tags, *tag_of.values()} or not kinds <= {int, float}:
                     msg = "weights of other tags than it has, or that are no numbers"
                     raise ValueError(msg)
-                return cls(weights, known, tags)
+                return cls(weights, tag_of, tags)
         except DataError as error:
-            msg = f"{place}: got no tagger in it ({error}); delete it and get it again"
+            msg = f"{path}: got no tagger in it ({error}); delete it and get it again"
             raise BrokenFile(msg) from error
 
     def about(self) -> dict[str, str]:
@@ -147,15 +143,15 @@ class Tagger:
         return {"digest": content_digest([self._weights, self._fixed, self._tags])}
 
     def tag(self, words: Sequence[str]) -> list[str]:
-        """Returns the universal tag of each word of a text."""
+        """Return the universal tag of each word of a text."""
         tags = self._beginning(tuple(words), len(words))[2:]
         return [self.universal[self._coarse[tag]] for tag in tags]
 
     def attempt(self, before: Sequence[str], words: Sequence[str], after: Sequence[str]) -> Ints:
-        """Tries words in the same place of a text.
+        """Try n words at the same position of a text.
 
         Args:
-            before: the words before that place.
+            before: the words before that position.
             words: n >= 1 words.
             after: the words behind it; two of them matter.
 
@@ -164,43 +160,49 @@ class Tagger:
         """
         count = len(before)
         context = [*START, *map(normalise, before)]
-        behind = (*map(normalise, after[:2]), *END)
+        following = (*map(normalise, after[:2]), *END)
         # Tags further left than two places do not depend on the words.
+        # Cached: candidates of one word share all words before it.
         settled = self._beginning(tuple(before), max(0, count - 2))
         tags = np.empty((2, len(words)), dtype=np.int64)
         tags[0], tags[1] = settled[-2], settled[-1]
         if count > 1:
-            place = Place((context[-4], context[-3]), before[-2], (context[-1], ""))
-            tags = self._settle(tags, place, SECOND, words)
+            surroundings = WordContext((context[-4], context[-3]), before[-2], (context[-1], ""))
+            tags = self._settle(tags, surroundings, SECOND, words)
         if count > 0:
-            place = Place((context[-3], context[-2]), before[-1], ("", behind[0]))
-            tags = self._settle(tags, place, NEXT, words)
-        place = Place((context[-2], context[-1]), "", (behind[0], behind[1]))
-        found: Ints = self._coarse[self._settle(tags, place, OWN, words)[1]]
-        return found
+            surroundings = WordContext((context[-3], context[-2]), before[-1], ("", following[0]))
+            tags = self._settle(tags, surroundings, NEXT, words)
+        surroundings = WordContext((context[-2], context[-1]), "", (following[0], following[1]))
+        coarse: Ints = self._coarse[self._settle(tags, surroundings, OWN, words)[1]]
+        return coarse
 
     def _settle(
-        self, tags: Ints, place: Place, depending: frozenset[int], words: Sequence[str]
+        self,
+        tags: Ints,
+        surroundings: WordContext,
+        depending: frozenset[int],
+        words: Sequence[str],
     ) -> Ints:
-        """Tags a place for each of n words that are tried there, or one or two places behind.
+        """Tag a position for each of n words that are tried there, or one or two positions behind.
 
         Args:
             tags: `[2, n]` of the two words before it.
-            place: the words around, the same for all.
+            surroundings: the words around, the same for all.
             depending: features that depend on the words.
             words: n words.
 
         Returns:
-            `[2, n]` tags of the word before it and of the place itself.
+            `[2, n]` tags of the word before it and of the position itself.
         """
-        if depending is not OWN and place.word in self._fixed:
-            return np.stack([tags[1], np.full(len(words), self._fixed[place.word])])
+        if depending is not OWN and surroundings.word in self._fixed:
+            return np.stack([tags[1], np.full(len(words), self._fixed[surroundings.word])])
         table = {OWN: self._own, NEXT: self._next, SECOND: self._second}[depending]
         scores = table.take(words)
         codes = tags[0] * len(self._names) + tags[1]
         for code in set(codes.tolist()):
             far, near = divmod(code, len(self._names))
-            added = self._sum((self._names[far], self._names[near]), place, depending)
+            added = self._sum((self._names[far], self._names[near]), surroundings, depending)
+            # Words with the same two tags before them share the fixed part of the scores.
             same = codes == code
             if depending is OWN:
                 scores[same] += self._after_tag[near].take(words)[same]
@@ -212,7 +214,7 @@ class Tagger:
         scores[rows, new] = -np.inf
         for i in np.flatnonzero(top - scores.max(axis=1) < NEAR).tolist():
             pair = self._names[tags[0, i]], self._names[tags[1, i]]
-            new[i] = self._exact(features(pair, _filled(place, depending, words[i])))
+            new[i] = self._exact(features(pair, _fill(surroundings, depending, words[i])))
         if depending is OWN:
             for i, word in enumerate(words):
                 if word in self._fixed:
@@ -220,48 +222,54 @@ class Tagger:
         return np.stack([tags[1], new])
 
     def _left_to_right(self, words: tuple[str, ...], count: int) -> tuple[int, ...]:
-        """Returns the two tags before the first word, and those of the first `count` words."""
+        """Return the two tags before the first word, and those of the first `count` words."""
         context = [*START, *map(normalise, words), *END]
         # The original begins with the nearer one first.
         tags = [self._numbers[START[1]], self._numbers[START[0]]]
         for i, word in enumerate(words[:count]):
-            around = Place((context[i], context[i + 1]), word, (context[i + 3], context[i + 4]))
+            around = WordContext(
+                (context[i], context[i + 1]), word, (context[i + 3], context[i + 4])
+            )
             pair = self._names[tags[-2]], self._names[tags[-1]]
             tags.append(self._fixed[word] if word in self._fixed else self._one(pair, around))
         return tuple(tags)
 
-    def _make_one(self, tags: tuple[str, str], place: Place) -> int:
-        """Returns the tag of a word, given the two tags before it."""
-        wanted = features(tags, place)
-        scores = self._row(*wanted)
+    def _make_one(self, tags: tuple[str, str], surroundings: WordContext) -> int:
+        """Return the tag of a word, given the two tags before it."""
+        names = features(tags, surroundings)
+        scores = self._row(*names)
         if scores is not None:
             best = len(scores) - 1 - int(scores[::-1].argmax())
             if np.count_nonzero(scores > scores[best] - NEAR) == 1:
                 return best
-        return self._exact(wanted)
+        return self._exact(names)
 
-    def _exact(self, wanted: Sequence[str]) -> int:
-        """Returns the tag of features, computed in the order of the original."""
+    def _exact(self, names: Sequence[str]) -> int:
+        """Return the tag of features, computed in the order of the original."""
         scores = dict.fromkeys(self._tags, 0.0)
-        for feature in wanted:
+        for feature in names:
             for tag, weight in self._weights.get(feature, {}).items():
                 scores[tag] += weight
         return self._numbers[max(self._tags, key=lambda tag: (scores[tag], tag))]
 
-    def _make_sum(self, tags: tuple[str, str], place: Place, depending: frozenset[int]) -> Floats:
-        """Adds the scores of all features of a place that do not depend on the words."""
-        settled = (feature for i, feature in enumerate(features(tags, place)) if i not in depending)
-        found = self._row(*settled)
-        return np.zeros(len(self._tags)) if found is None else found
+    def _make_sum(
+        self, tags: tuple[str, str], surroundings: WordContext, depending: frozenset[int]
+    ) -> Floats:
+        """Add the scores of all features of a place that do not depend on the words."""
+        settled = (
+            feature for i, feature in enumerate(features(tags, surroundings)) if i not in depending
+        )
+        total = self._row(*settled)
+        return np.zeros(len(self._tags)) if total is None else total
 
     def _behind(self, tag: str, word: str) -> Floats | None:
-        """Returns the scores of a word behind a tag."""
+        """Return the scores of a word behind a tag."""
         return self._row(f"i-1 tag+i word {tag} {normalise(word)}")
 
-    def _row(self, *wanted: str) -> Floats | None:
-        """Adds the scores of features; None if all are unknown."""
+    def _row(self, *names: str) -> Floats | None:
+        """Add the scores of features; None if all are unknown."""
         total: Floats | None = None
-        for feature in wanted:
+        for feature in names:
             weights = self._weights.get(feature)
             if weights is None:
                 continue
@@ -274,10 +282,10 @@ class Tagger:
         return total
 
 
-def _filled(place: Place, depending: frozenset[int], word: str) -> Place:
-    """Puts the tried word into a place."""
+def _fill(surroundings: WordContext, depending: frozenset[int], word: str) -> WordContext:
+    """Put the tried word into a place."""
     if depending is OWN:
-        return place._replace(word=word)
+        return surroundings._replace(word=word)
     if depending is NEXT:
-        return place._replace(after=(normalise(word), place.after[1]))
-    return place._replace(after=(place.after[0], normalise(word)))
+        return surroundings._replace(after=(normalise(word), surroundings.after[1]))
+    return surroundings._replace(after=(surroundings.after[0], normalise(word)))

@@ -25,7 +25,7 @@ _UNIVERSAL = {
 UNIVERSAL = {fine: coarse for coarse, tags in _UNIVERSAL.items() for fine in tags.split()}
 
 
-class Place(NamedTuple):
+class WordContext(NamedTuple):
     """A word in a text, and the words around it.
 
     Attributes:
@@ -41,7 +41,7 @@ class Place(NamedTuple):
 
 @lru_cache(maxsize=1 << 16)
 def normalise(word: str) -> str:
-    """Returns the form of a word in features."""
+    """Return the form of a word in features."""
     if "-" in word and word[0] != "-":
         return "!HYPHEN"
     if word.isdigit() and len(word) == 4:
@@ -51,17 +51,17 @@ def normalise(word: str) -> str:
     return word.lower()
 
 
-def features(tags: tuple[str, str], place: Place) -> list[str]:
-    """Returns the features of a word, in the order of the original.
+def features(tags: tuple[str, str], surroundings: WordContext) -> list[str]:
+    """Return the features of a word, in the order of the original.
 
     Args:
         tags: of the two words before it, in their order.
-        place: the word, and those around it.
+        surroundings: the word, and those around it.
     """
     far, near = tags
-    word, own = place.word, normalise(place.word)
-    second_before, before = place.before
-    behind, second_behind = place.after
+    word, own = surroundings.word, normalise(surroundings.word)
+    second_before, before = surroundings.before
+    following, second_behind = surroundings.after
     return [
         "bias",
         f"i suffix {word[-3:]}",
@@ -74,7 +74,7 @@ def features(tags: tuple[str, str], place: Place) -> list[str]:
         f"i-1 word {before}",
         f"i-1 suffix {before[-3:]}",
         f"i-2 word {second_before}",
-        f"i+1 word {behind}",
-        f"i+1 suffix {behind[-3:]}",
+        f"i+1 word {following}",
+        f"i+1 suffix {following[-3:]}",
         f"i+2 word {second_behind}",
     ]

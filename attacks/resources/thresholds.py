@@ -15,7 +15,7 @@ Calibrated by the similarities that TextFooler's authors published; they leave i
 1.57 (`python -m benchmarks.parity thresholds --part published`)."""
 
 
-class Published(NamedTuple):
+class PublishedThreshold(NamedTuple):
     """A threshold of the reference.
 
     Attributes:
@@ -30,26 +30,11 @@ class Published(NamedTuple):
     encoder: Literal["use", "sts"]
 
 
-PUBLISHED = {
-    "textfooler": Published(0.840845057, "angular", "use"),
-    "textbugger": Published(0.8, "angular", "use"),
-    "bae": Published(0.936338023, "cosine", "use"),
-    "bert-attack": Published(0.2, "cosine", "use"),
-    "clare": Published(0.7, "cosine", "use"),
-    "a2t": Published(0.9, "cosine", "sts"),
-    "a2t-mlm": Published(0.9, "cosine", "sts"),
-}
-"""By recipe."""
+def find_threshold(published: PublishedThreshold, encoder: str, *, recipe: str) -> float:
+    """Return the threshold for an encoder that is as strict as the published one.
 
-
-def minimum(recipe: str, encoder: str) -> float:
-    """Returns the threshold of a recipe for an encoder, as strict as the published one.
-
-    Args:
-        recipe: one of `PUBLISHED`.
-        encoder: its name; an unknown one gets the published number.
+    An unknown encoder gets the published number, with a warning that names the recipe.
     """
-    published = PUBLISHED[recipe]
     if encoder not in FACTOR:
         log.warning(
             "sentence encoder %s is not calibrated: %s keeps the published threshold %.4g, which "

@@ -49,12 +49,12 @@ class VectorFile:
 
 
 def cache_folder() -> Path:
-    """Returns the cache folder: `steadfast` in `XDG_CACHE_HOME` or in `~/.cache`."""
+    """Return the cache folder: `steadfast` in `XDG_CACHE_HOME` or in `~/.cache`."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "steadfast"
 
 
 def read_vectors(path: str | Path, *, cache: Path | None = None) -> VectorFile:
-    """Reads a text file: a word and its numbers per line, separated by spaces.
+    """Read a text file: a word and its numbers per line, separated by spaces.
 
     GloVe, counter-fitted vectors and word2vec (with a header line) have this format; plain, `.gz`
     or `.zip`. Of repeated words the first vector counts.
@@ -73,11 +73,11 @@ def read_vectors(path: str | Path, *, cache: Path | None = None) -> VectorFile:
     except DataError as error:
         raise BrokenFile(str(error)) from error
     if cache is not None:
-        kept = _load(cache, digest)
-        if kept is None and _save(cache, digest, path):
-            kept = _load(cache, digest)
-        if kept is not None:
-            return kept
+        cached = _load(cache, digest)
+        if cached is None and _save(cache, digest, path):
+            cached = _load(cache, digest)
+        if cached is not None:
+            return cached
     stream = BytesIO()
     words, repeated = _collect(path, stream)
     stream.seek(0)
@@ -85,18 +85,19 @@ def read_vectors(path: str | Path, *, cache: Path | None = None) -> VectorFile:
 
 
 def _collect(path: Path, stream: IO[bytes]) -> tuple[list[str], int]:
-    """Writes the vectors of a text file to a stream, as numpy's format, line by line.
+    """Write the vectors of a text file to a stream, as numpy's format, line by line.
 
     Returns:
         The different words, and the number of repeated ones.
     """
     words: dict[str, None] = {}
     repeated, width, body = 0, 0, 0
-    for word, row in _parsed(path):
+    for word, row in _parse(path):
         if word in words:
             repeated += 1
             continue
         if not words:
+            # The number of rows is not known yet: the header is written again at the end.
             width, body = len(row), _header(stream, 0, len(row))
         words[word] = None
         stream.write(row.tobytes())
@@ -109,15 +110,15 @@ def _collect(path: Path, stream: IO[bytes]) -> tuple[list[str], int]:
 
 
 def _header(stream: IO[bytes], rows: int, width: int) -> int:
-    """Writes the header of an array to the begin of a stream; returns the place behind it."""
+    """Write the header of an array to the begin of a stream; returns the place behind it."""
     stream.seek(0)
-    about = {"descr": "<f4", "fortran_order": False, "shape": (rows, width)}
-    npy.write_array_header_1_0(stream, about)
+    header = {"descr": "<f4", "fortran_order": False, "shape": (rows, width)}
+    npy.write_array_header_1_0(stream, header)
     return stream.tell()
 
 
-def _parsed(path: Path) -> Iterator[tuple[str, Floats]]:
-    """Yields the word and the vector of each line."""
+def _parse(path: Path) -> Iterator[tuple[str, Floats]]:
+    """Yield the word and the vector of each line."""
     width, promised, number, first = 0, None, 0, 1
     with lines_of(path) as stream:
         for number, line in enumerate(stream, start=1):
@@ -130,10 +131,10 @@ def _parsed(path: Path) -> Iterator[tuple[str, Floats]]:
             numbers = _numbers(fields)
             word = " ".join(fields[: len(fields) - len(numbers)])
             if width < 2 or not word or len(numbers) != width:
-                wanted = width if width > 1 else "its"
+                expected = width if width > 1 else "its"
                 msg = (
                     f"{path}, line {number}: got {len(numbers)} finite numbers at the end of "
-                    f"{line[:60]!r}, expected a word and {wanted} finite numbers"
+                    f"{line[:60]!r}, expected a word and {expected} finite numbers"
                 )
                 raise BrokenFile(msg)
             yield word, np.array(numbers, dtype="<f4")
@@ -150,7 +151,7 @@ def _parsed(path: Path) -> Iterator[tuple[str, Floats]]:
 
 
 def _numbers(fields: list[str]) -> list[float]:
-    """Returns the finite numbers at the end of a line, whose first field is a word."""
+    """Return the finite numbers at the end of a line, whose first field is a word."""
     numbers: list[float] = []
     for field in reversed(fields[1:]):
         try:
@@ -164,42 +165,43 @@ def _numbers(fields: list[str]) -> list[float]:
 
 
 def _files(cache: Path, digest: str) -> tuple[Path, Path]:
-    """Returns where the words and the vectors of a file are kept."""
+    """Return where the words and the vectors of a file are kept."""
     name = f"vectors-{digest}-v{VERSION}"
     return cache / f"{name}.json", cache / f"{name}.npy"
 
 
 def _load(cache: Path, digest: str) -> VectorFile | None:
-    """Returns the content of a file from the cache; None if it is missing or damaged."""
+    """Return the content of a file from the cache; None if it is missing or damaged."""
     try:
         words, vectors = _files(cache, digest)
         content = read_json(words, "words of a cache")
         with opened(vectors):  # no pipe, which would never end
             matrix = np.load(vectors, mmap_mode="r", allow_pickle=False)
-        found = VectorFile(content["words"], np.asarray(matrix), digest, content["repeated"])
-        if matrix.dtype != np.float32 or matrix.ndim != 2 or len(matrix) != len(found.words):
+        loaded = VectorFile(content["words"], np.asarray(matrix), digest, content["repeated"])
+        if matrix.dtype != np.float32 or matrix.ndim != 2 or len(matrix) != len(loaded.words):
             msg = "words and vectors that do not belong together"
             raise ValueError(msg)
-    except Exception as error:  # whatever is wrong with it, it can be made again
+    except Exception as error:  # any damage: it can be made again
         if not isinstance(error, FileNotFoundError):
             log.debug("cache %s of %s: %s", cache, digest, error)
         return None
-    return found
+    return loaded
 
 
 @contextmanager
 def _part(cache: Path, parts: list[Path]) -> Iterator[IO[bytes]]:
-    """Opens a new hidden file in the cache, which is on the disk afterwards."""
+    """Open a new hidden file in the cache, which is on the disk afterwards."""
     descriptor, name = tempfile.mkstemp(dir=cache, prefix=".vectors", suffix=".part")
     parts.append(Path(name))
     with os.fdopen(descriptor, "wb") as stream:
         yield stream
         stream.flush()
+        # A crash must not leave an empty file under the final name.
         os.fsync(stream.fileno())
 
 
 def _save(cache: Path, digest: str, path: Path) -> bool:
-    """Reads a file into the cache; False if the cache cannot be written, which costs only time."""
+    """Read a file into the cache; False if the cache cannot be written, which costs only time."""
     parts: list[Path] = []
     try:
         cache.mkdir(parents=True, exist_ok=True)

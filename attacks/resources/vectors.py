@@ -64,71 +64,60 @@ class WordVectors:
 
     @classmethod
     def read(cls, path: str | Path, *, cache: Path | None = None) -> "WordVectors":
-        """Reads a text file: a word and its numbers per line, separated by spaces.
-
-        Of repeated words the first vector counts. The formats are those of `read_vectors`.
-
-        Args:
-            path: the file.
-            cache: folder that keeps the result; see `cache_folder`.
-
-        Raises:
-            BrokenFile: see `read_vectors`.
-        """
-        found = read_vectors(path, cache=cache)
-        return cls(found.words, found.matrix, digest=found.digest)
+        """Read a text file, see `read_vectors`; `cache` is the folder that keeps the result."""
+        loaded = read_vectors(path, cache=cache)
+        return cls(loaded.words, loaded.matrix, digest=loaded.digest)
 
     def nearest(self, k: int, *, cache: Path | None = None) -> Ints:
-        """Returns `[n, k]`, the k nearest other words of each word by cosine, the nearest first.
+        """Return `[n, k]`, the k nearest other words of each word by cosine, the nearest first.
 
         They are found in single precision and ordered in double; equally near ones in the order of
-        the vocabulary.
-
-        Args:
-            k: number of neighbours; fewer if there are fewer words.
-            cache: folder that keeps the result.
+        the vocabulary. The folder `cache` keeps the result.
         """
         k = min(k, len(self.words) - 1)
         name = f"neighbours-{self.digest}-{k}"
-        kept = _load(cache, name, ("nearest",))
-        if kept is not None and kept["nearest"].shape == (len(self.words), k):
-            nearest: Ints = kept["nearest"].astype(np.int32)
-            return nearest
-        found = np.empty((len(self.words), k), dtype=np.int32)
+        cached = _load(cache, name, ("nearest",))
+        if cached is not None and cached["nearest"].shape == (len(self.words), k):
+            from_cache: Ints = cached["nearest"].astype(np.int32)
+            return from_cache
+        nearest = np.empty((len(self.words), k), dtype=np.int32)
         if k == 0:
-            return found
+            return nearest
         wide = min(k + SPARE, len(self.words) - 1)
         precise = self.unit.astype(np.float64)
         for start in range(0, len(self.words), BLOCK):
             rows = np.arange(start, min(start + BLOCK, len(self.words)))
             similarity = self.unit[rows] @ self.unit.T
+            # A word is not its own neighbour.
             similarity[np.arange(len(rows)), rows] = -np.inf
+            # A few more than k, as single precision may swap near ones.
             best = np.argpartition(similarity, -wide, axis=1)[:, -wide:]
+            # In the order of the vocabulary, which the stable sort keeps among equals.
             best.sort(axis=1)
             exact = np.einsum("nd,nkd->nk", precise[rows], precise[best])
             order = np.argsort(-exact, axis=1, kind="stable")[:, :k]
-            found[rows] = np.take_along_axis(best, order, axis=1)
-        _save(cache, name, {"nearest": found})
-        return found
+            nearest[rows] = np.take_along_axis(best, order, axis=1)
+        _save(cache, name, {"nearest": nearest})
+        return nearest
 
 
 def _load(cache: Path | None, name: str, keys: Sequence[str]) -> dict[str, Any] | None:
-    """Reads arrays from the cache; None if they are missing or damaged."""
+    """Read arrays from the cache; None if they are missing or damaged."""
     if cache is None:
         return None
     try:
         path = cache / f"{name}-v{VERSION}.npz"
         # Opened here: where numpy finds no archive in a file, it leaves it open.
-        with opened(path) as stream, np.load(stream, allow_pickle=False) as kept:
-            return {key: kept[key] for key in keys}
-    except Exception as error:  # whatever is wrong with it, it can be made again
+        with opened(path) as stream, np.load(stream, allow_pickle=False) as archive:
+            return {key: archive[key] for key in keys}
+    except Exception as error:  # any damage: it can be made again
         if not isinstance(error, FileNotFoundError):
             log.debug("cache %s of %s: %s", cache, name, error)
         return None
 
 
 def _save(cache: Path | None, name: str, arrays: Mapping[str, Any]) -> None:
-    """Writes arrays to the cache in one step; a failure costs only time."""
+    """Write arrays to the cache in one step; a failure costs only time."""
     if cache is None:
         return
     part = None

@@ -26,21 +26,22 @@ class WordForms:
     """Knows WordNet's words and their base forms.
 
     Args:
-        place: folder `wordnet`, or `wordnet.zip`.
+        path: folder `wordnet`, or `wordnet.zip`.
         parts: parts of speech that are read.
 
     Raises:
         BrokenFile: it is not WordNet's database.
     """
 
-    def __init__(self, place: str | Path, parts: Sequence[str] = PARTS) -> None:
-        self.place = Path(place)
+    def __init__(self, path: str | Path, parts: Sequence[str] = PARTS) -> None:
+        self.place = Path(path)
         self._index: dict[str, dict[bytes, bytes]] = {}
         self._exceptions: dict[str, dict[str, list[str]]] = {}
         for part in parts:
             self._index[part] = {
                 line.partition(b" ")[0]: line
                 for line in member(self.place, f"index.{part}").split(b"\n")
+                # The licence at the head is indented.
                 if line and not line.startswith(b" ")
             }
             exceptions = (
@@ -58,11 +59,11 @@ class WordForms:
         return {"digest": digest([*words, content_digest(self._exceptions)])}
 
     def exceptions(self, part: str) -> dict[str, list[str]]:
-        """Returns the base forms of each irregular form of a part of speech."""
+        """Return the base forms of each irregular form of a part of speech."""
         return self._exceptions[part]
 
     def forms(self, lemma: str, part: str) -> list[str]:
-        """Returns the known forms of a word: the word itself, then its base forms."""
+        """Return the known forms of a word: the word itself, then its base forms."""
         base = self._exceptions[part].get(lemma)
         if base is None:
             base = [

@@ -1,4 +1,4 @@
-"""Log-probabilities of words in a place, by a masked language model."""
+"""Log-probabilities of words in their surroundings, by a masked language model."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,11 +10,11 @@ from attacks.resources.language_model import logits_at
 from attacks.victims.batches import Batches
 from layers.positions import longest_text
 
-Place = tuple[str, str]
+Surroundings = tuple[str, str]
 """The text before a word and the text behind it."""
 
 
-class WordScores:
+class MaskedWordScorer:
     """Scores words by the mean log-probability of their tokens, with all of them masked.
 
     Args:
@@ -22,6 +22,8 @@ class WordScores:
         tokenizer: of the model, with a mask.
         batch_size: texts per forward pass at first; halved when memory runs out.
     """
+
+    described_as = "WordScores"
 
     def __init__(self, model: Any, tokenizer: Any, *, batch_size: int = 32) -> None:
         self.model, self.tokenizer = model.eval(), tokenizer
@@ -34,26 +36,27 @@ class WordScores:
         """See `attacks.fingerprint`."""
         return {"model": self.model, "max_length": self.max_length}
 
-    def __call__(self, asked: Sequence[tuple[Place, Sequence[str]]]) -> list[list[float]]:
-        """Returns the scores of the words of each place, in nats per token.
+    def __call__(self, queries: Sequence[tuple[Surroundings, Sequence[str]]]) -> list[list[float]]:
+        """Return the scores of the words of each query, in nats per token.
 
         Args:
-            asked: places, each with words that may stand there.
+            queries: surroundings, each with words to score between them.
         """
-        forms = [[self._tokens(word) for word in words] for _, words in asked]
-        wanted = {
-            (place, len(ids)): None
-            for (place, _), rows in zip(asked, forms, strict=True)
+        forms = [[self._tokens(word) for word in words] for _, words in queries]
+        # Words of equal length share the masked text, and its forward pass.
+        needed = {
+            (context, len(ids)): None
+            for (context, _), rows in zip(queries, forms, strict=True)
             for ids in rows
         }
-        masked = [self._masked(place, count) for place, count in wanted]
+        masked = [self._masked(context, count) for context, count in needed]
         tables = self._batches.each(self._forward, masked, lambda row: len(row[0]))
-        found = dict(zip(wanted, tables, strict=True))
+        table_of = dict(zip(needed, tables, strict=True))
         scores = []
-        for (place, _), rows in zip(asked, forms, strict=True):
+        for (context, _), rows in zip(queries, forms, strict=True):
             row = []
             for ids in rows:
-                table = found[place, len(ids)]
+                table = table_of[context, len(ids)]
                 row.append(float(table[torch.arange(len(ids)), torch.tensor(ids)].mean()))
             scores.append(row)
         return scores
@@ -64,28 +67,30 @@ class WordScores:
             self._ids[word] = list(spaced) or [self.tokenizer.unk_token_id]
         return self._ids[word]
 
-    def _masked(self, place: Place, count: int) -> tuple[list[int], range]:
-        """Returns token ids with masks in the place, and their positions."""
-        coded = [self.tokenizer(text, add_special_tokens=False)["input_ids"] for text in place]
+    def _masked(self, context: Surroundings, count: int) -> tuple[list[int], range]:
+        """Return token ids with masks in the place, and their positions."""
+        coded = [self.tokenizer(text, add_special_tokens=False)["input_ids"] for text in context]
         head, tail = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
         room = self.max_length - count - (head is not None) - (tail is not None)
+        # A side that is short leaves its room to the other.
         right = min(len(coded[1]), max(room // 2, room - len(coded[0])))
         before = list(coded[0])[max(len(coded[0]) - (room - right), 0) :]
-        behind = list(coded[1])[:right]
+        after = list(coded[1])[:right]
         ids = [*([head] if head is not None else []), *before]
         start = len(ids)
-        ids += [self.tokenizer.mask_token_id] * count + behind
+        ids += [self.tokenizer.mask_token_id] * count + after
         return [*ids, *([tail] if tail is not None else [])], range(start, start + count)
 
     @torch.no_grad()
     def _forward(self, masked: Sequence[tuple[list[int], range]]) -> list[Tensor]:
-        """Returns `[masks, V]` log-probabilities of each text."""
+        """Return `[masks, V]` log-probabilities of each text."""
         length = max(len(ids) for ids, _ in masked)
         pad = self.tokenizer.pad_token_id or 0
         ids = torch.tensor([[*row, *[pad] * (length - len(row))] for row, _ in masked])
         mask = torch.arange(length) < torch.tensor([len(row) for row, _ in masked]).unsqueeze(1)
-        rows = torch.tensor([i for i, (_, places) in enumerate(masked) for _ in places])
-        places = torch.tensor([place for _, places in masked for place in places])
-        on_device = (one.to(self.model.device) for one in (ids, mask, rows, places))
+        rows = torch.tensor([i for i, (_, positions) in enumerate(masked) for _ in positions])
+        positions = torch.tensor([position for _, positions in masked for position in positions])
+        on_device = (part.to(self.model.device) for part in (ids, mask, rows, positions))
         scores = logits_at(self.model, *on_device).log_softmax(dim=-1).cpu()
-        return list(torch.split(scores, [len(places) for _, places in masked]))
+        # [masks, V] for each masked text.
+        return list(torch.split(scores, [len(positions) for _, positions in masked]))

@@ -15,8 +15,6 @@ from attacks.resources.word_forms import PARTS, WordForms
 
 _MARKER = re.compile(r"\((?:a|p|ip)\)$")
 """The position of an adjective; follows its name in the data files."""
-
-
 _LETTERS = {"n": "noun", "v": "verb", "a": "adj", "s": "adj", "r": "adv"}
 """Parts of speech as pointers write them."""
 
@@ -25,14 +23,14 @@ class WordNet(WordForms):
     """Finds words that share a sense with a word.
 
     Args:
-        place: folder `wordnet`, or `wordnet.zip`.
+        path: folder `wordnet`, or `wordnet.zip`.
 
     Raises:
         BrokenFile: it is not WordNet's database.
     """
 
-    def __init__(self, place: str | Path) -> None:
-        super().__init__(place)
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(path)
         self._data = {part: member(self.place, f"data.{part}") for part in PARTS}
         self._synsets: dict[tuple[str, int], tuple[str, ...]] = {}
         self._synonyms: dict[str, tuple[str, ...]] = {}
@@ -45,79 +43,80 @@ class WordNet(WordForms):
         return {"digest": digest([*self._data.values(), *lines, exceptions])}
 
     def synonyms(self, word: str) -> tuple[str, ...]:
-        """Returns the other names in all senses of a word, of any part of speech.
+        """Return the other names in all senses of a word, of any part of speech, without phrases.
 
-        Phrases are left out. The word and its base forms are looked up in any case; names are
-        written as in WordNet ("Hollywood").
-
-        Args:
-            word: one word.
+        The word and its base forms are looked up in any case; names are written as in WordNet
+        ("Hollywood").
         """
-        found = self._synonyms.get(word)
-        if found is None:
+        synonyms = self._synonyms.get(word)
+        if synonyms is None:
             lemma = word.lower()
             names: dict[str, None] = {}
             for part in PARTS:
-                for offset in self._offsets(lemma, part):
-                    names.update(dict.fromkeys(self._names(part, offset)))
-            found = tuple(name for name in names if name != word and "_" not in name)
-            self._synonyms[word] = found
-        return found
+                for form in self.forms(lemma, part):
+                    for offset in self._offsets_of(form, part):
+                        names.update(dict.fromkeys(self._names(part, offset)))
+            # Phrases are joined by "_".
+            synonyms = tuple(name for name in names if name != word and "_" not in name)
+            self._synonyms[word] = synonyms
+        return synonyms
 
     def lemmas(self, word: str) -> frozenset[str]:
-        """Returns the base forms of a word, and the word itself, in lower case."""
+        """Return the base forms of a word, and the word itself, in lower case."""
         lemma = word.lower()
         return frozenset((lemma, *(form for part in PARTS for form in self.forms(lemma, part))))
 
     def knows(self, word: str) -> bool:
-        """Returns True for a word, in any form, that has a meaning here."""
+        """Return True for a word, in any form, that has a meaning here."""
         return any(any(self.forms(word.lower(), part)) for part in PARTS)
 
     def antonyms(self, word: str) -> frozenset[str]:
-        """Returns the antonyms of all senses of a word, as base forms in lower case.
+        """Return the antonyms of all senses of a word, as base forms in lower case.
 
         An adjective without one has those of the adjective that it is similar to.
         """
         lemma = word.lower()
-        found = self._antonyms.get(lemma)
-        if found is None:
-            found = frozenset(
+        opposites = self._antonyms.get(lemma)
+        if opposites is None:
+            opposites = frozenset(
                 name.lower()
                 for part in PARTS
                 for form in self.forms(lemma, part)
                 for offset in self._offsets_of(form, part)
                 for name in self._opposed(part, offset, form)
             )
-            self._antonyms[lemma] = found
-        return found
+            self._antonyms[lemma] = opposites
+        return opposites
 
     def _opposed(self, part: str, offset: int, form: str | None) -> list[str]:
-        """Returns the antonyms of a word of a sense; of all its words if None."""
+        """Return the antonyms of a word of a sense; of all its words if None."""
         names = [name.lower() for name in self._names(part, offset)]
         pointers = self._pointers(part, offset, len(names))
-        found: list[str] = []
-        for symbol, place, other, link in pointers:
+        words: list[str] = []
+        for symbol, sense, other, link in pointers:
             if symbol != "!":
                 continue
+            # wndb(5WN): both 0 if the pointer joins whole senses, else numbers of words from 1.
             source, target = int(link[:2], 16), int(link[2:], 16)
             if form is None or not source or names[source - 1] == form:
-                there = self._names(other, place)
-                found += [there[target - 1]] if target else there
-        if not found and form is not None and part == "adj":
-            for symbol, place, other, _ in pointers:
+                there = self._names(other, sense)
+                words += [there[target - 1]] if target else there
+        if not words and form is not None and part == "adj":
+            for symbol, sense, other, _ in pointers:
+                # "&": similar to; "!": antonym (wninput(5WN)).
                 if symbol == "&":
-                    found += self._opposed(other, place, None)
-        return found
+                    words += self._opposed(other, sense, None)
+        return words
 
     def _pointers(self, part: str, offset: int, names: int) -> list[tuple[str, int, str, str]]:
-        """Returns symbol, offset, part of speech and words of each pointer of a sense."""
-        data = self._data[part]
-        fields = data[offset : data.find(b"|", offset)].decode("utf-8", "replace").split(" ")
+        """Return symbol, offset, part of speech and words of each pointer of a sense."""
+        fields = self._fields(part, offset)
+        # Four fields, then two per word; the count of pointers follows.
         at = 4 + 2 * names
         try:
             return [
-                (symbol, int(place), _LETTERS[letter], link)
-                for symbol, place, letter, link in zip(
+                (symbol, int(position), _LETTERS[letter], link)
+                for symbol, position, letter, link in zip(
                     *(fields[at + 1 + i : at + 1 + 4 * int(fields[at]) : 4] for i in range(4)),
                     strict=True,
                 )
@@ -127,7 +126,7 @@ class WordNet(WordForms):
             raise BrokenFile(msg) from error
 
     def _offsets_of(self, form: str, part: str) -> Iterator[int]:
-        """Yields the offsets of the senses of a base form."""
+        """Yield the offsets of the senses of a base form."""
         fields = self._index[part][form.encode()].split()
         try:
             yield from [int(offset) for offset in fields[-int(fields[2]) :]]
@@ -135,18 +134,16 @@ class WordNet(WordForms):
             msg = f"{self.place}: got no senses of {form!r} in index.{part}; get it again"
             raise BrokenFile(msg) from error
 
-    def _offsets(self, lemma: str, part: str) -> Iterator[int]:
-        """Yields the offsets of a word's senses in the data file."""
-        for form in self.forms(lemma, part):
-            yield from self._offsets_of(form, part)
+    def _fields(self, part: str, offset: int) -> list[str]:
+        data = self._data[part]  # the gloss follows "|"
+        return data[offset : data.find(b"|", offset)].decode("utf-8", "replace").split(" ")
 
     def _names(self, part: str, offset: int) -> tuple[str, ...]:
-        """Returns the words of one sense."""
+        """Return the words of one sense."""
         key = (part, offset)
         names = self._synsets.get(key)
         if names is None:
-            data = self._data[part]
-            fields = data[offset : data.find(b"|", offset)].decode("utf-8", "replace").split(" ")
+            fields = self._fields(part, offset)
             try:
                 count = int(fields[3], 16)
                 names = tuple(

@@ -1,4 +1,4 @@
-"""Searches beside the greedy one and the beam (`attacks/search.py`), one family per file."""
+"""Searches other than greedy and beam (`attacks/search.py`), one family per file."""
 
 from attacks.strategies.flips import FlipBeam
 from attacks.strategies.genetic import Genetic
@@ -7,7 +7,6 @@ from attacks.strategies.ranked_actions import RankedActions
 from attacks.strategies.reduction import RankedReduction, Reduction
 from attacks.strategies.staged import StagedGreedy
 from attacks.strategies.swarm import Swarm
-from attacks.strategies.tree import TreeSearch
 
 __all__ = [
     "FlipBeam",
@@ -18,5 +17,4 @@ __all__ = [
     "Reduction",
     "StagedGreedy",
     "Swarm",
-    "TreeSearch",
 ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks.composition import Answers, Context, Estimate, Propose, Query, Reached, Steps
+from attacks.composition import Answers, Context, EstimateGains, Propose, Query, SearchEnd, Steps
 from attacks.document import Candidate, Document
 from attacks.search import best, descending
 from text import check_range
@@ -27,41 +27,45 @@ class FlipBeam:
     flips: int = 2
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a number out of its range."""
+        """Raise ValueError for a number out of its range."""
         check_range({"width": self.width, "flips": self.flips}, least=1)
 
     def steps(self, context: Context) -> Steps:
         """See `Search`."""
         beam = [(context.original, context.clean)]
-        top = Reached(context.original, context.clean)
+        top = SearchEnd(context.original, context.clean)
         for _ in range(self.flips):
             pool: dict[tuple[str, ...], tuple[float, Document, Candidate]] = {}
             for document, judged in beam:
-                found: list[Candidate] = yield Propose(document, context.allowed(document))
-                if not found:
+                candidates: list[Candidate] = yield Propose(document, context.allowed(document))
+                if not candidates:
                     continue
-                gains: list[float] = yield Estimate(document, found)
-                for one, gain in zip(found, gains, strict=True):
+                gains: list[float] = yield EstimateGains(document, candidates)
+                for candidate, gain in zip(candidates, gains, strict=True):
+                    # Minus infinity: the candidate has another number of tokens, or is cut off.
                     if gain > -np.inf:
-                        pool.setdefault(one.columns, (judged.score + gain, document, one))
+                        pool.setdefault(
+                            candidate.columns, (judged.score + gain, document, candidate)
+                        )
+            # Sorted by text, so that ties do not depend on the order of proposals.
             texts = sorted(pool)
             values = np.array([pool[columns][0] for columns in texts], dtype=np.float64)
             order = descending(values, context.tie)[: self.width]
             if not order:
                 break
             chosen = [pool[texts[i]] for i in order]
-            answers: Answers = yield Query([one for _, _, one in chosen])
-            asked = [one for _, _, one in chosen[: len(answers.judged)]]
-            if not asked:
+            answers: Answers = yield Query([candidate for _, _, candidate in chosen])
+            answered = [candidate for _, _, candidate in chosen[: len(answers.judged)]]
+            if not answered:
                 break
-            row = best(asked, answers.judged, context)
+            row = best(answered, answers.judged, context)
             found_best = answers.judged[row]
             if found_best.success or found_best.score > top.judged.score + context.tie:
-                top = Reached(asked[row], found_best)
+                top = SearchEnd(answered[row], found_best)
             if found_best.success or answers.exhausted:
                 break
             beam = [
-                (document.accept(one), judged)
-                for (_, document, one), judged in zip(chosen, answers.judged, strict=False)
+                (document.accept(candidate), judged)
+                for (_, document, candidate), judged in zip(chosen, answers.judged, strict=False)
             ]
         return top

@@ -15,10 +15,10 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from attacks.composition import Context, Judged, Propose, Request, Steps
+from attacks.composition import Context, Propose, Request, Steps, Verdict
 from attacks.document import Candidate, Document
 from attacks.search import best
-from attacks.strategies.rounds import Rounds, drawn
+from attacks.strategies.rounds import Rounds, draw_index
 from text import check_choice, check_range
 
 Crossover = Literal["words", "point"]
@@ -26,16 +26,10 @@ Crossover = Literal["words", "point"]
 
 @dataclass(slots=True)
 class _Member:
-    """A text of the population.
-
-    Attributes:
-        document: the text.
-        judged: the victim's answer to it.
-        weights: of each word, for the draw of the next one to change.
-    """
+    """A text of the population, with the weight of each word in the next draw."""
 
     document: Document
-    judged: Judged
+    judged: Verdict
     weights: list[float]
 
 
@@ -51,7 +45,7 @@ class Genetic:
         temperature: of the softmax by which parents are drawn; scores are shares of the scale of
             the victim's logits.
         crossover: `words`: each word from either parent (Alzantot); `point`: the words before a
-            random place from one, the others from the other (IGA).
+            random position from one, the others from the other (IGA).
         changes: times that a word may be changed (IGA); if None once, and words with more
             candidates are drawn more often (Alzantot).
     """
@@ -63,7 +57,7 @@ class Genetic:
     changes: int | None = None
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a number out of its range."""
+        """Raise ValueError for a number out of its range."""
         check_range({"population": self.population}, least=2)
         check_range({"generations": self.generations, "changes": self.changes}, least=1)
         check_range({"temperature": self.temperature}, above=0)
@@ -77,23 +71,27 @@ class Genetic:
             if rounds.over() or not members:
                 break
             # Sorted by text where scores are nearly equal: noise must not choose the parents.
-            members.sort(key=lambda one: one.document.columns)
-            members.sort(key=lambda one: -one.judged.score)
-            shares = self._shares(context, members)
+            members.sort(key=lambda member: member.document.columns)
+            members.sort(key=lambda member: -member.judged.score)
+            scores = [context.relative(m.judged.score) / self.temperature for m in members]
+            # A softmax without its sum, which the draw does not need.
+            shares = [math.exp(score - max(scores)) for score in scores]
             children = []
             for _ in range(self.population - 1):
-                pair = [members[drawn(context.random, shares) or 0] for _ in range(2)]
+                # Fitter members are parents more often; one may be both parents.
+                pair = [members[draw_index(context.random, shares) or 0] for _ in range(2)]
                 children.append(self._child(context, *pair))
             yield from rounds.ask(document for document, _ in children)
             if rounds.over():
                 break
-            made = [_Member(doc, rounds.of(doc), weights) for doc, weights in children]
-            yield from self._change(context, rounds, made)
-            members = [members[0], *made]
+            new_members = [_Member(doc, rounds.of(doc), weights) for doc, weights in children]
+            yield from self._change(context, rounds, new_members)
+            # The best member survives (elitism).
+            members = [members[0], *new_members]
         return rounds.top
 
     def _first(self, context: Context, rounds: Rounds) -> Generator[Request, Any, list[_Member]]:
-        """Makes the first population."""
+        """Make the first population."""
         original = context.original
         indices = context.allowed(original)
         if not indices:
@@ -109,8 +107,8 @@ class Genetic:
         for index in indices:
             weights[index] = 1.0  # it may have candidates later
         counts: dict[int, int] = {}
-        for one in candidates:
-            counts[one.index] = counts.get(one.index, 0) + 1
+        for candidate in candidates:
+            counts[candidate.index] = counts.get(candidate.index, 0) + 1
         for index, count in counts.items():
             weights[index] = float(count)
         members = [_Member(original, context.clean, weights.copy()) for _ in range(self.population)]
@@ -125,66 +123,61 @@ class Genetic:
         *,
         at: Sequence[int] | None = None,
     ) -> Generator[Request, Any, None]:
-        """Replaces a word of each member by its best candidate, if that improves its score.
+        """Replace a word of each member by its best candidate, if that improves its score.
 
-        Args:
-            context: of the search.
-            rounds: of the search.
-            members: changed in place.
-            at: word of each; drawn if None, and drawn again where nothing improves.
+        `at` has the word of each; without it words are drawn, again where nothing improves.
         """
-        pending = [(one, one.weights.copy()) for one in members]
+        pending = [(member, member.weights.copy()) for member in members]
         proposed: dict[tuple[tuple[str, ...], int], list[Candidate]] = {}
         while pending and not rounds.over():
             drawn_words: list[tuple[_Member, list[float], int, list[Candidate]]] = []
             for row, (member, weights) in enumerate(pending):
-                index = at[row] if at is not None else drawn(context.random, weights)
+                index = at[row] if at is not None else draw_index(context.random, weights)
                 if index is None:
                     continue
+                # Members are often equal: their candidates are proposed once.
                 key = (member.document.columns, index)
                 if key not in proposed:
                     proposed[key] = yield Propose(member.document, [index])
                 drawn_words.append((member, weights, index, proposed[key]))
-            yield from rounds.ask(one for *_, found in drawn_words for one in found)
+            yield from rounds.ask(candidate for *_, options in drawn_words for candidate in options)
             pending = []
-            for member, weights, index, found in drawn_words:
-                asked = [one for one in found if one.columns in rounds.known]
-                answers = [rounds.of(one) for one in asked]
-                row = best(asked, answers, context) if asked else -1
+            for member, weights, index, options in drawn_words:
+                answered = [
+                    candidate for candidate in options if candidate.columns in rounds.verdicts
+                ]
+                answers = [rounds.of(candidate) for candidate in answered]
+                row = best(answered, answers, context) if answered else -1
                 if row >= 0 and answers[row].score > member.judged.score + context.tie:
-                    member.document = member.document.accept(asked[row])
+                    member.document = member.document.accept(answered[row])
                     member.judged = answers[row]
-                    left = member.weights[index] - 1 if self.changes is not None else 0.0
-                    member.weights[index] = max(left, 0.0)
+                    remaining = member.weights[index] - 1 if self.changes is not None else 0.0
+                    # A changed word is drawn again only as often as `changes` allows.
+                    member.weights[index] = max(remaining, 0.0)
                 elif at is None:
                     weights[index] = 0.0
                     pending.append((member, weights))
 
-    def _shares(self, context: Context, members: Sequence[_Member]) -> list[float]:
-        """Returns the weights by which parents are drawn."""
-        scores = [context.relative(one.judged.score) / self.temperature for one in members]
-        top = max(scores)
-        return [math.exp(score - top) for score in scores]
-
     def _child(
         self, context: Context, first: _Member, second: _Member
     ) -> tuple[Document, list[float]]:
-        """Mates two texts; the first one where their words do not fit, or too many are changed."""
+        """Mate two texts; the first one where their words do not fit, or too many are changed."""
         count = len(first.document)
         if len(second.document) != count:
             return first.document, first.weights
         if self.crossover == "words":
-            places = [i for i in range(count) if context.random.random() < 0.5]
+            swapped = [i for i in range(count) if context.random.random() < 0.5]
         else:
-            places = list(range(context.random.randrange(count), count))
+            swapped = list(range(context.random.randrange(count), count))
+        # Words keep their number, so that parents can be mated position by position.
         theirs = second.document.words
-        words = {i: theirs[i] for i in places if theirs[i] != first.document.words[i]}
+        words = {i: theirs[i] for i in swapped if theirs[i] != first.document.words[i]}
         if not words:
             return first.document, first.weights.copy()
-        child = first.document.rewritten(words, context.original)
+        child = first.document.rewrite(words, context.original)
         if len(child) != count or not context.admits(child):
             return first.document, first.weights.copy()
         weights = first.weights.copy()
-        for i in places:
+        for i in swapped:
             weights[i] = second.weights[i]
         return child, weights

@@ -12,7 +12,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from attacks.composition import Context, Propose, Reached, Request, Steps
+from attacks.composition import Context, Propose, Request, SearchEnd, Steps
 from attacks.document import Candidate, Document, words_of
 from attacks.strategies.rounds import Rounds
 from text import check_range
@@ -42,19 +42,20 @@ class HardLabel:
     """It searches on after its first success, see `Search`."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a number out of its range."""
+        """Raise ValueError for a number out of its range."""
         check_range(vars(self), least=1)
 
     def steps(self, context: Context) -> Steps:
         """See `Search`."""
         original, rounds = context.original, Rounds(context)
-        found: list[Candidate] = yield Propose(original, context.allowed(original))
+        candidates: list[Candidate] = yield Propose(original, context.allowed(original))
         options: dict[int, dict[str, float]] = {}
-        for one in found:
-            if one.taken != 1 or len(words_of(one.word)) != 1:
+        for candidate in candidates:
+            if candidate.width != 1 or len(words_of(candidate.word)) != 1:
                 continue
-            far = 1.0 if one.similarity is None else 1.0 - one.similarity
-            options.setdefault(one.index, {})[one.word] = far
+            # Measured by a constraint on the way, if the attack has one; else all are equal.
+            far = 1.0 if candidate.similarity is None else 1.0 - candidate.similarity
+            options.setdefault(candidate.index, {})[candidate.word] = far
         if not options:
             return rounds.top
         space = _Space(context, rounds, options)
@@ -62,24 +63,25 @@ class HardLabel:
         if best is None:
             return rounds.top
         best = yield from self._put_back(space, best)
+        # All members reach the goal: the search only shortens the way back.
         population = [best]
         for _ in range(self.generations):
             if rounds.exhausted or len(best) <= 1:
                 break
-            made = []
+            children = []
             for _ in range(self.population):
                 parents = [context.random.choice(population) for _ in range(2)]
-                made.append(space.mutated(space.mated(*parents)))
-            won = yield from space.ask(made)
+                children.append(space.mutate(space.mate(*parents)))
+            won = yield from space.ask(children)
             # Whatever is nearer, and as far as the farthest member at most.
-            pool = {tuple(sorted(one.items())): one for one in (*population, *won)}
+            pool = {tuple(sorted(words.items())): words for words in (*population, *won)}
             population = sorted(pool.values(), key=space.distance)[: self.population]
             best = population[0]
         document = space.document(best)
-        return Reached(document, rounds.of(document))
+        return SearchEnd(document, rounds.of(document))
 
     def _begin(self, space: "_Space") -> Generator[Request, Any, Words | None]:
-        """Returns the nearest of the random texts of the first round in which one succeeds."""
+        """Return the nearest of the random texts of the first round in which one succeeds."""
         for _ in range(-(-self.tries // self.at_once)):
             won = yield from space.ask([space.random() for _ in range(self.at_once)])
             if won:
@@ -90,7 +92,7 @@ class HardLabel:
 
     @staticmethod
     def _put_back(space: "_Space", words: Words) -> Generator[Request, Any, Words]:
-        """Puts back original words, as long as the goal stays reached.
+        """Put back original words, as long as the goal stays reached.
 
         They are put back in parts, first eighths of all words, in the end single words. One query
         asks which parts can be put back alone, the next one whether these can be together;
@@ -103,8 +105,8 @@ class HardLabel:
             order = sorted(current, key=lambda i: (-space.options[i][current[i]], i))
             parts = [order[i : i + size] for i in range(0, len(order), size)]
             alone = [_without(current, part) for part in parts]
-            won = yield from space.ask([one for one in alone if one])
-            free = [part for part, one in zip(parts, alone, strict=True) if one in won]
+            won = yield from space.ask([words for words in alone if words])
+            free = [part for part, words in zip(parts, alone, strict=True) if words in won]
             together = _without(current, [i for part in free for i in part])
             if together and (yield from space.ask([together])):
                 current = together
@@ -117,19 +119,16 @@ class HardLabel:
 
 
 def _without(words: Words, out: Sequence[int]) -> dict[int, str]:
-    """Returns the replacements without those of some words."""
+    """Return the replacements without those of some words."""
     gone = set(out)
     return {i: word for i, word in words.items() if i not in gone}
 
 
 @dataclass(slots=True)
 class _Space:
-    """The texts that can be made of an original and the replacements of its words.
+    """The texts that can be made of an original by `options`.
 
-    Attributes:
-        context: of the search.
-        rounds: of the search.
-        options: of each word its replacements, and how far each is from it, in [0, 2].
+    These are the replacements of each word, each with its distance in [0, 2].
     """
 
     context: Context
@@ -137,26 +136,27 @@ class _Space:
     options: Mapping[int, Mapping[str, float]]
 
     def distance(self, words: Words) -> tuple[float, tuple[tuple[int, str], ...]]:
-        """Returns the distance to the original, and what breaks ties."""
+        """Return the distance to the original, and what breaks ties."""
         # A changed word costs more than any differences of similarity.
         far = sum(self.options[i][word] for i, word in words.items())
         return len(words) + far / (4 * len(self.options)), tuple(sorted(words.items()))
 
     def document(self, words: Words) -> Document:
-        """Returns the text."""
-        return self.context.original.rewritten(words, self.context.original)
+        """Return the text."""
+        return self.context.original.rewrite(words, self.context.original)
 
     def random(self) -> Words:
-        """Replaces a random share of the words, at least one."""
+        """Replace a random share of the words, at least one."""
         draw = self.context.random
         share = draw.uniform(0.1, 1.0)
+        # At least one word, or the text would be the original.
         chosen = [i for i in self.options if draw.random() < share] or [
             draw.choice([*self.options])
         ]
         return {i: draw.choice([*self.options[i]]) for i in chosen}
 
-    def mated(self, first: Words, second: Words) -> Words:
-        """Takes each word from either of two texts."""
+    def mate(self, first: Words, second: Words) -> Words:
+        """Take each word from either of two texts."""
         draw = self.context.random
         return {
             i: source[i]
@@ -164,28 +164,28 @@ class _Space:
             if i in (source := first if draw.random() < 0.5 else second)
         }
 
-    def mutated(self, words: Words) -> Words:
-        """Puts a word back, replaces it otherwise, or moves the change to another word."""
-        draw, made = self.context.random, dict(words)
-        if made and draw.random() < 0.67:
-            out = draw.choice(sorted(made))
-            del made[out]
-        if not made or draw.random() < 0.67:
+    def mutate(self, words: Words) -> Words:
+        """Put a word back, replaces it otherwise, or moves the change to another word."""
+        draw, mutant = self.context.random, dict(words)
+        if mutant and draw.random() < 0.67:
+            out = draw.choice(sorted(mutant))
+            del mutant[out]
+        if not mutant or draw.random() < 0.67:
             index = draw.choice([*self.options])
-            made[index] = draw.choice([*self.options[index]])
-        return made
+            mutant[index] = draw.choice([*self.options[index]])
+        return mutant
 
-    def ask(self, every: Sequence[Words]) -> Generator[Request, Any, list[Words]]:
-        """Asks about texts; returns those that reach the goal."""
+    def ask(self, texts: Sequence[Words]) -> Generator[Request, Any, list[Words]]:
+        """Ask about texts; returns those that reach the goal."""
         allowed = []
-        for words in every:
+        for words in texts:
             document = self.document(words)
             if self.context.admits(document):
                 allowed.append((words, document))
         yield from self.rounds.ask(document for _, document in allowed)
-        known = self.rounds.known
+        verdicts = self.rounds.verdicts
         return [
             words
             for words, document in allowed
-            if document.columns in known and known[document.columns].success
+            if document.columns in verdicts and verdicts[document.columns].success
         ]

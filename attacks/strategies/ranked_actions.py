@@ -13,12 +13,12 @@ import numpy as np
 from attacks.composition import (
     Answers,
     Context,
-    Judged,
     Propose,
     Query,
-    Reached,
     Request,
+    SearchEnd,
     Steps,
+    Verdict,
 )
 from attacks.document import Candidate, Document
 from attacks.search import best, descending
@@ -34,7 +34,7 @@ _RULED_OUT = {
 }
 """What an action rules out afterwards, with the distance from its place."""
 
-Place = tuple[int, int]
+Target = tuple[int, int]
 """Number of a word of the original and an action: the word is replaced, it is merged with the next
 one, or another word is inserted before it (at the end of the text: behind the last one)."""
 
@@ -43,7 +43,7 @@ one, or another word is inserted before it (at the end of the text: behind the l
 class RankedActions:
     """Takes the places in the order of what their best action gains in the original text.
 
-    Each place is tried once: the candidates are made anew in the text as it stands, and the best
+    Each target is tried once: the candidates are made anew in the current text, and the best
     one is taken if it improves on that text. The transformation is `Actions` of three parts: it
     replaces words, inserts words behind them, and merges them with the next ones. Pre-constraints
     are asked about replaced words alone.
@@ -51,7 +51,7 @@ class RankedActions:
 
     def steps(self, context: Context) -> Steps:
         """See `Search`."""
-        original, top = context.original, Reached(context.original, context.clean)
+        original, top = context.original, SearchEnd(context.original, context.clean)
         texts = {original.column_of(i) for i in context.allowed(original)}
         inside = [i for i in range(len(original)) if original.column_of(i) in texts]
         pool: list[Candidate] = []
@@ -67,15 +67,15 @@ class RankedActions:
         row = best(pool[: len(answers.judged)], answers.judged, context)
         if answers.judged[row].success:
             # The first place has this candidate, and would find it again in the same text.
-            return Reached(pool[row], answers.judged[row])
+            return SearchEnd(pool[row], answers.judged[row])
         current, exhausted = original, answers.exhausted
-        ruled_out: set[Place] = set()
-        for place in self._order(context, pool, answers.judged):
+        ruled_out: set[Target] = set()
+        for target in self._order(context, pool, answers.judged):
             if exhausted:
                 break
-            if place in ruled_out:
+            if target in ruled_out:
                 continue
-            candidates: list[Candidate] = yield from self._candidates(context, current, place)
+            candidates: list[Candidate] = yield from self._candidates(context, current, target)
             if not candidates:
                 continue
             answers = yield Query(candidates)
@@ -85,40 +85,41 @@ class RankedActions:
             row = best(candidates[: len(answers.judged)], answers.judged, context)
             judged = answers.judged[row]
             if judged.success:
-                return Reached(candidates[row], judged)
+                return SearchEnd(candidates[row], judged)
             if judged.score > top.judged.score + context.tie:
-                top = Reached(candidates[row], judged)
+                top = SearchEnd(candidates[row], judged)
                 current = current.accept(candidates[row])
-                index, action = place
+                index, action = target
                 ruled_out |= {(index + step, other) for other, step in _RULED_OUT[action]}
         return top
 
     @staticmethod
     def _order(
-        context: Context, pool: Sequence[Candidate], judged: Sequence[Judged]
-    ) -> list[Place]:
-        """Returns the places whose best candidate improves on the original, the best first."""
-        scores: dict[Place, float] = {}
+        context: Context, pool: Sequence[Candidate], judged: Sequence[Verdict]
+    ) -> list[Target]:
+        """Return the targets whose best candidate improves on the original, the best first."""
+        scores: dict[Target, float] = {}
         for candidate, answer in zip(pool, judged, strict=False):
-            place = candidate.index, _TAKEN[candidate.taken]
-            scores[place] = max(answer.score, scores.get(place, -np.inf))
+            target = candidate.index, _TAKEN[candidate.width]
+            scores[target] = max(answer.score, scores.get(target, -np.inf))
         least = context.clean.score + context.tie
-        places = sorted(place for place, score in scores.items() if score > least)
-        values = np.array([scores[place] for place in places], dtype=np.float64)
-        return [places[i] for i in descending(values, context.tie)]
+        targets = sorted(target for target, score in scores.items() if score > least)
+        values = np.array([scores[target] for target in targets], dtype=np.float64)
+        return [targets[i] for i in descending(values, context.tie)]
 
     @staticmethod
     def _candidates(
-        context: Context, current: Document, place: Place
+        context: Context, current: Document, target: Target
     ) -> Generator[Request, Any, list[Candidate]]:
-        """Returns the candidates of a place in the text as it stands; none where it is gone."""
-        index, action = place
-        at, behind = current.position(index), current.position(index + 1)
+        """Return the candidates of a target in the current text; none where it is gone."""
+        index, action = target
+        # Earlier actions may have moved or merged the words.
+        at, following = current.position(index), current.position(index + 1)
         if action == INSERT:
             at, after = current.position(index - 1), at
             if at is None and after is not None:  # the word before is merged with another one
                 at = after - 1
-        if at is None or (action == MERGE and behind != at + 1):
+        if at is None or (action == MERGE and following != at + 1):
             return []
         if action == REPLACE and at not in context.allowed(current):
             return []

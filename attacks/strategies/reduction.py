@@ -1,10 +1,9 @@
-"""Removes words as long as the prediction stays.
+"""Removes words as long as the prediction does not change.
 
 Source: Feng et al., "Pathologies of Neural Models Make Interpretations Difficult", 2018, section 2,
 with the beam of its appendix, as their code has it.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
@@ -13,12 +12,12 @@ import numpy as np
 from attacks.composition import (
     Answers,
     Context,
-    Judged,
     Propose,
     Query,
-    Reached,
     Request,
+    SearchEnd,
     Steps,
+    Verdict,
     Weigh,
 )
 from attacks.document import Candidate, Document, count_words
@@ -29,13 +28,7 @@ Importance = Literal["gradient", "delete"]
 
 
 class _Shorter(NamedTuple):
-    """A text with a word less.
-
-    Attributes:
-        document: the text with the word.
-        candidate: the text without it.
-        weight: of the word, by the gradient.
-    """
+    """A text, the candidate without one of its words, and the weight of that word."""
 
     document: Document
     candidate: Candidate
@@ -53,8 +46,8 @@ class Reduction:
 
     Attributes:
         width: texts that are kept in each step.
-        importance: `gradient`, by the victim's gradient where it has one; `delete`, by what the
-            score loses without the word.
+        importance: `gradient`, by the victim's gradient where it has one; `delete`, by the
+            loss of the score without the word.
     """
 
     width: int = 5
@@ -63,14 +56,14 @@ class Reduction:
     """It searches on after its first success, see `Search`."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a number out of its range, or another importance."""
+        """Raise ValueError for a number out of its range, or another importance."""
         check_range({"width": self.width}, least=1)
         check_choice("importance", self.importance, get_args(Importance))
 
     def steps(self, context: Context) -> Steps:
         """See `Search`."""
         beam = [context.original]
-        top = Reached(context.original, context.clean)
+        top = SearchEnd(context.original, context.clean)
         weighs = context.gradients and self.importance == "gradient"
         exhausted = False
         while not exhausted:
@@ -78,6 +71,7 @@ class Reduction:
             for document in beam:
                 if len(document) < 2:
                     continue
+                # A search is a generator: the engine answers all samples of a round together.
                 weights: list[float] = (yield Weigh(document)) if weighs else [0.0] * len(document)
                 candidates: list[Candidate] = yield Propose(document, context.allowed(document))
                 for candidate in candidates:
@@ -85,7 +79,12 @@ class Reduction:
                     proposed.setdefault(candidate.columns, shorter)
             if not proposed:
                 break
-            pool = self._lightest(proposed) if weighs else sorted(proposed)
+            # Without gradients every deletion is asked about.
+            pool = sorted(proposed)
+            if weighs:  # the texts without a word of least weight
+                losses = np.array([proposed[columns].weight for columns in pool])
+                tie = NEARLY * losses.max(initial=0.0)
+                pool = [pool[i] for i in descending(-losses, tie)[: self.width]]
             answers: Answers = yield Query([proposed[columns].candidate for columns in pool])
             exhausted = answers.exhausted
             rows = [i for i, judged in enumerate(answers.judged) if judged.success]
@@ -93,17 +92,10 @@ class Reduction:
                 break
             values = np.array([answers.judged[i].score for i in rows], dtype=np.float64)
             order = [rows[i] for i in descending(values, context.tie)][: self.width]
-            top = Reached(proposed[pool[order[0]]].candidate, answers.judged[order[0]])
+            top = SearchEnd(proposed[pool[order[0]]].candidate, answers.judged[order[0]])
             texts = [proposed[pool[i]] for i in order]
             beam = [text.document.accept(text.candidate) for text in texts]
         return top
-
-    def _lightest(self, proposed: Mapping[tuple[str, ...], _Shorter]) -> list[tuple[str, ...]]:
-        """Returns the texts without a word of least weight; nearly equal ones by their text."""
-        texts = sorted(proposed)
-        weights = np.array([proposed[columns].weight for columns in texts], dtype=np.float64)
-        tie = NEARLY * weights.max(initial=0.0)
-        return [texts[i] for i in descending(-weights, tie)[: self.width]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +112,7 @@ class RankedReduction(Greedy):
         original, clean = context.original, context.clean
         judged = {original.columns: clean}
         ranked = replace(context, clean=_reduced(original, clean, original))
+        # The greedy search runs inside; its verdicts are replaced on the way.
         inner: Steps = super().steps(ranked)
         answer: Any = None
         while True:
@@ -127,7 +120,7 @@ class RankedReduction(Greedy):
                 request: Request = inner.send(answer)
             except StopIteration as end:
                 item: Item = end.value.item
-                return Reached(item, judged[item.columns])
+                return SearchEnd(item, judged[item.columns])
             answer = yield request
             if isinstance(request, Query):
                 pairs = list(zip(request.items, answer.judged, strict=False))
@@ -136,9 +129,9 @@ class RankedReduction(Greedy):
                 answer = Answers(rows, answer.exhausted)
 
 
-def _reduced(item: Item, judged: Judged, original: Document) -> Judged:
-    """Returns the reference's verdict about a text: its score, and never the goal."""
+def _reduced(item: Item, judged: Verdict, original: Document) -> Verdict:
+    """Return the reference's verdict about a text: its score, and never the goal."""
     count = max(len(original), 1)
     gone = count - sum(map(count_words, item.columns))
     score = min(max(gone / count, 0.0) + judged.score / count, 1.0) if judged.success else 0.0
-    return Judged(score, success=False, prediction=judged.prediction)
+    return Verdict(score, success=False, prediction=judged.prediction)

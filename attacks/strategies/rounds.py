@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from random import Random
 
-from attacks.composition import Answers, Context, Judged, Query, Reached, Request
+from attacks.composition import Answers, Context, Query, Request, SearchEnd, Verdict
 from attacks.document import Candidate, Document
 from attacks.search import best
 
@@ -19,53 +19,57 @@ class Rounds:
     Attributes:
         context: of the search.
         top: the best text so far; the original at first.
-        known: answers by texts.
+        verdicts: answers by texts.
         exhausted: True if the budget is used up.
     """
 
     context: Context
-    top: Reached = field(init=False)
-    known: dict[tuple[str, ...], Judged] = field(init=False)
+    top: SearchEnd = field(init=False)
+    verdicts: dict[tuple[str, ...], Verdict] = field(init=False)
     exhausted: bool = False
 
     def __post_init__(self) -> None:
-        """Begins with the original."""
-        self.top = Reached(self.context.original, self.context.clean)
-        self.known = {self.context.original.columns: self.context.clean}
+        """Begin with the original."""
+        self.top = SearchEnd(self.context.original, self.context.clean)
+        self.verdicts = {self.context.original.columns: self.context.clean}
 
     def over(self) -> bool:
-        """Returns True if the goal is reached, or the budget used up."""
+        """Return True if the goal is reached, or the budget used up."""
         return self.exhausted or self.top.judged.success
 
     def ask(self, items: Iterable[Item]) -> Generator[Request, Answers, None]:
-        """Asks about those texts that were not asked about before, all in one query."""
-        new = list({one.columns: one for one in items if one.columns not in self.known}.values())
+        """Ask about those texts that were not asked about before, all in one query."""
+        # Texts of former rounds, and equal ones of this round, are asked about once.
+        new = list(
+            {item.columns: item for item in items if item.columns not in self.verdicts}.values()
+        )
+        # An exhausted budget answers nothing more.
         if not new or self.exhausted:
             return
         answers: Answers = yield Query(new)
         self.exhausted = answers.exhausted
-        asked = new[: len(answers.judged)]
-        if not asked:
+        answered = new[: len(answers.judged)]
+        if not answered:
             return
-        self.known |= {
-            one.columns: judged for one, judged in zip(asked, answers.judged, strict=True)
+        self.verdicts |= {
+            item.columns: judged for item, judged in zip(answered, answers.judged, strict=True)
         }
-        row = best(asked, answers.judged, self.context)
+        row = best(answered, answers.judged, self.context)
         judged = answers.judged[row]
         if judged.success or judged.score > self.top.judged.score + self.context.tie:
-            self.top = Reached(asked[row], judged)
+            self.top = SearchEnd(answered[row], judged)
 
     def answered(self, items: Iterable[Item]) -> list[Item]:
-        """Returns those items that have an answer: all of them until the budget ends."""
-        return [one for one in items if one.columns in self.known]
+        """Return those items that have an answer: all of them until the budget ends."""
+        return [item for item in items if item.columns in self.verdicts]
 
-    def of(self, item: Item) -> Judged:
-        """Returns the answer to a text that was asked about."""
-        return self.known[item.columns]
+    def of(self, item: Item) -> Verdict:
+        """Return the answer to a text that was asked about."""
+        return self.verdicts[item.columns]
 
 
-def drawn(random: Random, weights: Iterable[float]) -> int | None:
-    """Draws a position in proportion to weights of at least 0; None if all are 0.
+def draw_index(random: Random, weights: Iterable[float]) -> int | None:
+    """Draw a position in proportion to weights of at least 0; None if all are 0.
 
     Args:
         random: the numbers of the sample.

@@ -1,7 +1,7 @@
 """Greedy search that changes each word in several ways, one after the other.
 
 Source: Garg and Ramakrishnan (BAE), 2020, section 3: BAE-R+I first replaces a word, then inserts
-one beside it.
+one next to it.
 """
 
 from collections.abc import Sequence

@@ -14,7 +14,7 @@ from typing import Any
 from attacks.composition import Context, Propose, Request, Steps
 from attacks.document import Candidate, Document
 from attacks.search import best
-from attacks.strategies.rounds import Item, Rounds, drawn
+from attacks.strategies.rounds import Item, Rounds, draw_index
 from text import check_range
 
 INERTIA = (0.8, 0.2)
@@ -41,41 +41,48 @@ class Swarm:
     generations: int = 20
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a number out of its range."""
+        """Raise ValueError for a number out of its range."""
         check_range({"population": self.population, "generations": self.generations}, least=1)
 
     def steps(self, context: Context) -> Steps:
         """See `Search`."""
         rounds, original, random = Rounds(context), context.original, context.random
         texts = [original] * self.population
-        texts = yield from self._mutated(context, rounds, texts)
+        texts = yield from self._mutate(context, rounds, texts)
         own = list(texts)
+        # One velocity per word; all words of a particle begin with the same.
         speeds = [
             [random.uniform(-FASTEST, FASTEST)] * len(original) for _ in range(self.population)
         ]
         for generation in range(self.generations):
             if rounds.over() or not len(original):
                 break
-            leader = self._leader(context, rounds, [*own, *texts])
+            texts_so_far = [*own, *texts]
+            row = best(texts_so_far, [rounds.of(text) for text in texts_so_far], context)
+            # The best text that any particle has visited.
+            leader = texts_so_far[row]
             share = generation / self.generations
+            # Linear from the first value of each pair to the second.
             inertia = (INERTIA[0] - INERTIA[1]) * (1 - share) + INERTIA[1]
             chances = TURN[0] - share * (TURN[0] - TURN[1]), TURN[1] + share * (TURN[0] - TURN[1])
             for k, speed in enumerate(speeds):
                 for d in range(len(original)):
+                    # A word that differs from the elite's is pulled towards it.
                     pull = _pull(texts[k], own[k], d) + _pull(texts[k], leader, d)
                     speed[d] = inertia * speed[d] + (1 - inertia) * pull
                 for elite, chance in zip((own[k], leader), chances, strict=True):
                     if random.random() < chance:
-                        texts[k] = _turned(context, texts[k], elite, speed)
+                        texts[k] = _turn(context, texts[k], elite, speed)
             yield from rounds.ask(texts)
             if rounds.over():
                 break
             changed = [
                 k
                 for k, text in enumerate(texts)
+                # The more words are changed, the rarer a mutation.
                 if random.random() < 1 - 2 * len(text.modified) / len(original)
             ]
-            mutants = yield from self._mutated(context, rounds, [texts[k] for k in changed])
+            mutants = yield from self._mutate(context, rounds, [texts[k] for k in changed])
             if rounds.over():
                 break
             for k, mutant in zip(changed, mutants, strict=True):
@@ -86,49 +93,49 @@ class Swarm:
         return rounds.top
 
     @staticmethod
-    def _leader(context: Context, rounds: Rounds, texts: Sequence[Document]) -> Document:
-        return texts[best(texts, [rounds.of(text) for text in texts], context)]
-
-    @staticmethod
-    def _mutated(
+    def _mutate(
         context: Context, rounds: Rounds, texts: Sequence[Document]
     ) -> Generator[Request, Any, list[Document]]:
-        """Replaces a word of each text by its best candidate, drawn in proportion to its gain."""
+        """Replace a word of each text by its best candidate, drawn in proportion to its gain."""
         proposed: dict[tuple[str, ...], dict[int, list[Candidate]]] = {}
         for text in texts:
             if text.columns in proposed:
                 continue
-            found: list[Candidate] = yield Propose(text, context.allowed(text))
+            candidates: list[Candidate] = yield Propose(text, context.allowed(text))
             by_word = proposed[text.columns] = dict[int, list[Candidate]]()
-            for one in found:
-                by_word.setdefault(one.index, []).append(one)
-        every: list[Item] = [
-            one for words in proposed.values() for found in words.values() for one in found
+            for candidate in candidates:
+                by_word.setdefault(candidate.index, []).append(candidate)
+        pool: list[Item] = [
+            candidate
+            for words in proposed.values()
+            for changes in words.values()
+            for candidate in changes
         ]
-        yield from rounds.ask(every)
+        yield from rounds.ask(pool)
         mutants = []
         for text in texts:
             options, gains = list[Candidate](), list[float]()
-            for found in proposed[text.columns].values():
-                asked = [one for one in found if one.columns in rounds.known]
-                if not asked:
+            for changes in proposed[text.columns].values():
+                answered = [change for change in changes if change.columns in rounds.verdicts]
+                if not answered:
                     continue
-                answers = [rounds.of(one) for one in asked]
-                row = best(asked, answers, context)
-                options.append(asked[row])
+                answers = [rounds.of(candidate) for candidate in answered]
+                row = best(answered, answers, context)
+                options.append(answered[row])
                 gain = answers[row].score - rounds.of(text).score
                 gains.append(context.relative(gain) if gain > context.tie else 0.0)
-            row_drawn = drawn(context.random, gains)
+            # Drawn in proportion to the gain; None where no word gains.
+            row_drawn = draw_index(context.random, gains)
             mutants.append(text if row_drawn is None else text.accept(options[row_drawn]))
         return mutants
 
 
-def _pull(text: Document, elite: Document, place: int) -> float:
-    return -FASTEST if text.words[place] == elite.words[place] else FASTEST
+def _pull(text: Document, elite: Document, index: int) -> float:
+    return -FASTEST if text.words[index] == elite.words[index] else FASTEST
 
 
-def _turned(context: Context, text: Document, elite: Document, speed: Sequence[float]) -> Document:
-    """Returns the text with words of the elite; the text itself where it may not have them."""
+def _turn(context: Context, text: Document, elite: Document, speed: Sequence[float]) -> Document:
+    """Return the text with words of the elite; the text itself where it may not have them."""
     words = {
         d: elite.words[d]
         for d, velocity in enumerate(speed)
@@ -137,5 +144,5 @@ def _turned(context: Context, text: Document, elite: Document, speed: Sequence[f
     }
     if not words:
         return text
-    moved = text.rewritten(words, context.original)
+    moved = text.rewrite(words, context.original)
     return moved if len(moved) == len(text) and context.admits(moved) else text

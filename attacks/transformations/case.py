@@ -2,12 +2,13 @@
 
 
 def in_case_of(word: str, model: str) -> str:
-    """Returns a word in the case of another: lower, UPPER or Capitalised; else unchanged.
+    """Return a word in the case of another: lower, UPPER or Capitalised; else unchanged.
 
     A single capital ("I", "A") has no case.
     """
     if model.islower():
         return word.lower()
+    # "I" and "A" may be ordinary words at the start of a sentence.
     if len(model) > 1:
         if model.isupper():
             return word.upper()

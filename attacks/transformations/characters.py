@@ -9,6 +9,7 @@ on other samples.
 """
 
 import string
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -28,64 +29,75 @@ _MORE = {"german": "äöüß", "french": "àâçèéêëîïôùû", "spanish": 
 
 
 def letters_of(language: str) -> str:
-    """Returns the letters that misspellings of a language put into words."""
+    """Return the letters that misspellings of a language put into words."""
     return string.ascii_letters + _MORE.get(language, "")
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Edit(WordSwap):
-    """Changes a word of at least two characters in one place.
+class PositionEdit(WordSwap):
+    """Changes a word at one position.
 
     Attributes:
-        one: change one random place; if false, return a candidate for each place.
+        one: change one random position; if false, return a candidate for each position.
+    """
+
+    one: bool = True
+
+    def replacements(self, word: str, random: Random) -> list[str]:
+        """See `WordSwap`."""
+        positions = self.positions(word)
+        if self.one and positions:
+            # Also a range: the draw is the same as from a list.
+            positions = [random.choice(positions)]
+        return [self.edit(word, position, random) for position in positions]
+
+    def positions(self, word: str) -> Sequence[int]:
+        """Return the positions where a word can be changed."""
+        raise NotImplementedError
+
+    def edit(self, word: str, position: int, random: Random) -> str:
+        """Return the word changed at one position."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Edit(PositionEdit):
+    """Changes a word of at least two characters.
+
+    Attributes:
         keep_first: keep the first character.
         keep_last: keep the last character.
     """
 
-    one: bool = True
     keep_first: bool = False
     keep_last: bool = False
+    reach = 1
+    """Characters that are changed together."""
 
-    def replacements(self, word: str, random: Random) -> list[str]:
-        """See `WordSwap`."""
-        if len(word) < 2:
-            return []
-        places = range(1 if self.keep_first else 0, self.places(len(word)) - self.keep_last)
-        if not places:
-            return []
-        chosen = [random.choice(places)] if self.one else places
-        return [self.edit(word, place, random) for place in chosen]
-
-    def places(self, length: int) -> int:
-        """Returns the number of places where a word of this length can be changed."""
-        return length
-
-    def edit(self, word: str, place: int, random: Random) -> str:
-        """Returns the word changed in one place."""
-        del place, random
-        return word
+    def positions(self, word: str) -> Sequence[int]:
+        """See `PositionEdit`."""
+        # A swap needs the next character, too.
+        stop = len(word) + 1 - self.reach - self.keep_last
+        return range(int(self.keep_first), stop) if len(word) > 1 else ()
 
 
 class SwapCharacters(_Edit):
     """Swaps two adjacent characters."""
 
-    def places(self, length: int) -> int:
-        """See `_Edit`."""
-        return length - 1
+    reach = 2
 
-    def edit(self, word: str, place: int, random: Random) -> str:
-        """See `_Edit`."""
-        del random
-        return word[:place] + word[place + 1] + word[place] + word[place + 2 :]
+    def edit(self, word: str, position: int, random: Random) -> str:
+        """See `PositionEdit`."""
+        # ab -> ba
+        return word[:position] + word[position + 1] + word[position] + word[position + 2 :]
 
 
 class DeleteCharacter(_Edit):
     """Deletes a character."""
 
-    def edit(self, word: str, place: int, random: Random) -> str:
-        """See `_Edit`."""
-        del random
-        return word[:place] + word[place + 1 :]
+    def edit(self, word: str, position: int, random: Random) -> str:
+        """See `PositionEdit`."""
+        return word[:position] + word[position + 1 :]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,9 +110,9 @@ class SubstituteCharacter(_Edit):
 
     letters: str = string.ascii_letters
 
-    def edit(self, word: str, place: int, random: Random) -> str:
-        """See `_Edit`."""
-        return word[:place] + random.choice(self.letters) + word[place + 1 :]
+    def edit(self, word: str, position: int, random: Random) -> str:
+        """See `PositionEdit`."""
+        return word[:position] + random.choice(self.letters) + word[position + 1 :]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,9 +125,9 @@ class InsertCharacter(_Edit):
 
     letters: str = string.ascii_letters
 
-    def edit(self, word: str, place: int, random: Random) -> str:
-        """See `_Edit`."""
-        return word[:place] + random.choice(self.letters) + word[place:]
+    def edit(self, word: str, position: int, random: Random) -> str:
+        """See `PositionEdit`."""
+        return word[:position] + random.choice(self.letters) + word[position:]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,10 +142,9 @@ class InsertSpace(_Edit):
     keep_first: bool = True
     keep_last: bool = True
 
-    def edit(self, word: str, place: int, random: Random) -> str:
-        """See `_Edit`."""
-        del random
-        return f"{word[:place]} {word[place:]}"
+    def edit(self, word: str, position: int, random: Random) -> str:
+        """See `PositionEdit`."""
+        return f"{word[:position]} {word[position:]}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,9 +153,8 @@ class Homoglyphs(WordSwap):
 
     def replacements(self, word: str, random: Random) -> list[str]:
         """See `WordSwap`."""
-        del random
         return [
-            word[:place] + LOOK_ALIKE[character] + word[place + 1 :]
-            for place, character in enumerate(word)
+            word[:position] + LOOK_ALIKE[character] + word[position + 1 :]
+            for position, character in enumerate(word)
             if character in LOOK_ALIKE
         ]

@@ -24,6 +24,7 @@ class Composite:
         parts = [transformation.propose(jobs) for transformation in self.transformations]
         proposed = []
         for each in zip(*parts, strict=True):
+            # The first transformation that proposes a text keeps it.
             distinct: dict[tuple[str, ...], Candidate] = {}
             for candidates in each:
                 for candidate in candidates:
@@ -45,18 +46,11 @@ class Actions(Composite):
         return _by_stage(parts, jobs)
 
 
-class Stages:
+class Stages(Composite):
     """Takes the first transformation in the first stage of a search, and so on.
 
-    Args:
-        transformations: one for each stage (`attacks.strategies.StagedGreedy`).
+    `attacks.strategies.StagedGreedy` visits each word once per stage.
     """
-
-    def __init__(self, transformations: Sequence[Transformation]) -> None:
-        if not transformations:
-            msg = "got no transformations, expected one for each stage"
-            raise ValueError(msg)
-        self.transformations = list(transformations)
 
     def propose(self, jobs: Sequence[Job]) -> list[list[Candidate]]:
         """See `Transformation`."""
@@ -66,9 +60,10 @@ class Stages:
 def _by_stage(
     parts: Sequence[Callable[[Sequence[Job]], list[list[Candidate]]]], jobs: Sequence[Job]
 ) -> list[list[Candidate]]:
-    """Returns the candidates of each job by the part of its stage."""
+    """Return the candidates of each job by the part of its stage."""
     proposed: list[list[Candidate]] = [[] for _ in jobs]
     for stage, propose in enumerate(parts):
+        # A transformation is called once per round, for all jobs of its stage.
         rows = [i for i, job in enumerate(jobs) if job.stage == stage]
         if rows:
             answers = propose([jobs[i] for i in rows])

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from attacks.compat import Compat
 from attacks.composition import Job
-from attacks.document import Candidate, Document
-from attacks.goals import Compat
+from attacks.document import Candidate
 
 
 class DeleteWord:
@@ -16,15 +16,16 @@ class DeleteWord:
         compat: the reference leaves the space before the last word of a text.
     """
 
-    def __init__(self, *, compat: Compat = "none") -> None:
-        self._reference = compat == "textattack"
+    def __init__(self, *, compat: str = "none") -> None:
+        self._keeps_space = Compat(compat).keeps_space_of_deleted
 
     def propose(self, jobs: Sequence[Job]) -> list[list[Candidate]]:
         """See `Transformation`."""
         return [
-            [self._without(job.current, i) for i in job.indices if len(job.current) > 1]
+            [
+                job.current.replace(i, "") if self._keeps_space else job.current.delete(i)
+                for i in job.indices
+                if len(job.current) > 1
+            ]
             for job in jobs
         ]
-
-    def _without(self, document: Document, index: int) -> Candidate:
-        return document.replace(index, "") if self._reference else document.delete(index)

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from string import ascii_letters
 from typing import Any
 
+from attacks.compat import Compat
 from attacks.composition import Job
 from attacks.document import Candidate
-from attacks.goals import Compat
-from attacks.resources.language_model import MaskedLM, Query
+from attacks.resources.language_model import MaskFiller, Query
 from attacks.resources.passages import Passage, Passages
 from attacks.transformations.case import in_case_of
 
@@ -54,11 +54,11 @@ class MaskedLMSwap:
         restore_case: bool = True,
         max_length: int | None = None,
         batch_size: int | None = None,
-        compat: Compat = "none",
+        compat: str = "none",
     ) -> None:
-        self.reference = compat == "textattack"
+        self.reference = Compat(compat).reference
         self.restore_case = restore_case and not self.reference
-        self.model = MaskedLM(
+        self.model = MaskFiller(
             model,
             tokenizer,
             k,
@@ -75,8 +75,8 @@ class MaskedLMSwap:
         masked: list[list[tuple[int, Query]]] = []
         for job in jobs:
             document = job.current
-            found = [(i, passages.of(document, document.column_of(i))) for i in job.indices]
-            masked.append([(i, self._masked(passage, i)) for i, passage in found])
+            passage_of = [(i, passages.of(document, document.column_of(i))) for i in job.indices]
+            masked.append([(i, self._masked(passage, i)) for i, passage in passage_of])
         words = self.model.fill([query for row in masked for _, query in row])
         return [
             [
@@ -90,25 +90,29 @@ class MaskedLMSwap:
         ]
 
     def _masked(self, passage: Passage, index: int) -> Query:
-        """Puts the mask in a word's place; returns the text and the position of the mask.
+        """Put the mask in a word's place; returns the text and the position of the mask.
 
         On each side it keeps at most as many words as the model takes tokens.
         """
-        place, reach = passage.place(index), self.model.max_length
-        start, end = passage.spans[place]
+        position, reach = passage.place(index), self.model.max_length
+        # Words far from the mask are cut off: the model could not see them.
+        start, end = passage.spans[position]
         begin, stop = 0, len(passage.text)
-        if place > reach and not self.reference:
-            begin = passage.spans[place - reach][0]
-        if place + reach < len(passage.spans):
-            stop = passage.spans[place + reach][1]
+        if position > reach and not self.reference:
+            begin = passage.spans[position - reach][0]
+        if position + reach < len(passage.spans):
+            stop = passage.spans[position + reach][1]
         text = passage.text[begin:start] + self.model.mask + passage.text[end:stop]
         return text, start - begin
 
     def _fitting(self, words: Sequence[str], old: str) -> list[str]:
-        """Selects the words of the model that may replace a word."""
+        """Select the words of the model that may replace a word."""
         if self.reference:
             # Numbers count among the k, as in the reference.
-            return [one for one in words if one != old and not set(ascii_letters).isdisjoint(one)]
+            return [
+                word for word in words if word != old and not set(ascii_letters).isdisjoint(word)
+            ]
         if self.restore_case:
+            # Different cases of one word become equal.
             words = list(dict.fromkeys(in_case_of(word, old) for word in words))
         return [word for word in words if word != old]

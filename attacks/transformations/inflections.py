@@ -27,6 +27,5 @@ class Inflect(WordSwap):
 
     def replacements(self, word: str, random: Random) -> list[str]:
         """See `WordSwap`."""
-        del random
         forms = (in_case_of(form, word) for form in self.inflected.of(word.lower()))
         return [form for form in dict.fromkeys(forms) if form != word]

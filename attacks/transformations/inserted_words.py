@@ -32,13 +32,7 @@ MERGED = {
 
 
 class _Place(NamedTuple):
-    """A place where words may be put.
-
-    Attributes:
-        query: text with the mask.
-        old: words that must not be proposed.
-        make: makes the candidate of a word.
-    """
+    """A masked text, the words that must not be proposed for it, and the maker of candidates."""
 
     query: Query
     old: tuple[str, ...]
@@ -51,28 +45,28 @@ class _MaskedPlaces(MaskedLMSwap):
     def propose(self, jobs: Sequence[Job]) -> list[list[Candidate]]:
         """See `Transformation`."""
         passages = Passages(joined=False)
-        places = [self._places(job, passages) for job in jobs]
-        words = self.model.fill([place.query for row in places for place in row])
+        slots = [self._places(job, passages) for job in jobs]
+        words = self.model.fill([slot.query for row in slots for slot in row])
         return [
             [
-                place.make(word)
-                for place in row
-                for word in words[place.query]
-                if self._new(word, place.old)
+                slot.make(word)
+                for slot in row
+                for word in words[slot.query]
+                if self._new(word, slot.old)
             ]
-            for row in places
+            for row in slots
         ]
 
     def _new(self, word: str, old: tuple[str, ...]) -> bool:
-        """Returns True for a word that may be put in a place."""
+        """Return True for a word that may be put in a place."""
         if self.reference:
+            # The reference takes any token with a letter.
             return word not in old and not set(ascii_letters).isdisjoint(word)
         return word.lower() not in old
 
     def _places(self, job: Job, passages: Passages) -> list[_Place]:
-        """Returns the places of a job."""
-        del job, passages
-        return []
+        """Return the places of a job."""
+        raise NotImplementedError
 
     def _asked(
         self,
@@ -80,27 +74,27 @@ class _MaskedPlaces(MaskedLMSwap):
         span: tuple[int, int],
         index: int,
         before: str = "",
-        behind: str = "",
+        after: str = "",
     ) -> Query:
-        """Puts the mask, with what stands around it, in place of some characters.
+        """Replace some characters by the mask, with `before` and `after` around it.
 
         On each side it keeps at most as many words as the model takes tokens.
         """
-        place, reach = passage.place(index), self.model.max_length
+        position, reach = passage.place(index), self.model.max_length
         begin, stop = 0, len(passage.text)
-        if self.reference:  # shows what lies between the first and the last word
+        if self.reference:  # shows the text from its first to its last word
             begin, stop = passage.spans[0][0], passage.spans[-1][1]
-        if place > reach:
-            begin = passage.spans[place - reach][0]
-        if place + reach < len(passage.spans):
-            stop = passage.spans[place + reach][1]
+        if position > reach:
+            begin = passage.spans[position - reach][0]
+        if position + reach < len(passage.spans):
+            stop = passage.spans[position + reach][1]
         head = passage.text[begin : span[0]] + before
-        text = head + self.model.mask + behind + passage.text[span[1] : stop]
+        text = head + self.model.mask + after + passage.text[span[1] : stop]
         return text, len(head)
 
 
 class MaskedLMInsert(_MaskedPlaces):
-    """Inserts a word beside another one.
+    """Inserts a word next to another one.
 
     Args:
         model: see `MaskedLMSwap`.
@@ -108,7 +102,7 @@ class MaskedLMInsert(_MaskedPlaces):
         k: words proposed for a place.
         side: of the word; the reference only has the left.
         base: see `MaskedLMSwap`. With `compat`, word pieces count as words, and something is also
-            inserted beside stop words.
+            inserted next to stop words.
     """
 
     def __init__(
@@ -117,8 +111,8 @@ class MaskedLMInsert(_MaskedPlaces):
         super().__init__(model, tokenizer, k, **base)
         self.side = side
 
-    def _beside(self, job: Job) -> Sequence[int]:
-        """Returns the words that something is inserted beside.
+    def _anchors(self, job: Job) -> Sequence[int]:
+        """Return the words next to which something is inserted.
 
         The reference asks about stop words where words are replaced only. It shows the model the
         text from its first word on, and a mask there loses its bracket: nothing is proposed.
@@ -129,43 +123,44 @@ class MaskedLMInsert(_MaskedPlaces):
         return [i for i in range(1, len(job.current)) if i not in changed]
 
     def _places(self, job: Job, passages: Passages) -> list[_Place]:
-        document, found = job.current, []
-        for index in self._beside(job):
+        document, slots = job.current, []
+        for index in self._anchors(job):
             column, start, end = document.spans[index]
             passage = passages.of(document, column)
+            # Scripts without spaces need none around an inserted word.
             space = "" if document.cut is not None else " "
             if self.side != "right":
-                query = self._asked(passage, (start, start), index, behind=space)
+                query = self._asked(passage, (start, start), index, after=space)
                 if self.reference:
                     old = document.words[index]
-                    found.append(_Place(query, (old,), partial(_two, document, index, old)))
+                    slots.append(_Place(query, (old,), partial(_two, document, index, old)))
                     continue
-                found.append(_Place(query, (), partial(document.insert, index)))
+                slots.append(_Place(query, (), partial(document.insert, index)))
             if self.side != "left":
                 query = self._asked(passage, (end, end), index, before=space)
-                found.append(_Place(query, (), partial(document.insert, index, behind=True)))
-        return found
+                slots.append(_Place(query, (), partial(document.insert, index, after=True)))
+        return slots
 
 
 def _two(document: Document, index: int, old: str, word: str) -> Candidate:
-    """Replaces a word by another one and itself: in the reference both count as changed."""
+    """Replace a word by another one and itself: in the reference both count as changed."""
     (candidate,) = document.replace_by(index, [f"{word} {old}"])
     return candidate
 
 
 def _between(document: Document, index: int) -> str:
-    """Returns what stays between two words, without the space that goes with the second."""
+    """Return what stays between two words, without the space that goes with the second."""
     column, _, end = document.spans[index]
     return document.columns[column][end : document.spans[index + 1][1]].removesuffix(" ")
 
 
 def _kept(document: Document, index: int, word: str) -> Candidate:
-    """Merges two words as the reference does: marks between them stay."""
+    """Merge two words as the reference does: marks between them stay."""
     column, start, _ = document.spans[index]
     text, stop = document.columns[column], document.spans[index + 1][2]
-    made = text[:start] + word + _between(document, index) + text[stop:]
-    columns = (*document.columns[:column], made, *document.columns[column + 1 :])
-    return Candidate(document, index, word, columns, taken=2)
+    merged = text[:start] + word + _between(document, index) + text[stop:]
+    columns = (*document.columns[:column], merged, *document.columns[column + 1 :])
+    return Candidate(document, index, word, columns, width=2)
 
 
 class MaskedLMMerge(_MaskedPlaces):
@@ -195,24 +190,25 @@ class MaskedLMMerge(_MaskedPlaces):
         self.tagger = tagger
 
     def _places(self, job: Job, passages: Passages) -> list[_Place]:
-        document, found = job.current, []
+        document, slots = job.current, []
         # In the reference any two words but the first and the last: see `MaskedLMInsert`.
-        places = range(1, len(document) - 2) if self.reference else job.indices
+        positions = range(1, len(document) - 2) if self.reference else job.indices
         allowed = set(range(len(document)) if self.reference else job.indices)
         tags = None if self.tagger is None or not allowed else self.tagger.tag(document.words)
-        for index in places:
+        for index in positions:
             if index + 1 not in allowed:
                 continue
             column, start, _ = document.spans[index]
             other, _, end = document.spans[index + 1]
+            # Only neighbours of one text, of parts of speech that make a phrase.
             fits = tags is None or tags[index + 1] in MERGED.get(tags[index], ())
             if column != other or not fits:
                 continue
             between = _between(document, index) if self.reference else ""
             span = (start, end)
-            query = self._asked(passages.of(document, column), span, index, behind=between)
+            query = self._asked(passages.of(document, column), span, index, after=between)
             first, second = document.words[index : index + 2]
             old = (first,) if self.reference else (first.lower(), second.lower())
             merge = partial(_kept, document, index) if self.reference else None
-            found.append(_Place(query, old, merge or partial(document.merge, index)))
-        return found
+            slots.append(_Place(query, old, merge or partial(document.merge, index)))
+        return slots

@@ -1,4 +1,4 @@
-"""Changes that should leave an answer as it is: other names, places, numbers, contractions.
+"""Changes that should not change a prediction: other names, places, numbers, contractions.
 
 Source: Ribeiro et al., "Beyond Accuracy: Behavioral Testing of NLP Models with CheckList", 2020,
 section 2.2 (invariance tests). The paper and the reference find names and places by a model of
@@ -31,8 +31,9 @@ class _Listed(WordSwap):
         """See `WordSwap`."""
         for words in self.lists:
             if word in words:
-                others = sorted(words - {word})
-                return random.sample(others, min(self.count, len(others)))
+                # Sorted: the order of a set differs between processes.
+                names = sorted(words - {word})
+                return random.sample(names, min(self.count, len(names)))
         return []
 
 
@@ -52,7 +53,7 @@ class OtherPlace(_Listed):
 class OtherNumber(WordSwap):
     """Replaces a whole number by others of its size, digits by digits and words by words.
 
-    Like the reference it leaves 0, 2 and 4 alone, which often stand for "to" and "for", and changes
+    Like the reference it leaves 0, 2 and 4 alone, which often mean "to" and "for", and changes
     a number by up to its own value.
 
     Attributes:
@@ -68,14 +69,17 @@ class OtherNumber(WordSwap):
         if not spelt and not (word.isascii() and word.isdigit()):
             return []
         value = words.index(word.lower()) if spelt else int(word)
+        # As in the reference: "2" and "4" are often words in short messages.
         if value in (0, 2, 4):
             return []
         most = 2 * value if not spelt else min(2 * value, len(words) - 1)
-        others = (random.randint(1, max(most, 2)) for _ in range(self.count))
-        found = dict.fromkeys(other for other in others if other != value)
+        draws = (random.randint(1, max(most, 2)) for _ in range(self.count))
+        numbers = dict.fromkeys(other for other in draws if other != value)
         return [
-            (words[one].capitalize() if word[0].isupper() else words[one]) if spelt else str(one)
-            for one in found
+            (words[number].capitalize() if word[0].isupper() else words[number])
+            if spelt
+            else str(number)
+            for number in numbers
         ]
 
 
@@ -84,7 +88,6 @@ class Expand(WordSwap):
 
     def replacements(self, word: str, random: Random) -> list[str]:
         """See `WordSwap`."""
-        del random
         full = known_names.EXPANSIONS.get(word) or known_names.EXPANSIONS.get(word.lower())
         return [] if full is None else [_cased(full, word)]
 
@@ -98,7 +101,7 @@ class Contract:
 
     @staticmethod
     def _of(job: Job) -> list[Candidate]:
-        found = []
+        contractions = []
         document, allowed = job.current, set(job.indices)
         for index in job.indices:
             if index + 1 not in allowed or (
@@ -110,11 +113,12 @@ class Contract:
             if document.columns[column][end:start] != " ":
                 continue
             first, second = document.words[index], document.words[index + 1]
+            # As written first: "I am" keeps its capital.
             pairs = ((first, second), (first.lower(), second.lower()))
             short = next(filter(None, map(known_names.CONTRACTIONS.get, pairs)), None)
             if short is not None:
-                found.append(document.merge(index, _cased(short, first)))
-        return found
+                contractions.append(document.merge(index, _cased(short, first)))
+        return contractions
 
 
 def _cased(text: str, model: str) -> str:

@@ -1,4 +1,4 @@
-"""Typing errors by a key beside the right one.
+"""Typing errors by a key next to the right one.
 
 Source: Pruthi, Dhingra, Lipton, "Combating Adversarial Misspellings with Robust Word Recognition",
 2019, section 3.
@@ -22,7 +22,7 @@ _REFERENCE = (
     "qwas wqeasd ewsdfr redfgt trfghy ytghju uyhjki iujklo oiklp pol aqwszx sqweadzx dwerfcxs "
     "fertgvcd grtyhbvd htyugjbn jyuikmnh kuiolmj liopk zasx xsdzc cxdfv vcfgb bvghn nbhjm mnjk"
 )
-"""Each key and those beside it in TextAttack 0.3.11, whose table is not symmetric."""
+"""Each key and its neighbours in TextAttack 0.3.11, whose table is not symmetric."""
 LAYOUTS: dict[str, Layout] = {
     "english": "qwerty",
     "german": "qwertz",
@@ -33,15 +33,16 @@ LAYOUTS: dict[str, Layout] = {
 """The usual keyboard of a language."""
 
 
-def beside(layout: Layout) -> dict[str, str]:
-    """Returns the keys beside each key: left and right, and those that touch it above and below.
+def find_neighbours(layout: Layout) -> dict[str, str]:
+    """Return the neighbours of each key: left and right, and those that touch it above and below.
 
-    A key of a row stands half a key to the right of the one with its number in the row above.
+    A key of a row is half a key to the right of the one with its number in the row above.
     """
     if layout == "textattack":
         return {keys[0]: keys[1:] for keys in _REFERENCE.split()}
     rows = _ROWS[layout]
     keys = {
+        # Rows are shifted: a key touches two of the row above and two of the row below.
         key: (row, column + row / 2)
         for row, letters in enumerate(rows)
         for column, key in enumerate(letters)
@@ -58,7 +59,7 @@ def beside(layout: Layout) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class NeighbourKey(WordSwap):
-    """Replaces a character by one whose key is beside it.
+    """Replaces a character by that of a neighbouring key.
 
     Attributes:
         layout: of the keyboard; `textattack` is the table of TextAttack 0.3.11.
@@ -73,19 +74,18 @@ class NeighbourKey(WordSwap):
     keep_last: bool = False
 
     def __post_init__(self) -> None:
-        """Checks the layout.
-
-        Raises:
-            ValueError: an unknown one.
-        """
+        """Raise ValueError for an unknown layout."""
         check_choice("layout", self.layout, get_args(Layout))
 
     def replacements(self, word: str, random: Random) -> list[str]:
         """See `WordSwap`."""
-        near = beside(self.layout)
-        found = [
-            word[:place] + (key.upper() if word[place].isupper() else key) + word[place + 1 :]
-            for place in range(int(self.keep_first), len(word) - self.keep_last)
-            for key in near.get(word[place].lower(), "")
+        near = find_neighbours(self.layout)
+        misspellings = [
+            word[:position]
+            # Shift stays pressed.
+            + (key.upper() if word[position].isupper() else key)
+            + word[position + 1 :]
+            for position in range(int(self.keep_first), len(word) - self.keep_last)
+            for key in near.get(word[position].lower(), "")
         ]
-        return [random.choice(found)] if self.one and found else found
+        return [random.choice(misspellings)] if self.one and misspellings else misspellings

@@ -2,8 +2,8 @@
 
 from random import Random
 
+from attacks.compat import Compat
 from attacks.document import words_of
-from attacks.goals import Compat
 from attacks.resources.neighbours import Neighbours
 from attacks.transformations.case import in_case_of
 from attacks.transformations.word_swap import WordSwap
@@ -18,26 +18,27 @@ class EmbeddingSwap(WordSwap):
     Args:
         neighbours: nearest words of each word.
         k: number of neighbours.
-        compat: the reference also takes neighbours that are no word (","), or several.
+        compat: the reference also takes marks (",") and neighbours of several words.
     """
 
-    def __init__(self, neighbours: Neighbours, k: int = 50, *, compat: Compat = "none") -> None:
+    def __init__(self, neighbours: Neighbours, k: int = 50, *, compat: str = "none") -> None:
         if k < 1:
             msg = f"got {k=}, expected at least 1"
             raise ValueError(msg)
-        self.neighbours, self.k, self.compat = neighbours, k, compat
+        self.neighbours, self.k, self.compat = neighbours, k, Compat(compat)
         self._known: dict[str, list[str]] = {}
 
     def replacements(self, word: str, random: Random) -> list[str]:
         """See `WordSwap`; each word is looked up once."""
-        del random
         if word not in self._known:
             self._known[word] = self._replace(word)
         return self._known[word]
 
     def _replace(self, word: str) -> list[str]:
         near = self.neighbours.of(word.lower(), self.k)
-        words = [other for other in (in_case_of(one, word) for one in near) if other != word]
-        if self.compat != "textattack":
-            words = [one for one in dict.fromkeys(words) if words_of(one) == [one]]
+        words = [
+            other for other in (in_case_of(neighbour, word) for neighbour in near) if other != word
+        ]
+        if not self.compat.unfiltered_neighbours:
+            words = [other for other in dict.fromkeys(words) if words_of(other) == [other]]
         return words

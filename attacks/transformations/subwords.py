@@ -1,4 +1,4 @@
-"""Replaces words by what a masked language model expects where they stand, unmasked.
+"""Replaces words by those that a masked language model expects where they stand, unmasked.
 
 Source: Li et al., "BERT-ATTACK: Adversarial Attack Against BERT Using BERT", 2020, section 3.2.
 """
@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attacks.compat import Compat
 from attacks.composition import Job
 from attacks.document import Candidate, count_words, word_spans
-from attacks.goals import Compat
 from attacks.transformations.case import in_case_of
 from attacks.victims.batches import Batches
 from layers.positions import longest_text
@@ -53,7 +53,7 @@ class SubwordSwap:
         pieces: int = 4,
         stop_words: Iterable[str] = (),
         batch_size: int = 32,
-        compat: Compat = "none",
+        compat: str = "none",
     ) -> None:
         if k < 1 or pieces < 1:
             msg = f"got {k=}, {pieces=}, expected at least 1"
@@ -64,7 +64,7 @@ class SubwordSwap:
         self.model, self.k, self.pieces = model.eval(), k, pieces
         self.stop_words = frozenset(map(str.lower, stop_words))
         self._tokenizer = tokenizer
-        self.reference = compat == "textattack"
+        self.reference = Compat(compat).reference
         limits = [tokenizer.model_max_length, longest_text(model), 512]
         self.max_length = min(limit for limit in limits if limit)
         self._batches = Batches(batch_size, model.device.type)
@@ -74,15 +74,15 @@ class SubwordSwap:
 
     def about(self) -> dict[str, Any]:
         """See `attacks.fingerprint`."""
-        found = {
+        settings = {
             "k": self.k,
             "pieces": self.pieces,
             "model": self.model,
             "max_length": self.max_length,
         }
         if self.stop_words:
-            found["stop_words"] = self.stop_words
-        return {**found, "compat": "textattack"} if self.reference else found
+            settings["stop_words"] = self.stop_words
+        return {**settings, "compat": "textattack"} if self.reference else settings
 
     def propose(self, jobs: Sequence[Job]) -> list[list[Candidate]]:
         """See `Transformation`."""
@@ -96,16 +96,17 @@ class SubwordSwap:
             for index in job.indices:
                 column, start, end = document.spans[index]
                 tokens = expected[document.columns[column]]
-                places = [i for i, (a, b) in enumerate(tokens[0]) if a < end and b > start]
+                # All tokens that overlap the word.
+                positions = [i for i, (a, b) in enumerate(tokens[0]) if a < end and b > start]
                 old = document.words[index]
                 if self.reference:
-                    words = self._first(places, tokens[1])
+                    words = self._first(positions, tokens[1])
                 else:
-                    found = self._words(places, *tokens[1:])
+                    joined = self._words(positions, *tokens[1:])
                     words = list(
                         dict.fromkeys(
                             in_case_of(word, old)
-                            for word in found
+                            for word in joined
                             if word.lower() not in self.stop_words
                         )
                     )
@@ -113,42 +114,47 @@ class SubwordSwap:
             proposed.append(candidates)
         return proposed
 
-    def _words(self, places: Sequence[int], ids: Tensor, scores: Tensor) -> list[str]:
-        """Returns the words that the likeliest pieces of some places make, the likeliest first."""
-        if not 1 <= len(places) <= self.pieces:
+    def _words(self, positions: Sequence[int], ids: Tensor, scores: Tensor) -> list[str]:
+        """Return the words that the likeliest pieces of some places make, the likeliest first."""
+        if not 1 <= len(positions) <= self.pieces:
             return []
         options = [
             [
                 (score, self._tokenizer.convert_ids_to_tokens(number))
-                for number, score in zip(ids[place].tolist(), scores[place].tolist(), strict=True)
+                for number, score in zip(
+                    ids[position].tolist(), scores[position].tolist(), strict=True
+                )
                 if number not in self._special
             ]
-            for place in places
+            for position in positions
         ]
-        found = []
+        words = []
         for tokens in combinations(options, limit=self.k * 8):
             word = self._joined(tokens)
+            # One whole word with a letter: no marks, no numbers.
             if word_spans(word) == [(0, len(word))] and any(map(str.isalpha, word)):
-                found.append(word)
-            if len(found) == self.k:
+                words.append(word)
+            if len(words) == self.k:
                 break
-        return found
+        return words
 
-    def _first(self, places: Sequence[int], ids: Tensor) -> list[str]:
-        """Returns the words that the reference proposes, in its order, equal ones again."""
+    def _first(self, positions: Sequence[int], ids: Tensor) -> list[str]:
+        """Return the words that the reference proposes, in its order, equal ones again."""
         names = self._tokenizer.convert_ids_to_tokens
-        options = [names(ids[place, : self.k].tolist()) for place in places]
+        options = [names(ids[position, : self.k].tolist()) for position in positions]
         if len(options) == 1:
-            found = (one for one in options[0] if not self._mark or self._mark not in one)
+            words = (name for name in options[0] if not self._mark or self._mark not in name)
         else:
-            found = ("".join(one).replace(self._mark or "", "") for one in product(*options))
-        return list(islice((word for word in found if count_words(word) == 1), self.k))
+            words = ("".join(pieces).replace(self._mark or "", "") for pieces in product(*options))
+        # The reference takes the first k of these in its own order.
+        return list(islice((word for word in words if count_words(word) == 1), self.k))
 
     def _joined(self, tokens: Sequence[str]) -> str:
-        """Returns the word that tokens make; nothing where they make none."""
+        """Return the word that tokens make; nothing where they make none."""
         if self._mark is None:
             text: str = self._tokenizer.convert_tokens_to_string(list(tokens))
             return text.strip()
+        # A word begins without the mark, and continues with it.
         inside = [token.startswith(self._mark) for token in tokens]
         if inside[0] or not all(inside[1:]):
             return ""
@@ -157,7 +163,7 @@ class SubwordSwap:
     def _expected(
         self, texts: Sequence[str]
     ) -> dict[str, tuple[list[tuple[int, int]], Tensor, Tensor]]:
-        """Returns, of each text, its tokens' places and the ids and scores expected there.
+        """Return, of each text, its tokens' places and the ids and scores expected there.
 
         Texts that are too long for the model are shown in parts.
         """
@@ -169,6 +175,7 @@ class SubwordSwap:
             coded = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
             offsets.append([(a, b) for a, b in coded["offset_mapping"]])
             ids = list(coded["input_ids"])
+            # A long text is shown in parts of at most `room` tokens.
             parts += [(number, ids[i : i + room]) for i in range(0, len(ids), room)]
         ids_of: list[list[Tensor]] = [[] for _ in texts]
         scores_of: list[list[Tensor]] = [[] for _ in texts]
@@ -184,7 +191,7 @@ class SubwordSwap:
 
     @torch.no_grad()
     def _forward(self, chunk: Sequence[tuple[int, list[int]]]) -> list[tuple[Tensor, Tensor]]:
-        """Returns `[tokens, k]` ids and log-probabilities of each part."""
+        """Return `[tokens, k]` ids and log-probabilities of each part."""
         head, tail = self._tokenizer.cls_token_id, self._tokenizer.sep_token_id
         rows = [
             [*([] if head is None else [head]), *ids, *([] if tail is None else [tail])]
@@ -197,6 +204,7 @@ class SubwordSwap:
             [[1] * len(row) + [0] * (length - len(row)) for row in rows], device=device
         )
         logits = self.model(input_ids=ids, attention_mask=mask).logits.float().log_softmax(dim=-1)
+        # [B, N, 2k]: some of the 2k are special tokens or no words.
         best = logits.topk(min(2 * self.k, logits.shape[-1]), dim=-1)
         begin = int(head is not None)
         return [
@@ -211,7 +219,7 @@ class SubwordSwap:
 def combinations(
     options: Sequence[Sequence[tuple[float, str]]], *, limit: int
 ) -> list[tuple[str, ...]]:
-    """Returns the combinations of the largest sums, one option of each place, the largest first.
+    """Return the combinations of the largest sums, one option of each place, the largest first.
 
     Args:
         options: of each place, with their scores, the largest first.
@@ -220,18 +228,19 @@ def combinations(
     if not options or not all(options):
         return []
 
-    def total(places: tuple[int, ...]) -> float:
-        return sum(row[i][0] for row, i in zip(options, places, strict=True))
+    def total(choice: tuple[int, ...]) -> float:
+        return sum(row[i][0] for row, i in zip(options, choice, strict=True))
 
     first = (0,) * len(options)
-    heap, seen = [(-total(first), first)], {first}
-    found: list[tuple[str, ...]] = []
-    while heap and len(found) < limit:
-        _, places = heapq.heappop(heap)
-        found.append(tuple(row[i][1] for row, i in zip(options, places, strict=True)))
+    # Best-first: the next best combination differs from a former one in one position.
+    heap, visited = [(-total(first), first)], {first}
+    results: list[tuple[str, ...]] = []
+    while heap and len(results) < limit:
+        _, choice = heapq.heappop(heap)
+        results.append(tuple(row[i][1] for row, i in zip(options, choice, strict=True)))
         for where, row in enumerate(options):
-            near = (*places[:where], places[where] + 1, *places[where + 1 :])
-            if near[where] < len(row) and near not in seen:
-                seen.add(near)
+            near = (*choice[:where], choice[where] + 1, *choice[where + 1 :])
+            if near[where] < len(row) and near not in visited:
+                visited.add(near)
                 heapq.heappush(heap, (-total(near), near))
-    return found
+    return results

@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from random import Random
 from typing import Protocol
 
+from attacks.compat import Compat
 from attacks.document import count_words, words_of
-from attacks.goals import Compat
 from attacks.transformations.case import in_case_of
 from attacks.transformations.word_swap import WordSwap
 
 
-class Synonyms(Protocol):
+class SynonymSource(Protocol):
     """Finds synonyms (`attacks.resources.wordnet.WordNet`)."""
 
     def synonyms(self, word: str) -> Sequence[str]:
-        """Returns the synonyms of a word in any case, and phrases joined by `_`."""
+        """Return the synonyms of a word in any case, and phrases joined by `_`."""
 
 
 class WordNetSwap(WordSwap):
@@ -30,27 +30,22 @@ class WordNetSwap(WordSwap):
             sentence may begin with a small letter.
     """
 
-    def __init__(self, wordnet: Synonyms, *, compat: Compat = "none") -> None:
-        self.wordnet, self.compat = wordnet, compat
+    def __init__(self, wordnet: SynonymSource, *, compat: str = "none") -> None:
+        self.wordnet, self.compat = wordnet, Compat(compat)
         self._known: dict[str, list[str]] = {}
 
     def replacements(self, word: str, random: Random) -> list[str]:
         """See `WordSwap`; each word is looked up once."""
-        del random
         if word not in self._known:
             self._known[word] = self._replace(word)
         return self._known[word]
 
     def _replace(self, word: str) -> list[str]:
         names = [name for name in self.wordnet.synonyms(word) if "_" not in name]
-        if self.compat == "textattack":
+        if self.compat.unchanged_synonyms:
             words = [name for name in names if name != word and count_words(name) == 1]
         else:
-            cased = dict.fromkeys(_restored(name, word) for name in names)
-            words = [one for one in cased if one != word and words_of(one) == [one]]
+            # A proper name keeps its capitals.
+            cased = dict.fromkeys(in_case_of(n, word) if n.islower() else n for n in names)
+            words = [name for name in cased if name != word and words_of(name) == [name]]
         return words
-
-
-def _restored(name: str, word: str) -> str:
-    """Returns a name in the case of the word it replaces; a proper name keeps its capitals."""
-    return in_case_of(name, word) if name.islower() else name

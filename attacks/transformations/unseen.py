@@ -6,11 +6,10 @@ does depends on the program that shows it: few show nothing for backspace.
 """
 
 import string
-from dataclasses import dataclass
+from collections.abc import Sequence
 from random import Random
 
-from attacks.transformations.characters import LOOK_ALIKE
-from attacks.transformations.word_swap import WordSwap
+from attacks.transformations.characters import LOOK_ALIKE, PositionEdit
 
 INVISIBLE = "\u200b\u200c\u200d"
 """Zero width space, non-joiner, joiner."""
@@ -27,68 +26,47 @@ _LRO, _RLO, _PDF, _LRI, _PDI = "\u202d", "\u202e", "\u202c", "\u2066", "\u2069"
 _BACKSPACE = "\u0008"
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Unseen(WordSwap):
-    """Changes a word in one place.
+class _Unseen(PositionEdit):
+    """Changes a word at one position inside it."""
 
-    Attributes:
-        one: change one random place; if false, return a candidate for each place.
-    """
-
-    one: bool = True
-
-    def replacements(self, word: str, random: Random) -> list[str]:
-        """See `WordSwap`."""
-        places = self.places(word)
-        if self.one and places:
-            places = [random.choice(places)]
-        return [self.edit(word, place, random) for place in places]
-
-    def places(self, word: str) -> list[int]:
-        """Returns the places where a word can be changed."""
-        return list(range(1, len(word)))
-
-    def edit(self, word: str, place: int, random: Random) -> str:
-        """Returns the word changed in one place."""
-        del place, random
-        return word
+    def positions(self, word: str) -> Sequence[int]:
+        """See `PositionEdit`."""
+        return range(1, len(word))
 
 
 class InsertInvisible(_Unseen):
     """Puts a character without width inside a word."""
 
-    def edit(self, word: str, place: int, random: Random) -> str:
-        """See `_Unseen`."""
-        return word[:place] + random.choice(INVISIBLE) + word[place:]
+    def edit(self, word: str, position: int, random: Random) -> str:
+        """See `PositionEdit`."""
+        return word[:position] + random.choice(INVISIBLE) + word[position:]
 
 
 class SwapTwins(_Unseen):
     """Replaces a character by one of another script that looks the same."""
 
-    def places(self, word: str) -> list[int]:
-        """See `_Unseen`."""
+    def positions(self, word: str) -> Sequence[int]:
+        """See `PositionEdit`."""
         return [i for i, character in enumerate(word) if character in TWINS]
 
-    def edit(self, word: str, place: int, random: Random) -> str:
-        """See `_Unseen`."""
-        del random
-        return word[:place] + TWINS[word[place]] + word[place + 1 :]
+    def edit(self, word: str, position: int, random: Random) -> str:
+        """See `PositionEdit`."""
+        return word[:position] + TWINS[word[position]] + word[position + 1 :]
 
 
 class Reorder(_Unseen):
     """Swaps two characters, with control characters that have them shown in their old order."""
 
-    def edit(self, word: str, place: int, random: Random) -> str:
-        """See `_Unseen`."""
-        del random
-        first, second = word[place - 1], word[place]
+    def edit(self, word: str, position: int, random: Random) -> str:
+        """See `PositionEdit`."""
+        first, second = word[position - 1], word[position]
         swapped = f"{_LRO}{_LRI}{_RLO}{_LRI}{second}{_PDI}{_LRI}{first}{_PDI}{_PDF}{_PDI}{_PDF}"
-        return word[: place - 1] + swapped + word[place + 1 :]
+        return word[: position - 1] + swapped + word[position + 1 :]
 
 
 class TypeAndDelete(_Unseen):
     """Inserts a letter and a backspace, which takes it away where the text is shown."""
 
-    def edit(self, word: str, place: int, random: Random) -> str:
-        """See `_Unseen`."""
-        return word[:place] + random.choice(string.ascii_letters) + _BACKSPACE + word[place:]
+    def edit(self, word: str, position: int, random: Random) -> str:
+        """See `PositionEdit`."""
+        return word[:position] + random.choice(string.ascii_letters) + _BACKSPACE + word[position:]

@@ -17,13 +17,11 @@ class WordSwap:
             candidates: list[Candidate] = []
             for index in job.indices:
                 word = job.current.words[index]
-                found = [one for one in self.replacements(word, job.random) if one != word]
-                candidates += job.current.replace_by(index, found)
+                words = [new for new in self.replacements(word, job.random) if new != word]
+                candidates += job.current.replace_by(index, words)
             proposed.append(candidates)
         return proposed
 
     def replacements(self, word: str, random: Random) -> Sequence[str]:
-        """Returns the replacements of a word."""
-        del word, random
-        msg = f"got {type(self).__name__} without replacements(), expected every one to define it"
-        raise TypeError(msg)
+        """Return the replacements of a word."""
+        raise NotImplementedError

@@ -1,1 +1,1 @@
-"""Checks of adversarial texts: which of them still mean, for people, what the original meant."""
+"""Validity of adversarial texts: do they still mean the same to a human reader?"""

@@ -13,7 +13,7 @@ Scale = Literal["nominal", "ordinal", "interval"]
 def krippendorff(
     units: Sequence[Sequence[Hashable | None]], scale: Scale = "nominal"
 ) -> float | None:
-    """Returns Krippendorff's alpha: 1 for perfect agreement, 0 for that of chance.
+    """Return Krippendorff's alpha: 1 for perfect agreement, 0 for that of chance.
 
     Args:
         units: for each unit the values that raters gave it; None for none. Units with fewer than
@@ -31,20 +31,23 @@ def krippendorff(
     if len(rated) < 2 or len(totals) < 2:
         return None
     distance = _distance(scale, totals)
+    # Krippendorff 2011: each unit counts its ordered pairs, by 1 / (values - 1).
     observed = sum(
-        many * others * distance(a, b) / (len(unit) - 1)
+        many * other_count * distance(a, b) / (len(unit) - 1)
         for unit in rated
         for a, many in Counter(unit).items()
-        for b, others in Counter(unit).items()
+        for b, other_count in Counter(unit).items()
     )
     expected = sum(
-        many * others * distance(a, b) for a, many in totals.items() for b, others in totals.items()
+        many * other_total * distance(a, b)
+        for a, many in totals.items()
+        for b, other_total in totals.items()
     )
     return 1 - (count - 1) * observed / expected
 
 
 def _distance(scale: Scale, totals: Counter[Any]) -> Callable[[Any, Any], float]:
-    """Returns the squared difference of two values."""
+    """Return the squared difference of two values."""
     if scale == "nominal":
         return lambda a, b: float(a != b)
     if scale == "interval":
@@ -53,6 +56,7 @@ def _distance(scale: Scale, totals: Counter[Any]) -> Callable[[Any, Any], float]
 
     def ordinal(a: Any, b: Any) -> float:
         low, high = sorted((a, b))
+        # Ranks: half of both ends, and all between.
         between = sum(totals[value] for value in order if low <= value <= high)
         return 0.0 if a == b else float(between - (totals[a] + totals[b]) / 2) ** 2
 

@@ -1,4 +1,4 @@
-"""Checks of what adversarial texts still say."""
+"""Checks of the meaning of adversarial texts."""
 
 import math
 from collections.abc import Sequence
@@ -45,8 +45,8 @@ LEAST = ("similarity", "entailment")
 """Checks whose figure must not be below the limit; that of all others not above."""
 
 
-class Measured(NamedTuple):
-    """The figures of a pair of texts; None for a check that was not made."""
+class ValidityFigures(NamedTuple):
+    """The figures of a pair of texts; None for a check that was left out."""
 
     antonyms: int
     negations: int
@@ -58,30 +58,16 @@ class Measured(NamedTuple):
     entailment: float | None = None
 
     def failures(self, limits: ValidityLimits) -> list[str]:
-        """Returns the names of the checks that the text does not pass."""
-        found = []
+        """Return the names of the checks that the text does not pass."""
+        failures = []
         for name in self._fields:
             value, limit = getattr(self, name), getattr(limits, name)
-            if value is None:
-                continue
-            if value < limit if name in LEAST else value > limit:
-                found.append(name)
-        return found
+            if value is not None and (value < limit if name in LEAST else value > limit):
+                failures.append(name)
+        return failures
 
 
-NAMES = tuple(one.name for one in fields(ValidityLimits))
-
-
-class TextStatistics(NamedTuple):
-    """Models of counts, made of running text.
-
-    Attributes:
-        words: of words in lower case.
-        tags: of parts of speech, with the words themselves where they are stop words.
-    """
-
-    words: NGrams
-    tags: NGrams
+NAMES = tuple(limit.name for limit in fields(ValidityLimits))
 
 
 class Checks:
@@ -92,7 +78,7 @@ class Checks:
         encoder: sentence vectors; without one, similarity is not measured.
         tagger: parts of speech, for the grammar.
         sentences: running text, for grammar and perplexity; without it neither is measured.
-        fluency: language model in place of counted words.
+        fluency: language model instead of counted words.
         entailment: classifier of pairs; without one, entailment is not measured.
     """
 
@@ -108,18 +94,21 @@ class Checks:
     ) -> None:
         self.opposites, self.encoder, self.tagger = opposites, encoder, tagger
         self.fluency, self.entailment = fluency, entailment
-        split = [words for one in sentences if (words := words_of(one))]
+        split = [words for sentence in sentences if (words := words_of(sentence))]
         self.words = None
         if split and fluency is None:
-            self.words = word_model([[word.casefold() for word in one] for one in split])
+            self.words = word_model([[word.casefold() for word in words] for words in split])
         self.tags = None
         if split and tagger is not None:
-            self.tags = NGrams(4, [self._tagged(one) for one in split])
+            self.tags = NGrams(4, [self._tagged(words) for words in split])
 
-    def measure(self, pairs: Sequence[tuple[Text, Text]]) -> list[Measured]:
-        """Returns the figures of each pair of original and changed text."""
+    def measure(self, pairs: Sequence[tuple[Text, Text]]) -> list[ValidityFigures]:
+        """Return the figures of each pair of original and changed text."""
         changes = [word_changes(*pair, self.opposites) for pair in pairs]
-        first, second = ([_joined(one) for one in side] for side in zip(*pairs, strict=True))
+        first, second = (
+            [text if isinstance(text, str) else "\n".join(text) for text in side]
+            for side in zip(*pairs, strict=True)
+        )
         columns: dict[str, Any] = {}
         if self.encoder is not None:
             columns["similarity"] = self.encoder.cosines(first, second).tolist()
@@ -128,22 +117,25 @@ class Checks:
         if self.fluency is not None or self.words is not None:
             before, after = self._nats(first), self._nats(second)
             columns["perplexity"] = [
-                math.exp(min(b - a, 100.0)) for a, b in zip(before, after, strict=True)
+                # The ratio of perplexities; cut, as exp would overflow.
+                math.exp(min(b - a, 100.0))
+                for a, b in zip(before, after, strict=True)
             ]
         if self.tags is not None:
             columns["grammar"] = [
+                # Nats per changed word: one change in a long text counts like one in a short text.
                 (self._order(b) - self._order(a)) / max(1, change.words)
                 for a, b, change in zip(first, second, changes, strict=True)
             ]
         return [
-            Measured(*change[:4])._replace(
+            ValidityFigures(*change[:4])._replace(
                 **{name: round(column[i], 6) for name, column in columns.items()}
             )
             for i, change in enumerate(changes)
         ]
 
     def made(self) -> list[str]:
-        """Returns the names of the checks that are made."""
+        """Return the names of the checks that are made."""
         there = {
             "similarity": self.encoder,
             "perplexity": self.fluency or self.words,
@@ -153,15 +145,15 @@ class Checks:
         return [name for name in NAMES if name not in there or there[name] is not None]
 
     def _nats(self, texts: Sequence[str]) -> list[float]:
-        """Returns the surprise per word."""
+        """Return the surprise per word."""
         if self.fluency is not None:
             return self.fluency.per_word(texts)
         model: Any = self.words
         split = [[word.casefold() for word in words_of(text)] for text in texts]
-        return [math.fsum(model.surprises(one)) / max(1, len(one)) for one in split]
+        return [math.fsum(model.surprises(words)) / max(1, len(words)) for words in split]
 
     def _order(self, text: str) -> float:
-        """Returns the surprise of the parts of speech of a text."""
+        """Return the surprise of the parts of speech of a text."""
         model: Any = self.tags
         return math.fsum(model.surprises(self._tagged(words_of(text))))
 
@@ -169,10 +161,7 @@ class Checks:
         tagger: Any = self.tagger
         closed = LISTS["english"]
         return [
+            # Stop words stay words: a tag would hide their wrong order.
             word.casefold() if word.casefold() in closed else tag
             for word, tag in zip(split, tagger.tag(split), strict=True)
         ]
-
-
-def _joined(text: Text) -> str:
-    return text if isinstance(text, str) else "\n".join(text)

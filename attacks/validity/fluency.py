@@ -39,7 +39,7 @@ class ModelFluency:
 
     @classmethod
     def load(cls, name_or_path: str | Path, *, device: Any = None) -> "ModelFluency":
-        """Loads a model from a folder or the hub's local cache; never downloads.
+        """Load a model from a folder or the hub's local cache; never downloads.
 
         Raises:
             ValueError: there is none, or its weights lack a head.
@@ -74,7 +74,7 @@ class ModelFluency:
         return cls(model.to(device), tokenizer)
 
     def per_word(self, texts: Sequence[str]) -> list[float]:
-        """Returns nats per word of each text; 0 for a text without words."""
+        """Return nats per word of each text; 0 for a text without words."""
         coded = [
             self.tokenizer(text, truncation=True, max_length=self.max_length)["input_ids"]
             for text in texts
@@ -83,54 +83,60 @@ class ModelFluency:
         counts = [max(1, count_words(text)) for text in texts]
         return [total / count for total, count in zip(totals, counts, strict=True)]
 
+    @torch.no_grad()
     def _causal(self, coded: Sequence[list[int]]) -> list[float]:
         start = self.tokenizer.bos_token_id
         start = self.tokenizer.eos_token_id if start is None else start
+        # The first token gets a probability as well: it follows the start token.
         rows = [ids if ids[:1] == [start] or start is None else [start, *ids] for ids in coded]
 
         def forward(chunk: list[list[int]]) -> Tensor:
             ids, mask = self._padded(chunk)
             logits = self.model(input_ids=ids, attention_mask=mask.long()).logits.float()
             losses = torch.nn.functional.cross_entropy(
-                logits[:, :-1].transpose(1, 2), ids[:, 1:], reduction="none"
+                # [B, V, N - 1] logits predict the tokens 1 ... N - 1.
+                logits[:, :-1].transpose(1, 2),
+                ids[:, 1:],
+                reduction="none",
             )
             return (losses * mask[:, 1:]).sum(dim=1, keepdim=True)
 
-        return self._run(forward, rows)
+        losses: list[float] = self._batches.run(forward, rows, len)[:, 0].tolist()
+        return losses
 
+    @torch.no_grad()
     def _pseudo(self, coded: Sequence[list[int]]) -> list[float]:
         special = set(self.tokenizer.all_special_ids)
         jobs = [
-            (row, ids, place)
+            (row, ids, position)
             for row, ids in enumerate(coded)
-            for place, token in enumerate(ids)
+            for position, token in enumerate(ids)
             if token not in special
         ]
         mask_id = self.tokenizer.mask_token_id
 
         def forward(chunk: list[tuple[int, list[int], int]]) -> Tensor:
             ids, mask = self._padded(
-                [[*tokens[:place], mask_id, *tokens[place + 1 :]] for _, tokens, place in chunk]
+                [
+                    [*tokens[:position], mask_id, *tokens[position + 1 :]]
+                    for _, tokens, position in chunk
+                ]
             )
             rows = torch.arange(len(chunk), device=ids.device)
-            places = torch.tensor([place for *_, place in chunk], device=ids.device)
-            wanted = torch.tensor([tokens[place] for _, tokens, place in chunk], device=ids.device)
-            logits = logits_at(self.model, ids, mask, rows, places)
-            found = torch.nn.functional.cross_entropy(logits, wanted, reduction="none")
-            return found.unsqueeze(1)
+            positions = torch.tensor([position for *_, position in chunk], device=ids.device)
+            targets = torch.tensor(
+                [tokens[position] for _, tokens, position in chunk], device=ids.device
+            )
+            logits = logits_at(self.model, ids, mask, rows, positions)
+            losses = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
+            return losses.unsqueeze(1)
 
         totals = [0.0] * len(coded)
         if jobs:
-            with torch.no_grad():
-                losses = self._batches.run(forward, jobs, lambda job: len(job[1]))
+            losses = self._batches.run(forward, jobs, lambda job: len(job[1]))
             for (row, *_), loss in zip(jobs, losses[:, 0].tolist(), strict=True):
                 totals[row] += loss
         return totals
-
-    @torch.no_grad()
-    def _run(self, forward: Any, rows: Sequence[list[int]]) -> list[float]:
-        found: list[float] = self._batches.run(forward, rows, len)[:, 0].tolist()
-        return found
 
     def _padded(self, rows: Sequence[list[int]]) -> tuple[Tensor, Tensor]:
         length, pad = max(map(len, rows)), self.tokenizer.pad_token_id or 0
@@ -153,19 +159,21 @@ class Entailment:
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
         names = [str(model.config.id2label[i]).casefold() for i in range(model.config.num_labels)]
-        found = [i for i, name in enumerate(names) if name.startswith("entail")]
-        if len(found) != 1:
+        # "entailment", "ENTAILMENT", "entail"; but "not_entailment" does not begin so.
+        indices = [i for i, name in enumerate(names) if name.startswith("entail")]
+        if len(indices) != 1:
             msg = f"got an entailment model with classes {', '.join(names)}, expected entailment"
             raise ValueError(msg)
-        self._index = found[0]
+        self._index = indices[0]
         self._victim = HuggingFaceVictim(model, tokenizer, batch_size=32)
 
     def both_ways(self, first: Sequence[str], second: Sequence[str]) -> Floats:
-        """Returns `[n]` probabilities of n texts with n others."""
+        """Return `[n]` probabilities of n texts with n others."""
         pairs: list[Text] = list(zip(first, second, strict=True))
         back: list[Text] = list(zip(second, first, strict=True))
         if not pairs:
             return np.zeros(0)
-        found = probabilities(self._victim.logits([*pairs, *back]))[:, self._index]
-        smaller: Floats = np.minimum(found[: len(pairs)], found[len(pairs) :])
+        shares = probabilities(self._victim.logits([*pairs, *back]))[:, self._index]
+        # Both directions: a text that only follows from the other is not its paraphrase.
+        smaller: Floats = np.minimum(shares[: len(pairs)], shares[len(pairs) :])
         return smaller

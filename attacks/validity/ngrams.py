@@ -1,7 +1,7 @@
 """A language model of counts: surprise of words, and of the order of parts of speech.
 
-Smoothing by Witten and Bell, "The Zero-Frequency Problem" (1991), interpolated. Below one word
-stands a model of the same kind over its letters, so that unknown and misspelt words have a
+Smoothing by Witten and Bell, "The Zero-Frequency Problem" (1991), interpolated. The base of a word
+is a model of the same kind over its letters, so that unknown and misspelt words have a
 probability, too, and all words together have probability 1.
 """
 
@@ -17,7 +17,7 @@ class NGrams:
 
     Args:
         order: symbols that are looked at together, at least 1.
-        sequences: what is counted.
+        sequences: of symbols.
         spelling: gives symbols their probability before anything was counted; None for a small
             alphabet: all symbols that occur, and one for the rest, are then as likely.
 
@@ -42,7 +42,7 @@ class NGrams:
         if not alphabet:
             msg = "got no symbols to count, expected text"
             raise ValueError(msg)
-        self._uniform = 1 / (len(alphabet) + 2)  # END, and whatever else there is
+        self._uniform = 1 / (len(alphabet) + 2)  # END, and one for all unknown symbols
         self._base: dict[str, float] = {}
 
     def _count(self, sequence: Sequence[str]) -> None:
@@ -51,33 +51,35 @@ class NGrams:
             for size in range(1, self.order + 1):
                 gram = tuple(padded[end - size : end])
                 self._totals[gram[:-1]] += 1
+                # Different symbols after a history.
                 self._kinds[gram[:-1]] += gram not in self._counts
                 self._counts[gram] += 1
 
     def probability(self, symbol: str, before: Sequence[str]) -> float:
-        """Returns the probability of a symbol (or `END`) after others."""
+        """Return the probability of a symbol (or `END`) after others."""
         history = tuple(before)[max(0, len(before) - self.order + 1) :]
-        found = self._start(symbol)
+        estimate = self._start(symbol)
         for size in range(len(history) + 1):
             part = history[len(history) - size :]
             total = self._totals.get(part)
             if total is None:
                 break
+            # Witten-Bell: unseen symbols get the share of the kinds after this history.
             kinds = self._kinds[part]
-            found = (self._counts.get((*part, symbol), 0) + kinds * found) / (total + kinds)
-        return found
+            estimate = (self._counts.get((*part, symbol), 0) + kinds * estimate) / (total + kinds)
+        return estimate
 
     def _start(self, symbol: str) -> float:
         if self.spelling is None:
             return self._uniform
-        found = self._base.get(symbol)
-        if found is None:
+        probability = self._base.get(symbol)
+        if probability is None:
             # The end of the text is a word like others, spelt by a letter that none has.
-            found = self._base[symbol] = math.exp(-math.fsum(self.spelling.surprises(symbol)))
-        return found
+            probability = self._base[symbol] = math.exp(-math.fsum(self.spelling.surprises(symbol)))
+        return probability
 
     def surprises(self, sequence: Sequence[str]) -> list[float]:
-        """Returns minus the logarithm of the probability of each symbol, and of the end."""
+        """Return minus the logarithm of the probability of each symbol, and of the end."""
         padded = [BEGIN] * (self.order - 1) + [*sequence, END]
         first = self.order - 1
         return [
@@ -87,12 +89,6 @@ class NGrams:
 
 
 def word_model(sentences: Sequence[Sequence[str]], *, order: int = 3, letters: int = 5) -> NGrams:
-    """Returns a model of words.
-
-    Args:
-        sentences: of words.
-        order: words that are looked at together.
-        letters: letters of a word that are looked at together.
-    """
+    """Return a model of words: `order` words, and `letters` of a word, are counted together."""
     kinds = {word for sentence in sentences for word in sentence}
     return NGrams(order, sentences, spelling=NGrams(letters, sorted(kinds)))

@@ -1,4 +1,4 @@
-"""Changes of words that change what a text says: negations, antonyms, numbers, names."""
+"""Changes of words that change the meaning of a text: negations, antonyms, numbers, names."""
 
 import re
 import unicodedata
@@ -70,20 +70,20 @@ class Opposites(Protocol):
     """
 
     def antonyms(self, word: str) -> frozenset[str]:
-        """Returns the base forms of the antonyms of a word, in lower case."""
+        """Return the base forms of the antonyms of a word, in lower case."""
 
     def lemmas(self, word: str) -> frozenset[str]:
-        """Returns the base forms of a word, in lower case."""
+        """Return the base forms of a word, in lower case."""
 
 
 class WordChanges(NamedTuple):
-    """The changes of a text that are no change of style.
+    """The changes of a text beyond its style.
 
     Attributes:
         antonyms: words replaced by an antonym.
         negations: negations put in or taken out.
-        numbers: numbers that are no longer there, or new.
-        names: names that are no longer there, or new.
+        numbers: numbers that were removed or added.
+        names: names that were removed or added.
         words: words replaced, put in or taken out.
     """
 
@@ -95,23 +95,25 @@ class WordChanges(NamedTuple):
 
 
 def words(text: Text) -> list[Word]:
-    """Returns the words of a text or pair."""
-    found = []
-    for given in (text,) if isinstance(text, str) else text:
-        part = given.replace("’", "'")
+    """Return the words of a text or pair."""
+    tokens = []
+    # Both texts of a pair, one after the other.
+    for side in (text,) if isinstance(text, str) else text:
+        part = side.replace("’", "'")
         end = 0
         capitals = part.upper() == part  # all in capitals: no word is a name
         for start, stop in _spans(part):
             word = part[start:stop]
+            # A capital at the begin of a sentence is no name.
             begins = bool(_SENTENCE_END.search(part[:start] if not end else part[end - 1 : start]))
             named = word[:1].isupper() and word != "I" and not word.startswith("I'")
-            found.append(Word(word, named and not begins and not capitals))
+            tokens.append(Word(word, named and not begins and not capitals))
             end = stop
-    return found
+    return tokens
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yields start and end of each word; the parts of a number (3,000.5) are one word."""
+    """Yield start and end of each word; the parts of a number (3,000.5) are one word."""
     end = 0
     for start, stop in word_spans(text):
         if start < end:
@@ -122,13 +124,7 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def word_changes(original: Text, changed: Text, opposites: Opposites) -> WordChanges:
-    """Returns what has changed between two texts.
-
-    Args:
-        original: the text.
-        changed: what became of it.
-        opposites: antonyms.
-    """
+    """Return the changes between two texts."""
     before, after = words(original), words(changed)
     antonyms = edits = 0
     lost: list[Word] = []
@@ -136,7 +132,7 @@ def word_changes(original: Text, changed: Text, opposites: Opposites) -> WordCha
     read: list[Word] = []
     knows: Callable[[str], bool] = getattr(opposites, "knows", lambda _: False)
     hunk: tuple[list[Word], list[Word]] = ([], [])
-    for code in Levenshtein.opcodes([one.text for one in before], [one.text for one in after]):
+    for code in Levenshtein.opcodes([word.text for word in before], [word.text for word in after]):
         old = before[code.src_start : code.src_end]
         put = after[code.dest_start : code.dest_end]
         if code.tag == "equal":
@@ -145,6 +141,7 @@ def word_changes(original: Text, changed: Text, opposites: Opposites) -> WordCha
             continue
         hunk[0].extend(old)
         hunk[1].extend(put)
+        # A word that becomes two is two edits.
         edits += max(len(old), len(put))
         lost += old
         new += put
@@ -157,15 +154,15 @@ def word_changes(original: Text, changed: Text, opposites: Opposites) -> WordCha
         negations=_difference(map(_negation, before), map(_negation, read)),
         numbers=_difference(_numbers(before), _numbers(read)),
         names=_difference(
-            (one.text if one.name else "" for one in lost),
-            (one.text if one.name else "" for one in new),
+            (word.text if word.name else "" for word in lost),
+            (word.text if word.name else "" for word in new),
         ),
         words=edits,
     )
 
 
 def _read(old: Sequence[Word], new: Sequence[Word], knows: Callable[[str], bool]) -> Sequence[Word]:
-    """Returns new words as a reader takes them: those that are misspelt for the old ones."""
+    """Return new words as a reader takes them: those that are misspelt for the old ones."""
 
     def known(word: str) -> bool:
         text = word.casefold()
@@ -176,10 +173,12 @@ def _read(old: Sequence[Word], new: Sequence[Word], knows: Callable[[str], bool]
         a, b = (unicodedata.normalize("NFKC", word).casefold() for word in (a, b))
         if a.isdecimal() or known(b) or _numeral(b):
             return a == b
+        # Edits with transpositions, after look-alikes are undone.
         far = OSA.distance(a.translate(_LOOKS), b.translate(_LOOKS))
         return far <= (1 if len(a) < 7 else 2)
 
     joined = ["".join(word.text for word in some).casefold() for some in (old, new)]
+    # "notgood" for "not good": the reader sees the old words.
     if joined[0] == joined[1] and not all(known(word.text) for word in new):
         return old  # cut or joined elsewhere
     if len(old) != len(new):
@@ -193,13 +192,13 @@ def _difference(before: Iterable[str], after: Iterable[str]) -> int:
 
 
 def _negation(word: Word) -> str:
-    """Returns a mark for negations, whichever they are; else nothing."""
+    """Return a mark for negations, whichever they are; else nothing."""
     text = word.text.casefold()
     return "not" if text in NEGATIONS or text.endswith("n't") else ""
 
 
 def _numbers(read: Sequence[Word]) -> Iterator[str]:
-    """Yields the value of each number; nothing for other words, and for "one" as a pronoun."""
+    """Yield the value of each number; nothing for other words, and for "one" as a pronoun."""
     for i, word in enumerate(read):
         text = word.text.casefold()
         pronoun = text == "one" and i and read[i - 1].text.casefold() in _PRONOUN
@@ -207,19 +206,20 @@ def _numbers(read: Sequence[Word]) -> Iterator[str]:
 
 
 def _numeral(word: str) -> str:
-    """Returns a number in one way of writing; nothing for other words."""
+    """Return a number in one way of writing; nothing for other words."""
     text = unicodedata.normalize("NFKC", word)
     tens, _, ones = text.casefold().partition("-")
     if tens in _TENS and ones in _ONES[1:10]:
         return str(int(NUMBERS[tens]) + int(NUMBERS[ones]))
     if text.casefold() in NUMBERS:
         return NUMBERS[text.casefold()]
-    found = _NUMERAL.fullmatch(text) or _NUMERAL.fullmatch(text.casefold())
-    if found is None:
+    # "1,000", "1000" and "1000.0" are one number; "1st" is another.
+    match = _NUMERAL.fullmatch(text) or _NUMERAL.fullmatch(text.casefold())
+    if match is None:
         return ""
-    if found["order"]:
-        return f"{found['order'].lstrip('0')}th"
-    if found["whole"] is None:
+    if match["order"]:
+        return f"{match['order'].lstrip('0')}th"
+    if match["whole"] is None:
         return text.casefold()
-    whole = re.sub(r"\D", "", found["whole"]).lstrip("0") or "0"
-    return whole + (found["rest"] or "").rstrip("0").rstrip(".")
+    digits = re.sub(r"\D", "", match["whole"]).lstrip("0") or "0"
+    return digits + (match["rest"] or "").rstrip("0").rstrip(".")

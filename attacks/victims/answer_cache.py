@@ -18,7 +18,7 @@ class AnswerCache:
 
     Args:
         path: the file, made if there is none; None keeps answers in memory only.
-        about: all that the answers depend on.
+        subject: all that the answers depend on.
         check: raises ValueError for invalid numbers; on disk, these are passed over.
 
     Attributes:
@@ -29,17 +29,21 @@ class AnswerCache:
     """
 
     def __init__(
-        self, path: Path | None, about: Mapping[str, Any], check: Callable[[Sequence[float]], None]
+        self,
+        path: Path | None,
+        subject: Mapping[str, Any],
+        check: Callable[[Sequence[float]], None],
     ) -> None:
         self._stream = None
         self.asked = 0
         self._known: dict[Text, list[float]] = {}
         if path is None:
             return
-        settings, length = json.loads(json.dumps(about)), 0
+        # As it is read from the file: tuples are lists there.
+        settings, length = json.loads(json.dumps(subject)), 0
         if path.is_file() and path.stat().st_size:
-            found, records, length = read_lines(path, _record)
-            other = differences(found if isinstance(found, dict) else {}, settings)
+            description, records, length = read_lines(path, _record)
+            other = differences(description if isinstance(description, dict) else {}, settings)
             if other:
                 msg = (
                     f"got {path} with answers of another victim ({joined(other)}), expected the "
@@ -52,6 +56,7 @@ class AnswerCache:
                     self.asked += 1
                     if not again:
                         self._known[text] = row
+        # `length` cuts a torn line off.
         self._stream = open_lines(path, settings, length)
 
     def __len__(self) -> int:
@@ -64,13 +69,13 @@ class AnswerCache:
         return self._known[text]
 
     def add(self, answers: Iterable[tuple[Text, Sequence[float]]]) -> None:
-        """Keeps answers."""
+        """Keep answers."""
         fresh = [(text, list(row)) for text, row in answers if text not in self._known]
         self._known.update(fresh)
         self._write([{"text": text, "row": row} for text, row in fresh])
 
     def count(self, answers: Iterable[tuple[Text, Sequence[float]]]) -> None:
-        """Counts answers to texts that were asked about again; the first answer stays."""
+        """Count answers to texts that were asked about again; the first answer stays."""
         self._write([{"text": text, "row": list(row), "again": True} for text, row in answers])
 
     def _write(self, lines: Sequence[Mapping[str, Any]]) -> None:
@@ -82,7 +87,7 @@ class AnswerCache:
         self.close()
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         if self._stream is not None:
             self._stream.close()
 

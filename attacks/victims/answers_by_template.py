@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal, Protocol
 
-from attacks.victims.http_settings import HttpSettings, filled, template
+from attacks.victims.http_settings import HttpSettings, fill_in, template
 from attacks.victims.kinds import VictimError
 from text import ClassLabels, Text
 
@@ -40,43 +40,44 @@ class Exchange(Protocol):
     outputs: Literal["probabilities", "logits", "labels"]
 
     def body(self, texts: Sequence[Text]) -> Any:
-        """Returns the JSON of a request about texts."""
+        """Return the JSON of a request about texts."""
 
     def rows(self, answer: Any, texts: Sequence[Text]) -> list[list[float] | AnswerError]:
-        """Returns a number for each class for each text, or what is wrong with its answer.
+        """Return a number for each class for each text, or the error of its answer.
 
         Raises:
             AnswerError: the answer as a whole is something else.
         """
 
     def about(self) -> dict[str, Any]:
-        """Describes all that answers depend on."""
+        """Describe all that answers depend on."""
 
 
 def columns(text: Text) -> tuple[str, ...]:
-    """Returns the one or two texts of a sample."""
+    """Return the one or two texts of a sample."""
     return (text,) if isinstance(text, str) else tuple(text)
 
 
-def shown(value: Any) -> str:
-    """Returns the beginning of an answer, for a message."""
+def excerpt(value: Any) -> str:
+    """Return the beginning of an answer, for a message."""
     text = repr(value)
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
-def class_index(given: Any, classes: Sequence[str]) -> int:
-    """Returns the class that a label names, see `text.labels`; `LABEL_1` is the class of index 1.
+def class_index(value: Any, classes: Sequence[str]) -> int:
+    """Return the class that a label names, see `text.labels`; `LABEL_1` is the class of index 1.
 
     Raises:
-        AnswerError: there is no such class.
+        AnswerError: unknown class.
     """
     with suppress(ValueError):
-        if (index := ClassLabels(classes)(given)) is not None:
+        if (index := ClassLabels(classes)(value)) is not None:
             return index
-    number = str(given).strip().casefold()
+    number = str(value).strip().casefold()
+    # Hugging Face's names of classes without names.
     if number.startswith("label_") and number[6:].isdecimal() and int(number[6:]) < len(classes):
         return int(number[6:])
-    msg = f"got label {given!r:.80}, expected one of {', '.join(classes)}: give --classes"
+    msg = f"got label {value!r:.80}, expected one of {', '.join(classes)}: give --classes"
     raise AnswerError(msg)
 
 
@@ -95,9 +96,9 @@ class TemplateExchange:
         self.classes = list(classes)
         self.request = template(settings.request, "request")
         self.answer = template(settings.answer, "answer")
-        asked = set(_strings(self.request))
-        self._batched = "{texts}" in asked
-        if not self._batched and not any("{text}" in one for one in asked):
+        strings = set(_strings(self.request))
+        self._batched = "{texts}" in strings
+        if not self._batched and not any("{text}" in string for string in strings):
             msg = (
                 f"got --http.request {settings.request!r:.200} without a place for the text, "
                 'expected "{texts}" or "{text}" in it'
@@ -118,36 +119,37 @@ class TemplateExchange:
     def body(self, texts: Sequence[Text]) -> Any:
         """See `Exchange`."""
         if self._batched:
-            both = [one if isinstance(one, str) else list(one) for one in texts]
-            return filled(self.request, {"texts": both})
+            both = [text if isinstance(text, str) else list(text) for text in texts]
+            return fill_in(self.request, {"texts": both})
         parts = columns(texts[0])
         names = ("text", "text_pair")[: len(parts)]
-        if len(parts) > 1 and not any("{text_pair}" in one for one in _strings(self.request)):
+        if len(parts) > 1 and not any("{text_pair}" in string for string in _strings(self.request)):
             msg = 'got pairs and an --http.request without "{text_pair}", expected a place for both'
             raise ValueError(msg)
-        return filled(self.request, dict(zip(names, parts, strict=True)))
+        return fill_in(self.request, dict(zip(names, parts, strict=True)))
 
     def rows(self, answer: Any, texts: Sequence[Text]) -> list[list[float] | AnswerError]:
         """See `Exchange`."""
         if not self._batched:
-            return [self._tried(answer, self._places)]
+            return [self._try_row(answer, self._places)]
+        # `[*].label` of a list: the part before [*] leads to the list of texts.
         front = self._front()
         items = _at(answer, front)
         if not isinstance(items, list) or len(items) != len(texts):
-            count = f"{len(items)} answers" if isinstance(items, list) else shown(items)
-            msg = f"got {count} to {len(texts)} text(s), expected one for each: {shown(answer)}"
+            count = f"{len(items)} answers" if isinstance(items, list) else excerpt(items)
+            msg = f"got {count} to {len(texts)} text(s), expected one for each: {excerpt(answer)}"
             raise AnswerError(msg, again=True)
         rest = {name: path[len(front) + 1 :] for name, path in self._places.items()}
-        return [self._tried(item, rest) for item in items]
+        return [self._try_row(item, rest) for item in items]
 
-    def _tried(self, item: Any, places: Mapping[str, Path]) -> list[float] | AnswerError:
+    def _try_row(self, item: Any, paths: Mapping[str, Path]) -> list[float] | AnswerError:
         try:
-            return self._row(item, places)
+            return self._row(item, paths)
         except AnswerError as error:
             return error
 
     def _front(self) -> Path:
-        """Returns the path to the list of texts."""
+        """Return the path to the list of texts."""
         path = next(iter(self._places.values()))
         return path[: path.index(EACH)]
 
@@ -157,7 +159,7 @@ class TemplateExchange:
         if not {"{scores}", "{label}"} & set(paths):
             problem = 'without "{scores}" or "{label}"'
         elif "{scores}" in paths and len(paths) > 1:
-            problem = 'with "{scores}" beside "{label}" or "{score}"'
+            problem = 'with "{scores}" and "{label}" or "{score}"'
         if self._batched and problem is None:
             if not all(EACH in path for path in paths.values()):
                 problem = "without a list for the texts"
@@ -167,6 +169,7 @@ class TemplateExchange:
             skip = len(self._front()) + 1 if self._batched else 0
             rest = {name: path[skip:] for name, path in paths.items()}
             lists = {name: path.count(EACH) for name, path in rest.items()}
+            # One list more than that of the texts: label and score of each class.
             if max(lists.values()) > ("{label}" in paths and "{score}" in paths):
                 problem = "with more lists than texts and classes"
             elif len(set(lists.values())) > 1:
@@ -183,75 +186,71 @@ class TemplateExchange:
             )
             raise ValueError(msg)
 
-    def _row(self, item: Any, places: Mapping[str, Path]) -> list[float]:
-        """Returns the numbers of one text."""
-        if "{scores}" in places:
-            return self._listed(_at(item, places["{scores}"]))
-        label = places["{label}"]
-        score = places.get("{score}")
+    def _row(self, item: Any, paths: Mapping[str, Path]) -> list[float]:
+        """Return the numbers of one text."""
+        if "{scores}" in paths:
+            return self._read_list(_at(item, paths["{scores}"]))
+        label = paths["{label}"]
+        score = paths.get("{score}")
         if score is None:
             index = class_index(_at(item, label), self.classes)
             return one_label(index, len(self.classes))
         if EACH not in label:
             return self._other(_at(item, label), _at(item, score))
         at = label.index(EACH)
-        found = _at(item, label[:at])
-        if not isinstance(found, list):
+        entries = _at(item, label[:at])
+        if not isinstance(entries, list):
             msg = (
-                f"got {shown(found)}, expected a list of classes with their scores; an answer of "
-                "another shape is described by --http.answer"
+                f"got {excerpt(entries)}, expected a list of classes with their scores; an answer "
+                "of another shape is described by --http.answer"
             )
             raise AnswerError(msg)
-        given = {}
-        for one in found:
-            given[class_index(_at(one, label[at + 1 :]), self.classes)] = _at(one, score[at + 1 :])
-        return self._all(given, item)
+        names, numbers = label[at + 1 :], score[at + 1 :]
+        values = {class_index(_at(e, names), self.classes): _at(e, numbers) for e in entries}
+        return self._all(values, item)
 
-    def _listed(self, found: Any) -> list[float]:
-        if isinstance(found, dict):
+    def _read_list(self, entries: Any) -> list[float]:
+        if isinstance(entries, dict):
             return self._all(
-                {class_index(key, self.classes): one for key, one in found.items()}, found
+                {class_index(key, self.classes): value for key, value in entries.items()}, entries
             )
-        if not isinstance(found, list) or len(found) != len(self.classes):
-            msg = f"got scores {shown(found)}, expected {len(self.classes)} numbers, one per class"
+        if not isinstance(entries, list) or len(entries) != len(self.classes):
+            count = len(self.classes)
+            msg = f"got scores {excerpt(entries)}, expected {count} numbers, one per class"
             raise AnswerError(msg)
-        return [number(one) for one in found]
+        return [number(value) for value in entries]
 
     def _other(self, label: Any, score: Any) -> list[float]:
-        """Returns the probabilities of two classes, of which one is given."""
+        """Return the probabilities of two classes, of which one is given."""
         index, value = class_index(label, self.classes), number(score)
+        # Two classes: the other one gets the rest.
         return [value if i == index else 1 - value for i in range(2)]
 
-    def _all(self, given: Mapping[int, Any], item: Any) -> list[float]:
-        if len(given) < len(self.classes):
-            missing = [name for i, name in enumerate(self.classes) if i not in given]
-            msg = f"got no score of {', '.join(missing)} in {shown(item)}, expected all classes"
+    def _all(self, values: Mapping[int, Any], item: Any) -> list[float]:
+        if len(values) < len(self.classes):
+            missing = [name for i, name in enumerate(self.classes) if i not in values]
+            msg = f"got no score of {', '.join(missing)} in {excerpt(item)}, expected all classes"
             raise AnswerError(msg)
-        return [number(given[i]) for i in range(len(self.classes))]
+        return [number(values[i]) for i in range(len(self.classes))]
 
 
 def one_label(index: int, classes: int) -> list[float]:
-    """Returns the row of an answer that is a class alone."""
+    """Return the row of an answer that is a class alone."""
     return [float(i == index) for i in range(classes)]
 
 
 def check_row(row: Sequence[float], classes: int, outputs: str) -> None:
-    """Checks the numbers of a text, as they come or as they were kept on disk.
-
-    Args:
-        row: one for each class.
-        classes: number of the classes.
-        outputs: kind of the numbers; a class alone is a distribution as well.
+    """Check the numbers of a text, one per class; a class alone is a distribution as well.
 
     Raises:
-        AnswerError: they are others.
+        AnswerError: they are not finite, or not the `outputs` that they should be.
     """
     if len(row) != classes or not all(map(math.isfinite, row)):
-        msg = f"got scores {shown(list(row))}, expected {classes} finite numbers, one per class"
+        msg = f"got scores {excerpt(list(row))}, expected {classes} finite numbers, one per class"
         raise AnswerError(msg)
     if outputs != "logits" and (min(row) < 0 or abs(math.fsum(row) - 1) > 0.01):
         msg = (
-            f"got scores {shown(list(row))}, which are no probabilities (they sum to "
+            f"got scores {excerpt(list(row))}, which are not probabilities (they sum to "
             f"{math.fsum(row):.4g}), expected numbers from 0 that sum to 1; or say "
             "--http.outputs logits"
         )
@@ -259,47 +258,49 @@ def check_row(row: Sequence[float], classes: int, outputs: str) -> None:
 
 
 def number(value: Any) -> float:
-    """Returns a finite number of an answer.
+    """Return a finite number of an answer.
 
     Raises:
         AnswerError: it is something else.
     """
     try:
+        # JSON's true is an int in Python.
         usable = isinstance(value, int | float) and not isinstance(value, bool)
-        found = float(value) if usable else math.nan
+        parsed = float(value) if usable else math.nan
     except OverflowError:
-        found = math.inf
-    if not math.isfinite(found):
+        parsed = math.inf
+    if not math.isfinite(parsed):
         msg = f"got score {value!r:.80}, expected a finite number"
         raise AnswerError(msg)
-    return found
+    return parsed
 
 
 def _at(value: Any, path: Path) -> Any:
-    """Returns the part of a JSON value at a path without lists."""
+    """Return the part of a JSON value at a path without lists."""
     for key in path:
         if not isinstance(value, dict) or key not in value:
-            msg = f"got {shown(value)}, expected an object with {key!r}, as in --http.answer"
+            msg = f"got {excerpt(value)}, expected an object with {key!r}, as in --http.answer"
             raise AnswerError(msg)
         value = value[key]
     return value
 
 
 def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[str, Path]]:
-    """Yields the placeholders of an answer with their paths."""
+    """Yield the placeholders of an answer with their paths."""
     if isinstance(value, dict):
-        for key, one in value.items():
-            yield from _leaves(one, (*path, key))
+        for key, child in value.items():
+            yield from _leaves(child, (*path, key))
     elif isinstance(value, list):
-        for one in value[:1]:
-            yield from _leaves(one, (*path, EACH))
+        # A list with one element means any number of them.
+        for child in value[:1]:
+            yield from _leaves(child, (*path, EACH))
     elif value in _NAMES:
         yield value, path
 
 
 def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, dict | list):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _strings(one)
+        for child in value.values() if isinstance(value, dict) else value:
+            yield from _strings(child)
     elif isinstance(value, str):
         yield value

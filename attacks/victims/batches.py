@@ -31,7 +31,7 @@ class Halving:
         self.batch_size = batch_size
 
     def fitting(self, ask: Callable[[], Answer]) -> Answer:
-        """Calls a function with smaller batches until one fits into memory."""
+        """Call a function with smaller batches until one fits into memory."""
         while True:
             try:
                 return ask()
@@ -61,18 +61,16 @@ class Batches(Halving):
         items: Sequence[Item],
         length: Callable[[Item], int],
     ) -> Tensor:
-        """Returns `[n, ...]` results of n >= 1 items, in their order.
+        """Return `[n, ...]` results of n >= 1 items, in their order.
 
-        Args:
-            function: from b items to `[b, ...]`.
-            items: those of like length go together.
-            length: of an item.
+        `function` maps b items to `[b, ...]`; items of like `length` go together.
         """
         order: list[int] = []
         parts: list[Tensor] = []
         for rows, part in self._parts(lambda some: function(some).cpu(), items, length):
             order += rows
             parts.append(part)
+        # Back to the order of the items.
         return torch.cat(parts)[torch.tensor(order).argsort()]
 
     def each(
@@ -81,13 +79,7 @@ class Batches(Halving):
         items: Sequence[Item],
         length: Callable[[Item], int],
     ) -> list[Answer]:
-        """Returns an answer to each item, in their order.
-
-        Args:
-            function: from b items to b answers.
-            items: those of like length go together.
-            length: of an item.
-        """
+        """Return an answer to each item, in their order; see `run`."""
         answers: dict[int, Answer] = {}
         for rows, part in self._parts(function, items, length):
             answers.update(zip(rows, part, strict=True))
@@ -103,6 +95,7 @@ class Batches(Halving):
         waiting = length_batches(lengths, self.batch_size, device=self.device)[::-1]
 
         def part() -> tuple[list[int], Answer]:
+            # All that is left is split anew.
             if len(waiting[-1]) > self.batch_size:  # memory ran out
                 rest = [row for rows in waiting for row in rows]
                 smaller = length_batches(

@@ -9,9 +9,9 @@ from attacks.victims.answers_by_template import (
     AnswerError,
     class_index,
     columns,
+    excerpt,
     number,
     one_label,
-    shown,
 )
 from attacks.victims.http_settings import HttpSettings, content, put_in
 from text import Text
@@ -68,65 +68,66 @@ class ChatExchange:
             raise ValueError(msg)
         values = dict(zip(("text", "text_pair"), parts, strict=False))
         prompt = put_in(self.prompt, {**values, "words": ", ".join(self.words)})
-        made: dict[str, Any] = {
+        request: dict[str, Any] = {
             "model": self.model,
             "messages": [{"role": "user", "content": prompt}],
             "temperature": 0,
+            # Enough for a class name: longer answers are explanations.
             "max_tokens": 16,
         }
         if self.outputs == "probabilities":
-            made |= {"logprobs": True, "top_logprobs": _TOP}
-        return made
+            request |= {"logprobs": True, "top_logprobs": _TOP}
+        return request
 
     def rows(self, answer: Any, texts: Sequence[Text]) -> list[list[float] | AnswerError]:
         """See `Exchange`."""
-        del texts
         try:
             choice = answer["choices"][0]
-            said = choice["message"]["content"]
+            reply = choice["message"]["content"]
             if self.outputs == "probabilities":
                 tokens = [
-                    (str(one["token"]), _logarithm(one["logprob"]))
-                    for one in choice["logprobs"]["content"][0]["top_logprobs"]
+                    (str(entry["token"]), _logarithm(entry["logprob"]))
+                    for entry in choice["logprobs"]["content"][0]["top_logprobs"]
                 ]
                 return [self._shares(tokens)]
         except AnswerError:
             raise
         except (IndexError, KeyError, TypeError, ValueError) as error:
-            what = "choices[0].message.content"
+            path = "choices[0].message.content"
             if self.outputs == "probabilities":
-                what += " and choices[0].logprobs.content[0].top_logprobs"
-            msg = f"got {shown(answer)}, expected {what}: is this a chat endpoint?"
+                path += " and choices[0].logprobs.content[0].top_logprobs"
+            msg = f"got {excerpt(answer)}, expected {path}: is this a chat endpoint?"
             raise AnswerError(msg) from error
-        return [one_label(self._named(str(said)), len(self.words))]
+        return [one_label(self._named(str(reply)), len(self.words))]
 
-    def _named(self, said: str) -> int:
-        """Returns the class that an answer names."""
-        found = {
+    def _named(self, reply: str) -> int:
+        """Return the class that an answer names."""
+        classes = {
             i
             for i, word in enumerate(self.words)
-            if re.search(rf"(?<!\w){re.escape(word)}(?!\w)", said, re.IGNORECASE)
+            if re.search(rf"(?<!\w){re.escape(word)}(?!\w)", reply, re.IGNORECASE)
         }
-        # "not positive" beside "positive": the longer word is meant.
-        found -= {
+        # Of "not positive" and "positive" the longer word counts.
+        classes -= {
             i
-            for i in found
-            for j in found
+            for i in classes
+            for j in classes
             if i != j and self.words[i].casefold() in self.words[j].casefold()
         }
-        if len(found) == 1:
-            return found.pop()
+        if len(classes) == 1:
+            return classes.pop()
+        # Refusals and evasions count as this class, if the user says so.
         if self.unclear is not None:
             return self.unclear
         msg = (
-            f"got the answer {said!r:.200}, which names {'no class' if not found else 'several'}, "
+            f"got the answer {reply!r:.200}, which names {'several' if classes else 'no class'}, "
             f"expected one of {', '.join(self.words)}: change --http.prompt or --http.words, or "
             "say by --http.unclear which class such answers count as"
         )
         raise AnswerError(msg)
 
     def _shares(self, tokens: Sequence[tuple[str, float]]) -> list[float]:
-        """Returns the share of each class in the first token of the answer.
+        """Return the share of each class in the first token of the answer.
 
         A token belongs to the class whose word alone begins with it. A class without any has the
         least listed probability: the true one is not larger.
@@ -147,20 +148,20 @@ class ChatExchange:
         most = max(logarithm for some in mass.values() for logarithm in some)
         # Relative to the likeliest: each alone may be too small for a number.
         shares = [
-            math.fsum(math.exp(one - most) for one in mass[i] or [least])
+            math.fsum(math.exp(logarithm - most) for logarithm in mass[i] or [least])
             for i in range(len(self.words))
         ]
-        return [one / math.fsum(shares) for one in shares]
+        return [share / math.fsum(shares) for share in shares]
 
 
 def _logarithm(value: Any) -> float:
-    """Returns a log-probability; rounding may leave it a little above 0.
+    """Return a log-probability; rounding may leave it a little above 0.
 
     Raises:
         AnswerError: it is none.
     """
-    found = number(value)
-    if found > 0.01:
-        msg = f"got log-probability {found:g}, expected 0 at most"
+    logarithm = number(value)
+    if logarithm > 0.01:
+        msg = f"got log-probability {logarithm:g}, expected 0 at most"
         raise AnswerError(msg)
-    return found
+    return logarithm

@@ -1,4 +1,4 @@
-"""The settings of a classifier behind HTTP."""
+"""The settings of a classifier served over HTTP."""
 
 import re
 from collections.abc import Mapping
@@ -22,15 +22,15 @@ _HEADER = re.compile(r"[A-Za-z0-9-]+")
 
 @dataclass(frozen=True, kw_only=True)
 class HttpSettings:
-    r"""How a classifier behind HTTP is asked, and how patiently.
+    r"""Requests, answers and patience of a classifier served over HTTP.
 
     Attributes:
-        request: JSON of a request, or a file with it. "{texts}" stands for the list of texts (of
+        request: JSON of a request, or a file with it. "{texts}" means the list of texts (of
             pairs, a list of lists); "{text}" and "{text_pair}", also inside longer strings, for the
             texts of one sample, and then each request is about one.
         answer: JSON of the answer, or a file with it: the same shape, with "{scores}" for the
-            numbers of all classes, or "{label}" and "{score}". A list with one element stands for
-            any number of them: the texts (with "{texts}"), then the classes.
+            numbers of all classes, or "{label}" and "{score}". A list with one element means any
+            number of them: the texts (with "{texts}"), then the classes.
         outputs: kind of the scores.
         chat: name of the model; the address is then that of an OpenAI-style chat endpoint
             (`.../v1/chat/completions`), and request and answer are not used.
@@ -74,11 +74,7 @@ class HttpSettings:
     headers: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Checks the settings.
-
-        Raises:
-            ValueError: a number is out of its range, or a header that is none.
-        """
+        """Raise ValueError for a number out of its range, or an invalid header."""
         counts = {"per_request": self.per_request, "parallel": self.parallel, "tries": self.tries}
         check_range({f"http.{name}": value for name, value in counts.items()}, least=1)
         check_range({"http.budget": self.budget}, least=1)
@@ -91,51 +87,54 @@ class HttpSettings:
                 raise ValueError(msg)
 
 
-def template(given: str, name: str) -> Any:
-    """Returns the JSON of a template, or of the file that holds it.
+def template(setting: str, name: str) -> Any:
+    """Return the JSON of a template, or of the file that holds it.
 
     Raises:
-        ValueError: it is no JSON.
+        ValueError: not JSON.
     """
-    text = content(given)
+    text = content(setting)
     try:
         return parse_json(text, "the template", "JSON")
     except DataError as error:
         msg = (
-            f"got --http.{name} {given[:80]!r}, which is no JSON ({error}), expected JSON such as "
-            f"{REQUEST if name == 'request' else ANSWER}, or a file with it"
+            f"got --http.{name} {setting[:80]!r}, which is not JSON ({error}), expected JSON such "
+            f"as {REQUEST if name == 'request' else ANSWER}, or a file with it"
         )
         raise ValueError(msg) from error
 
 
-def content(given: str) -> str:
-    """Returns a text, or the content of the file that it names."""
-    short = len(given) < 256 and not set("{}\n") & set(given)
-    return read_text(Path(given), limit=LINE_LIMIT) if short and Path(given).is_file() else given
+def content(setting: str) -> str:
+    """Return a text, or the content of the file that it names."""
+    short = len(setting) < 256 and not set("{}\n") & set(setting)
+    # A template has braces, and a path has none.
+    is_path = short and Path(setting).is_file()
+    return read_text(Path(setting), limit=LINE_LIMIT) if is_path else setting
 
 
-def filled(template: Any, values: Mapping[str, Any]) -> Any:
-    """Replaces placeholders of a JSON value.
+def fill_in(template: Any, values: Mapping[str, Any]) -> Any:
+    """Replace placeholders of a JSON value by the values of their names.
 
-    Args:
-        template: the value.
-        values: by the name of the placeholder. A string that is a placeholder as a whole becomes
-            the value; inside a longer string, strings are put in.
+    A string that is a placeholder as a whole becomes the value; inside a longer string, strings are
+    put in.
     """
     if isinstance(template, dict):
-        return {key: filled(one, values) for key, one in template.items()}
+        return {key: fill_in(part, values) for key, part in template.items()}
     if isinstance(template, list):
-        return [filled(one, values) for one in template]
+        return [fill_in(part, values) for part in template]
     if not isinstance(template, str):
         return template
+    # The whole string is a placeholder: its value may be a list.
     if template[:1] == "{" and template[-1:] == "}" and template[1:-1] in values:
         return values[template[1:-1]]
-    return put_in(template, {name: one for name, one in values.items() if isinstance(one, str)})
+    return put_in(
+        template, {name: value for name, value in values.items() if isinstance(value, str)}
+    )
 
 
 def put_in(template: str, values: Mapping[str, str]) -> str:
-    """Replaces placeholders of a string in one pass: texts may hold braces of their own."""
+    """Replace placeholders of a string in one pass: texts may hold braces of their own."""
     if not values:
         return template
     names = "|".join(map(re.escape, values))
-    return re.sub(f"{{({names})}}", lambda found: values[found[1]], template)
+    return re.sub(f"{{({names})}}", lambda match: values[match[1]], template)

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from attacks.victims.answers_by_template import AnswerError, shown
+from attacks.victims.answers_by_template import AnswerError, excerpt
 from attacks.victims.http_settings import HttpSettings
 from attacks.victims.kinds import VictimError
 from text.bounded_files import DataError, parse_json
@@ -35,7 +35,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """Follows no redirect: it would send texts and token to another place."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Returns None: the redirect becomes an error."""
+        """Return None: the redirect becomes an error."""
 
 
 class _Deadline:
@@ -54,7 +54,7 @@ class _Deadline:
         self._timer.daemon = True
 
     def open(self, kind: type[http.client.HTTPConnection], host: str, **settings: Any) -> Any:
-        """Makes a connection that is broken in time."""
+        """Make a connection that is broken in time."""
         connection = kind(host, **settings)
         connect = connection.connect
 
@@ -69,13 +69,14 @@ class _Deadline:
 
     def _break(self) -> None:
         self.over = True
-        for one in self._sockets:
+        for connection in self._sockets:
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                # A read that waits in another thread ends with an error.
+                connection.shutdown(socket.SHUT_RDWR)
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Runs while a request is sent and its answer read.
+        """Run while a request is sent and its answer read.
 
         Raises:
             TimeoutError: the time is over.
@@ -94,27 +95,19 @@ class _Deadline:
             raise TimeoutError(late)
 
 
-class _Http(urllib.request.HTTPHandler):
-    """Opens connections within a deadline."""
+class _Http(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
+    """Opens plain and encrypted connections within a deadline."""
 
     def __init__(self, deadline: _Deadline) -> None:
         super().__init__()
         self.deadline = deadline
 
     def http_open(self, req: urllib.request.Request) -> Any:
-        """Opens a connection."""
+        """Open a connection."""
         return self.do_open(partial(self.deadline.open, http.client.HTTPConnection), req)
 
-
-class _Https(urllib.request.HTTPSHandler):
-    """Opens encrypted connections within a deadline."""
-
-    def __init__(self, deadline: _Deadline) -> None:
-        super().__init__()
-        self.deadline = deadline
-
     def https_open(self, req: urllib.request.Request) -> Any:
-        """Opens a connection."""
+        """Open a connection."""
         return self.do_open(partial(self.deadline.open, http.client.HTTPSConnection), req)
 
 
@@ -158,6 +151,7 @@ class Transport:
                 f"got victim http:{redact(url)}, expected an address such as http:https://HOST/PATH"
             )
             raise ValueError(msg)
+        # A password in the address would end up in records and messages.
         if parts.username or parts.password:
             msg = "got an address with a password, expected it in --http.token_variable NAME"
             raise ValueError(msg)
@@ -181,19 +175,17 @@ class Transport:
         self.requests = 0
 
     def stop(self) -> None:
-        """Lets no further request begin."""
+        """Let no further request begin."""
         self._stopped.set()
 
     def hide(self, message: str) -> str:
-        """Returns a message without token, headers and keys of the address."""
+        """Return a message without token, headers and keys of the address."""
         return hide(message, self._secrets)
 
     def post(self, body: Any, read: Callable[[Any], Read]) -> Read:
-        """Sends a request until its answer can be read.
+        """Send a request until its answer can be read.
 
-        Args:
-            body: JSON value.
-            read: makes the result of the answer; an `AnswerError` says whether to try again.
+        `read` makes the result of the answer; an `AnswerError` says whether to try again.
 
         Raises:
             VictimError: no usable answer; the message has the last reason.
@@ -201,12 +193,12 @@ class Transport:
         reason = ""
         for attempt in range(self.settings.tries):
             self._turn()
-            asked = 0.0
+            wait = 0.0
             try:
                 answer = self._send(body)
                 if not isinstance(answer, _Refusal):
                     return read(_value(answer))
-                reason, asked = self._refused(answer)
+                reason, wait = self._read_refusal(answer)
             except AnswerError as error:
                 if not error.again:
                     msg = f"victim {self.name}: {self.hide(str(error))}"
@@ -216,10 +208,10 @@ class Transport:
             except (OSError, http.client.HTTPException) as error:
                 reason = self.hide(f"{type(error).__name__}: {error}")
             if attempt + 1 < self.settings.tries:
-                self._pause(attempt, asked, reason)
+                self._pause(attempt, wait, reason)
         msg = (
             f"victim {self.name}: got no usable answer in {self.settings.tries} tries, the last: "
-            f"{reason}; expected one: the same command goes on, --http.tries and --http.timeout "
+            f"{reason}; expected one: the same command resumes, --http.tries and --http.timeout "
             "give it more time"
         )
         raise VictimError(msg)
@@ -228,20 +220,22 @@ class Transport:
         data = json.dumps(body).encode()
         request = urllib.request.Request(self.url, data=data, headers=self._headers)
         deadline = _Deadline(self.settings.deadline)
-        handlers = _NoRedirect(), _Http(deadline), _Https(deadline)
+        handlers = _NoRedirect(), _Http(deadline)
         opener = urllib.request.build_opener(*handlers)
         with deadline.running():
             try:
                 with opener.open(request, timeout=self.settings.timeout) as answer:
+                    # One byte more than allowed tells that the answer is too long.
                     raw: bytes = answer.read(_LARGEST + 1)
             except urllib.error.HTTPError as error:
+                # The body of a refusal often says why.
                 with error:
                     content = error.read(_REFUSAL).decode("utf-8", "replace").strip()
                 return _Refusal(error.code, str(error.reason), error.headers, content)
         return raw
 
-    def _refused(self, refusal: _Refusal) -> tuple[str, float]:
-        """Returns the reason of a refusal and the seconds that the server asks for.
+    def _read_refusal(self, refusal: _Refusal) -> tuple[str, float]:
+        """Return the reason of a refusal and the seconds that the server asks for.
 
         Raises:
             VictimError: another try would be refused as well.
@@ -249,21 +243,20 @@ class Transport:
         excerpt = self.hide(refusal.content)[:200]
         reason = f"status {refusal.status} {self.hide(refusal.reason)}: {excerpt}"
         if refusal.status not in _AGAIN:
-            moved = (
-                " (redirects are not followed: give the new address)"
-                if (300 <= refusal.status < 400)
-                else ""
-            )
+            moved = ""
+            if 300 <= refusal.status < 400:
+                moved = " (redirects are not followed: give the new address)"
             msg = f"victim {self.name}: got {reason}{moved}, expected an answer"
             raise VictimError(msg)
         return reason, retry_after(refusal.headers.get("Retry-After"))
 
     def _turn(self) -> None:
-        """Waits until the next request may be sent."""
+        """Wait until the next request may be sent."""
         with self._lock:
             now = self._clock()
             start = max(now, self._next)
             gap = 0.0 if self.settings.per_second is None else 1 / self.settings.per_second
+            # The slot is reserved under the lock; the wait is outside of it.
             self._next = start + gap
             self.requests += 1
         if start > now:
@@ -272,22 +265,23 @@ class Transport:
             msg = f"victim {self.name}: stopped"
             raise VictimError(msg)
 
-    def _pause(self, attempt: int, asked: float, reason: str) -> None:
-        """Keeps all requests back after a refusal."""
+    def _pause(self, attempt: int, wait: float, reason: str) -> None:
+        """Keep all requests back after a refusal."""
         longest = self.settings.longest_wait
-        if asked > longest:
+        if wait > longest:
             msg = (
-                f"victim {self.name}: got {reason}, and the server asks to wait {asked:.0f} s, "
+                f"victim {self.name}: got {reason}, and the server asks to wait {wait:.0f} s, "
                 f"expected at most --http.longest_wait {longest:g}: give the command again later"
             )
             raise VictimError(msg)
-        wait = max(asked, min(longest, self.settings.wait * 2**attempt))
+        # Exponential back-off; the server may ask for more.
+        wait = max(wait, min(longest, self.settings.wait * 2**attempt))
         with self._lock:
             self._next = max(self._next, self._clock() + wait)
 
 
 def _value(raw: bytes) -> Any:
-    """Returns the JSON value of an answer.
+    """Return the JSON value of an answer.
 
     Raises:
         AnswerError: it is none.
@@ -298,17 +292,17 @@ def _value(raw: bytes) -> Any:
     try:
         return parse_json(raw, "the answer", "JSON")
     except DataError as error:
-        msg = f"got an answer that is no JSON: {shown(raw[:200].decode('utf-8', 'replace'))}"
+        msg = f"got an answer that is no JSON: {excerpt(raw[:200].decode('utf-8', 'replace'))}"
         raise AnswerError(msg, again=True) from error
 
 
-def retry_after(given: str | None) -> float:
-    """Returns the seconds that a server asks to wait (RFC 9110, 10.2.3); 0 if it does not."""
-    given = (given or "").strip()
-    if given.isdecimal():
-        return float(given)
+def retry_after(header: str | None) -> float:
+    """Return the seconds that a server asks to wait (RFC 9110, 10.2.3); 0 if it does not."""
+    header = (header or "").strip()
+    if header.isdecimal():
+        return float(header)
     try:
-        when = email.utils.parsedate_to_datetime(given)
+        when = email.utils.parsedate_to_datetime(header)
     except (TypeError, ValueError):
         return 0.0
     return max(0.0, when.timestamp() - time.time())

@@ -1,4 +1,4 @@
-"""A classifier behind HTTP."""
+"""A classifier served over HTTP."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -55,7 +55,7 @@ class HttpVictim:
         transport: Transport | None = None,
     ) -> None:
         settings = settings or HttpSettings()
-        if len(classes) < 2 or len({one.strip().casefold() for one in classes}) < len(classes):
+        if len(classes) < 2 or len({name.strip().casefold() for name in classes}) < len(classes):
             msg = f"got classes {list(classes)}, expected at least two different names"
             raise ValueError(msg)
         self.classes, self.settings = list(classes), settings
@@ -81,29 +81,29 @@ class HttpVictim:
         return logarithms(rows) if self.exchange.outputs == "probabilities" else rows
 
     def probabilities(self, texts: Sequence[Text]) -> Floats | None:
-        """Returns `[n, C]` as the service gave them; None if it gives none."""
+        """Return `[n, C]` as the service gave them; None if it gives none."""
         return self._numbers(texts) if self.exchange.outputs == "probabilities" else None
 
     def again(self, texts: Sequence[Text]) -> Floats | None:
-        """Asks about texts once more, whatever was answered before; None beyond the budget."""
+        """Ask about texts once more, without the cache; None beyond the budget."""
         if self._left() < len(texts):
             return None
-        known = dict(self._ask(texts, self.cache.count))
-        invalid = {text: str(row) for text, row in known.items() if isinstance(row, AnswerError)}
+        answers = dict(self._ask(texts, self.cache.count))
+        invalid = {text: str(row) for text, row in answers.items() if isinstance(row, AnswerError)}
         if invalid:
             raise self._error(invalid)
-        rows = np.array([known[text] for text in texts], dtype=np.float64)
+        rows = np.array([answers[text] for text in texts], dtype=np.float64)
         return logarithms(rows) if self.exchange.outputs == "probabilities" else rows
 
     def close(self) -> None:
-        """Closes the file of the answers."""
+        """Close the file of the answers."""
         self.cache.close()
 
     def _check(self, row: Sequence[float]) -> None:
         check_row(row, len(self.classes), self.exchange.outputs)
 
     def _left(self) -> float:
-        """Returns the texts that may still be asked about."""
+        """Return the texts that may still be asked about."""
         budget = self.settings.budget
         return math.inf if budget is None else budget - self.cache.asked - len(self._invalid)
 
@@ -112,15 +112,16 @@ class HttpVictim:
 
     def _numbers(self, texts: Sequence[Text]) -> Floats:
         new = [text for text in dict.fromkeys(texts) if text not in self.cache]
+        # Invalid answers are not asked for again in this start.
         new = [text for text in new if text not in self._invalid]
-        left = len(new) if self._left() >= len(new) else max(0, int(self._left()))
-        for text, row in self._ask(new[:left], self.cache.add):
+        remaining = len(new) if self._left() >= len(new) else max(0, int(self._left()))
+        for text, row in self._ask(new[:remaining], self.cache.add):
             if isinstance(row, AnswerError):
                 self._invalid[text] = str(row)
-        if left < len(new):
+        if remaining < len(new):
             msg = (
                 f"victim {self.name}: the budget of {self.settings.budget:,} texts is used up; "
-                "all records and answers are kept: a larger --http.budget goes on"
+                "all records and answers are kept: give a larger --http.budget to resume"
             )
             raise VictimError(msg)
         if invalid := {text: self._invalid[text] for text in texts if text in self._invalid}:
@@ -130,7 +131,7 @@ class HttpVictim:
     def _ask(
         self, texts: Sequence[Text], keep: Callable[[list[tuple[Text, list[float]]]], None]
     ) -> list[tuple[Text, Row]]:
-        """Asks about texts; each valid answer is kept at once, also when another request fails.
+        """Ask about texts; each valid answer is kept at once, also when another request fails.
 
         Args:
             texts: all different.
@@ -143,6 +144,7 @@ class HttpVictim:
             keep([(text, row) for text, row in fresh if not isinstance(row, AnswerError)])
             answered.extend(fresh)
             invalid = {text: str(row) for text, row in answered if isinstance(row, AnswerError)}
+            # Wrong templates make all answers invalid: stop before they are all paid for.
             if not len(self.cache) and len(invalid) >= _HOPELESS:
                 raise self._error(invalid)
 
@@ -154,6 +156,7 @@ class HttpVictim:
             try:
                 self._collect(pool, self._chunks(texts), take)
             except BaseException:
+                # Threads in their retries would otherwise wait for minutes.
                 self.transport.stop()
                 raise
         return answered
@@ -168,7 +171,7 @@ class HttpVictim:
         chunks: Iterator[Sequence[Text]],
         take: Callable[[Sequence[Text], Sequence[Row]], None],
     ) -> None:
-        """Sends as many requests at a time as are allowed, and no more after a failure."""
+        """Send as many requests at a time as are allowed, and no more after a failure."""
         running: dict[Future[list[Row]], Sequence[Text]] = {}
         failed: BaseException | None = None
         while True:
@@ -187,6 +190,7 @@ class HttpVictim:
                         take(chunk, future.result())
                 except InvalidAnswers as invalid:
                     error = invalid
+                # Running requests are awaited: their answers are paid for.
                 failed = failed or error
         if failed is not None:
             raise failed
@@ -204,7 +208,7 @@ class HttpVictim:
         return self.transport.post(self.exchange.body(texts), read)
 
     def _valid(self, row: Row) -> Row:
-        """Returns the numbers of a text, or what is wrong with its answer."""
+        """Return the numbers of a text, or the error of its answer."""
         try:
             if isinstance(row, AnswerError):
                 raise row

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attacks.compat import Compat
 from attacks.document import Candidate, Document
-from attacks.goals import Compat, Floats, logarithms
+from attacks.goals import Floats, logarithms
 from attacks.victims.batches import Halving
 from attacks.victims.saliency import (
     in_mode,
@@ -28,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class VictimError(ValueError):
-    """The victim raised an error, or its answer is no logits."""
+    """The victim raised an error, or its answer is not logits."""
 
 
 class InvalidAnswers(VictimError):
@@ -36,7 +37,7 @@ class InvalidAnswers(VictimError):
 
     Args:
         msg: about all of them.
-        reasons: what is wrong with the answer to each of these texts.
+        reasons: the error of the answer to each of these texts.
     """
 
     def __init__(self, msg: str, reasons: Mapping[Text, str]) -> None:
@@ -57,7 +58,7 @@ class Victim(Protocol):
     name: str
 
     def logits(self, texts: Sequence[Text]) -> Floats:
-        """Returns `[n, C]` float64 logits of n >= 1 texts, in their order."""
+        """Return `[n, C]` float64 logits of n >= 1 texts, in their order."""
 
 
 @runtime_checkable
@@ -65,16 +66,11 @@ class PredictsTexts(Protocol):
     """Predicts texts, as our modules do."""
 
     def predict_texts(self, texts: list[Text], *, batch_size: int) -> Tensor:
-        """Returns logits `[n, C]` in evaluation mode."""
+        """Return logits `[n, C]` in evaluation mode."""
 
 
 class _Batched(Halving):
-    """A victim that answers in batches.
-
-    Args:
-        name: name in results.
-        batch_size: texts per forward pass at first.
-    """
+    """A victim that answers in batches, `batch_size` texts per forward pass at first."""
 
     def __init__(self, name: str, batch_size: int) -> None:
         super().__init__(batch_size)
@@ -83,17 +79,18 @@ class _Batched(Halving):
     @property
     def _backwards(self) -> int:
         """Texts per backward pass, which keeps the activations of all layers."""
+        # A quarter of the forward batch fits where the forward pass does.
         return max(1, self.batch_size // 4)
 
     def logits(self, texts: Sequence[Text]) -> Floats:
         """See `Victim`."""
-        return self.fitting(lambda: checked(self._answer(texts), texts, self.name))
+        return self.fitting(lambda: check_logits(self._answer(texts), texts, self.name))
 
     def _finite(
         self, weights: list[list[float]], documents: Sequence[Document]
     ) -> list[list[float]]:
         reasons = {
-            document.text: "got gradients that are no numbers, expected numbers"
+            document.text: "got NaN gradients, expected numbers"
             for row, document in zip(weights, documents, strict=True)
             if any(math.isnan(weight) for weight in row)
         }
@@ -103,13 +100,11 @@ class _Batched(Halving):
         return weights
 
     def _answer(self, texts: Sequence[Text]) -> Any:
-        del texts
-        msg = f"got {type(self).__name__} without _answer(), expected every victim to define it"
-        raise TypeError(msg)
+        raise NotImplementedError
 
 
-def checked(answer: Any, texts: Sequence[Text], name: str) -> Floats:
-    """Returns an answer as float64 logits.
+def check_logits(answer: Any, texts: Sequence[Text], name: str) -> Floats:
+    """Return an answer as float64 logits.
 
     Raises:
         VictimError: wrong shape.
@@ -134,13 +129,15 @@ def checked(answer: Any, texts: Sequence[Text], name: str) -> Floats:
         for row in np.flatnonzero(~np.isfinite(logits).all(axis=1)).tolist()
     }
     if strange:
-        text, what = next(iter(strange.items()))
+        text, reason = next(iter(strange.items()))
         expected = "expected finite numbers (a class that cannot be has -1e4)"
         msg = (
-            f"victim {name}: got {what} for {len(strange)} of {len(texts)} text(s), {expected}; "
+            f"victim {name}: got {reason} for {len(strange)} of {len(texts)} text(s), {expected}; "
             f"the first is {text!r:.200}"
         )
-        raise InvalidAnswers(msg, {text: f"got {one}, {expected}" for text, one in strange.items()})
+        raise InvalidAnswers(
+            msg, {text: f"got {reason}, {expected}" for text, reason in strange.items()}
+        )
     return logits
 
 
@@ -176,6 +173,7 @@ class ModuleVictim(_Batched):
         return all(hasattr(self.module, name) for name in ("embed", "classify", "require_text"))
 
     def _answer(self, texts: Sequence[Text]) -> Tensor:
+        # Attacks ask thousands of times: a warning about each cut text would drown the rest.
         with cuts_unsaid():
             return self.module.predict_texts(list(texts), batch_size=self.batch_size)
 
@@ -185,13 +183,13 @@ class ModuleVictim(_Batched):
         return {"name": self.name, "module": module}
 
     def word_weights(
-        self, documents: Sequence[Document], *, compat: Compat = "none"
+        self, documents: Sequence[Document], *, compat: str = "none"
     ) -> list[list[float]]:
         """See `attacks.engine.WhiteBox`; by the gradient at the output of `embed`.
 
         Raises:
             TypeError: the module does not embed and classify.
-            VictimError: a gradient that is no number.
+            VictimError: a NaN gradient.
         """
         module: Any = self.module
         if not self.differentiable:
@@ -200,7 +198,7 @@ class ModuleVictim(_Batched):
                 "and require_text(): its gradients are asked for"
             )
             raise TypeError(msg)
-        training = compat == "textattack"
+        training = Compat(compat).gradients_with_dropout
         weights = self.fitting(
             lambda: module_weights(module, documents, batch_size=self._backwards, training=training)
         )
@@ -249,6 +247,7 @@ class HuggingFaceVictim(_Batched):
         super().__init__(name or type(model).__name__, batch_size)
         self.model, self.tokenizer = model, tokenizer
         require_one_class(model.config, self.name)
+        # GPT-2 and others classify by the last token that is not this one.
         pads = tokenizer.pad_token_id, getattr(model.config, "pad_token_id", None)
         if pads[0] is None or pads[0] != pads[1]:
             msg = (
@@ -257,6 +256,7 @@ class HuggingFaceVictim(_Batched):
                 "model.config.pad_token_id = tokenizer.pad_token_id"
             )
             raise ValueError(msg)
+        # Tokenizers without a limit say 1e30.
         limits = [max_length, tokenizer.model_max_length, longest_text(model)]
         self.max_length = min(limit for limit in limits if limit)
         self._pads: bool | None = None
@@ -286,20 +286,25 @@ class HuggingFaceVictim(_Batched):
         lengths = [len(ids) for ids in coded["input_ids"]]
         with in_mode(self.model, training=False):
             if self._pads is None and min(lengths) < max(lengths):
+                # Tested once, by the shortest and the longest text of the first mixed batch.
                 ends = lengths.index(min(lengths)), lengths.index(max(lengths))
                 self._pads = self._ignores_padding(coded, *ends)
+            # Texts of equal length need no padding.
             if self._pads is False:
-                alike = [[i for i, n in enumerate(lengths) if n == one] for one in set(lengths)]
+                alike = [
+                    [i for i, n in enumerate(lengths) if n == length] for length in set(lengths)
+                ]
                 size = self.batch_size
                 batches = [rows[i : i + size] for rows in alike for i in range(0, len(rows), size)]
             else:
                 batches = length_batches(lengths, self.batch_size, device=self.model.device.type)
             logits = torch.cat([self._forward(coded, rows) for rows in batches])
+        # Batches hold texts of like length: back to the order of the texts.
         order = torch.tensor([i for rows in batches for i in rows], device=logits.device)
         return logits[order.argsort()]
 
     def _forward(self, coded: Any, rows: Sequence[int]) -> Tensor:
-        """Returns the logits of some rows, padded to the longest of them."""
+        """Return the logits of some rows, padded to the longest of them."""
         batch = self.tokenizer.pad(
             {name: [values[i] for i in rows] for name, values in coded.items()},
             padding_side=padding_side(self.model),
@@ -309,11 +314,12 @@ class HuggingFaceVictim(_Batched):
         if getattr(answer, "logits", None) is None:
             msg = f"got {self.name}, which answers without logits, expected a classifier"
             raise VictimError(msg)
+        # Half precision would make more candidates equal.
         logits: Tensor = answer.logits.float()
         return logits
 
     def _ignores_padding(self, coded: Any, short: int, long: int) -> bool:
-        """Returns True if a padded text gets the logits that it has alone, but for rounding."""
+        """Return True if a padded text gets the logits that it has alone, but for rounding."""
         alone, padded = self._forward(coded, [short])[0], self._forward(coded, [short, long])[0]
         noise = _ROUNDINGS * torch.finfo(self.model.dtype).eps * alone.abs().max().clamp_min(1.0)
         ignores = bool((alone - padded).abs().max() <= noise)
@@ -330,13 +336,13 @@ class HuggingFaceVictim(_Batched):
         return {"name": self.name, "model": self.model, "max_length": self.max_length}
 
     def word_weights(
-        self, documents: Sequence[Document], *, compat: Compat = "none"
+        self, documents: Sequence[Document], *, compat: str = "none"
     ) -> list[list[float]]:
         """See `attacks.engine.WhiteBox`; by the gradient at the input embeddings.
 
         Raises:
             TypeError: the tokenizer is a slow one, or the model has no input embeddings.
-            VictimError: a gradient that is no number.
+            VictimError: a NaN gradient.
         """
         weights = self.fitting(
             lambda: transformer_weights(
@@ -345,7 +351,7 @@ class HuggingFaceVictim(_Batched):
                 documents,
                 batch_size=1 if self._pads is False else self._backwards,
                 max_length=self.max_length,
-                training=compat == "textattack",
+                training=Compat(compat).gradients_with_dropout,
             )
         )
         return self._finite(weights, documents)
@@ -368,11 +374,7 @@ class HuggingFaceVictim(_Batched):
 
 
 def require_one_class(config: Any, name: str) -> None:
-    """Checks that a `transformers` model gives one class to a text.
-
-    Args:
-        config: of the model.
-        name: of the model, for the message.
+    """Check that a `transformers` model gives one class to a text.
 
     Raises:
         ValueError: it gives several classes, or a number.
@@ -421,7 +423,7 @@ class CallableVictim(_Batched):
         return {"name": self.name, "outputs": self.outputs, "module": self._owner()}
 
     def probabilities(self, texts: Sequence[Text]) -> Floats | None:
-        """Returns `[n, C]`, the exact answer of the function; None if that is logits."""
+        """Return `[n, C]`, the exact answer of the function; None if that is logits."""
         if self.outputs == "logits":
             return None
         return self.fitting(lambda: self._distributions(self._call(texts), texts))
@@ -448,11 +450,12 @@ class CallableVictim(_Batched):
                     f"text(s) beginning with {batch[0]!r:.200}"
                 )
                 raise VictimError(msg) from error
-            parts.append(checked(answer, batch, self.name))
+            parts.append(check_logits(answer, batch, self.name))
         return np.concatenate(parts)
 
     def _owner(self) -> torch.nn.Module | None:
-        """Returns the module that answers, if it is known."""
+        """Return the module that answers, if it is known."""
+        # A bound method of a module knows its module.
         owner = getattr(self.function, "__self__", self.function)
         return owner if isinstance(owner, torch.nn.Module) else None
 
@@ -466,11 +469,12 @@ class CallableVictim(_Batched):
             yield
 
     def _distributions(self, numbers: Floats, texts: Sequence[Text]) -> Floats:
-        """Returns the numbers, if they are probabilities.
+        """Return the numbers, if they are probabilities.
 
         Raises:
             InvalidAnswers: they are not.
         """
+        # Half precision rounds sums by up to 1e-3.
         off = np.abs(numbers.sum(axis=1) - 1)
         bad = (off > 1e-3) | (numbers < 0).any(axis=1)
         if bad.any():
@@ -480,11 +484,16 @@ class CallableVictim(_Batched):
                 'or say outputs="logits"'
             )
             rows = np.flatnonzero(bad).tolist()
-            raise InvalidAnswers(msg, {texts[row]: _improper(numbers[row]) for row in rows})
+            improper = {
+                texts[row]: f"got {numbers[row].tolist()!r:.200}, expected probabilities"
+                for row in rows
+            }
+            raise InvalidAnswers(msg, improper)
         return numbers
 
     def _suspect(self, numbers: Floats) -> None:
-        """Warns once when logits look like probabilities."""
+        """Warn once when logits look like probabilities."""
+        # Logits of real models hardly ever sum to 1 in every row.
         alike = bool((numbers >= 0).all()) and bool((np.abs(numbers.sum(axis=1) - 1) < 1e-6).all())
         if alike and len(numbers) > 1 and not self._warned:
             self._warned = True
@@ -495,16 +504,12 @@ class CallableVictim(_Batched):
             )
 
 
-def _improper(row: Floats) -> str:
-    return f"got {row.tolist()!r:.200}, expected probabilities"
-
-
 CPU_BATCH = 64
 """Texts per forward pass on a CPU: more are slower, as more of them is padding."""
 
 
 def fastest_batch(model: Any, batch_size: int) -> int:
-    """Returns the texts per forward pass: on a CPU `CPU_BATCH` at most.
+    """Return the texts per forward pass: on a CPU `CPU_BATCH` at most.
 
     Args:
         model: a module on its device, or anything else.
@@ -516,7 +521,7 @@ def fastest_batch(model: Any, batch_size: int) -> int:
 
 
 def as_victim(model: Any, *, tokenizer: Any = None, batch_size: int = 256) -> Victim:
-    """Makes a victim of a model or function.
+    """Make a victim of a model or function.
 
     Args:
         model: a victim, a module of ours, a `transformers` model (with `tokenizer`) or pipeline, or
@@ -527,6 +532,7 @@ def as_victim(model: Any, *, tokenizer: Any = None, batch_size: int = 256) -> Vi
     Raises:
         TypeError: it is none of these.
     """
+    # A pipeline of `transformers`.
     if all(hasattr(model, name) for name in ("task", "model", "tokenizer", "preprocess")):
         if model.task != "text-classification":
             msg = f"got a pipeline for {model.task}, expected one for text-classification"

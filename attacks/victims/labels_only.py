@@ -42,20 +42,21 @@ class LabelVictim(CallableVictim):
             if len(answers) != len(texts):
                 msg = f"got {len(answers)} labels to {len(texts)} text(s), expected one for each"
                 raise AnswerError(msg)
-            found = np.zeros((len(texts), len(classes)))
-            for row, answer in zip(found, answers, strict=True):
+            # One-hot rows: a search by scores would see no gradient.
+            logits = np.zeros((len(texts), len(classes)))
+            for row, answer in zip(logits, answers, strict=True):
                 label = answer.item() if isinstance(answer, np.generic) else answer
                 row[class_index(label, classes)] = 1
-            return found
+            return logits
 
         super().__init__(rows, batch_size=batch_size, name=name)
 
     def _suspect(self, numbers: Floats) -> None:
-        """Says nothing: rows that sum to 1 are meant."""
+        """Say nothing: rows that sum to 1 are meant."""
 
 
 def check_search(attack: Attack, victim: Any) -> None:
-    """Checks that an attack can do with what a victim answers.
+    """Check that an attack can work with the answers of a victim.
 
     Raises:
         VictimError: the victim gives no scores, and the search follows them.

@@ -37,7 +37,7 @@ class Differentiable(Protocol):
         """The device of the weights."""
 
     def require_text(self) -> tuple[Tokenizer, list[str]]:
-        """Returns tokenizer and class names."""
+        """Return tokenizer and class names."""
 
     def embed(self, batch: Batch) -> Tensor:
         """`[B, N, d]`."""
@@ -49,7 +49,7 @@ class Differentiable(Protocol):
 def module_weights(
     module: Differentiable, documents: Sequence[Document], *, batch_size: int, training: bool
 ) -> list[list[float]]:
-    """Returns weights by the gradient at the output of a module's `embed`.
+    """Return weights by the gradient at the output of a module's `embed`.
 
     Args:
         module: one of ours; its mode, parameters and their gradients stay unchanged.
@@ -65,6 +65,7 @@ def module_weights(
     def gradients(rows: list[int]) -> list[Tensor]:
         chunk = [encodings[row] for row in rows]
         batch = collate(chunk, pad_id=tokenizer.pad_id, pairs=module.pairs).to(module.device)
+        # [B, N, d]: a leaf, so that no gradient reaches the parameters.
         x = module.embed(batch).detach().clone().requires_grad_()
         loss = _loss(module.classify(x, batch.mask), training=training)
         (gradient,) = torch.autograd.grad(loss, x)
@@ -84,15 +85,9 @@ def transformer_weights(
     max_length: int,
     training: bool,
 ) -> list[list[float]]:
-    """Returns weights by the gradient at the input embeddings of a `transformers` classifier.
+    """Return weights by the gradient at the input embeddings of a `transformers` classifier.
 
-    Args:
-        model: its mode, parameters and their gradients stay unchanged.
-        tokenizer: a fast one, which knows the positions of its tokens.
-        documents: at least one.
-        batch_size: see `module_weights`.
-        max_length: longest text in tokens.
-        training: see `module_weights`.
+    See `module_weights`; texts have `max_length` tokens at most.
 
     Raises:
         TypeError: a slow tokenizer, or a model without input embeddings.
@@ -100,7 +95,7 @@ def transformer_weights(
     if not getattr(tokenizer, "is_fast", False):
         msg = (
             f"got {type(tokenizer).__name__}, expected a fast tokenizer: gradients need to know "
-            "where in the text each token stands"
+            "the position of each token in the text"
         )
         raise TypeError(msg)
     second = [d.columns[1] for d in documents] if len(documents[0].columns) > 1 else None
@@ -113,9 +108,9 @@ def transformer_weights(
     spans = [
         [
             Span(0, 0, 0) if text is None else Span(text, *offsets)
-            for text, offsets in zip(one.sequence_ids, one.offsets, strict=True)
+            for text, offsets in zip(encoding.sequence_ids, encoding.offsets, strict=True)
         ]
-        for one in coded.encodings
+        for encoding in coded.encodings
     ]
     captured: list[Tensor] = []
 
@@ -131,6 +126,7 @@ def transformer_weights(
             return_tensors="pt",
         ).to(model.device)
         captured.clear()
+        # The hook replaces the embedded tokens by a leaf.
         handle = model.get_input_embeddings().register_forward_hook(capture)
         try:
             logits = model(**batch).logits
@@ -154,13 +150,9 @@ def module_gains(
     *,
     batch_size: int,
 ) -> list[list[float]]:
-    """Returns what candidates gain to first order, by the gradient at the output of `embed`.
+    """Return the gains of candidates to first order, by the gradient at the output of `embed`.
 
-    Args:
-        module: one of ours; its mode, parameters and their gradients stay unchanged.
-        documents: at least one.
-        candidates: of each document.
-        batch_size: texts per pass.
+    The mode of the module, its parameters and their gradients stay unchanged.
     """
     tokenizer, _ = module.require_text()
 
@@ -173,8 +165,8 @@ def module_gains(
     def gradient(x: Tensor) -> Tensor:
         leaf = x.clone().unsqueeze(0).requires_grad_()
         mask = torch.ones(leaf.shape[:2], dtype=torch.bool, device=leaf.device)
-        (found,) = torch.autograd.grad(_loss(module.classify(leaf, mask), training=False), leaf)
-        return found[0]
+        (slope,) = torch.autograd.grad(_loss(module.classify(leaf, mask), training=False), leaf)
+        return slope[0]
 
     with in_mode(module, training=False):
         return _gains(documents, candidates, embedded, gradient, batch_size=batch_size)
@@ -189,15 +181,9 @@ def transformer_gains(
     batch_size: int,
     max_length: int,
 ) -> list[list[float]]:
-    """Returns what candidates gain to first order, by the gradient at the input embeddings.
+    """Return the gains of candidates to first order, by the gradient at the input embeddings.
 
-    Args:
-        model: of `transformers`; its mode, parameters and their gradients stay unchanged.
-        tokenizer: of the model.
-        documents: at least one.
-        candidates: of each document.
-        batch_size: texts per pass.
-        max_length: longest text in tokens.
+    The mode of the model, its parameters and their gradients stay unchanged.
     """
     table = model.get_input_embeddings()
 
@@ -206,24 +192,24 @@ def transformer_gains(
         first = [text if isinstance(text, str) else text[0] for text in texts]
         return tokenizer(first, second, truncation=True, max_length=max_length)
 
-    asked: list[Any] = []
+    questions: list[Any] = []
 
     def embedded(texts: list[Text]) -> list[Tensor]:
-        asked[:] = [coded(texts)]
-        rows = asked[0]["input_ids"]
+        questions[:] = [coded(texts)]
+        rows = questions[0]["input_ids"]
         return [table(torch.tensor(ids, device=model.device)).detach() for ids in rows]
 
     def gradient(x: Tensor) -> Tensor:
         leaf = x.clone().unsqueeze(0).requires_grad_()
         handle = table.register_forward_hook(lambda *_: leaf)
-        row = {name: values[:1] for name, values in asked[0].items()}
+        row = {name: values[:1] for name, values in questions[0].items()}
         batch = tokenizer.pad(row, return_tensors="pt").to(model.device)
         try:
             logits = model(**batch).logits
         finally:
             handle.remove()
-        (found,) = torch.autograd.grad(_loss(logits, training=False), leaf)
-        return found[0]
+        (slope,) = torch.autograd.grad(_loss(logits, training=False), leaf)
+        return slope[0]
 
     with in_mode(model, training=False):
         return _gains(documents, candidates, embedded, gradient, batch_size=batch_size)
@@ -237,24 +223,20 @@ def _gains(
     *,
     batch_size: int,
 ) -> list[list[float]]:
-    """Returns the products of gradients and changes of the embedded tokens.
+    """Return the products of gradients and changes of the embedded tokens.
 
-    Args:
-        documents: at least one.
-        candidates: of each document.
-        embedded: `[n, d]` of each text; that of one text is followed by its `gradient`.
-        gradient: `[n, d]` at such a text.
-        batch_size: texts that are embedded together.
+    `embedded` gives `[n, d]` of each text; `gradient` follows it, and gives `[n, d]` at a text.
     """
     result: list[list[float]] = []
     with torch.inference_mode(False), torch.enable_grad():
-        for document, every in zip(documents, candidates, strict=True):
+        for document, options in zip(documents, candidates, strict=True):
             (x,) = embedded([document.text])
             slope = gradient(x)
             row: list[float] = []
-            for start in range(0, len(every), batch_size):
-                texts = [one.text for one in every[start : start + batch_size]]
+            for start in range(0, len(options), batch_size):
+                texts = [candidate.text for candidate in options[start : start + batch_size]]
                 for other in embedded(texts):
+                    # First order: (x' - x) . gradient, for texts of as many tokens.
                     fits = other.shape == x.shape and not torch.equal(other, x)
                     row.append(float(((other - x) * slope).sum()) if fits else UNSEEN)
             result.append(row)
@@ -262,14 +244,15 @@ def _gains(
 
 
 def _loss(logits: Tensor, *, training: bool) -> Tensor:
-    """Returns the sum over the batch that is differentiated."""
+    """Return the sum over the batch that is differentiated."""
     logits = logits.float()
     predicted = logits.argmax(dim=1)
     if training:
         return functional.cross_entropy(logits, predicted, reduction="sum")
     own = logits.gather(1, predicted.unsqueeze(1)).squeeze(1)
-    others = logits.scatter(1, predicted.unsqueeze(1), -torch.inf)
-    return (others.logsumexp(dim=1) - own).sum()
+    # log odds: logsumexp of the others minus the predicted logit.
+    other_logits = logits.scatter(1, predicted.unsqueeze(1), -torch.inf)
+    return (other_logits.logsumexp(dim=1) - own).sum()
 
 
 def _weights(
@@ -280,7 +263,8 @@ def _weights(
     batch_size: int,
     training: bool,
 ) -> list[list[float]]:
-    """Returns the weights of all documents; `gradients` returns `[n, d]` for each of some rows."""
+    """Return the weights of all documents; `gradients` returns `[n, d]` for each of some rows."""
+    # Texts of like length share a batch.
     order = sorted(range(len(documents)), key=lambda row: len(spans[row]))
     batch_size = 1 if training else batch_size
     result: list[list[float]] = [[] for _ in documents]
@@ -296,24 +280,18 @@ def _weights(
 
 
 def padding_side(model: Any) -> Literal["left", "right"]:
-    """Returns the side on which padding changes nothing, whatever the tokenizer says.
+    """Return the side on which padding changes nothing; the tokenizer may say another.
 
     Positions are counted from the left, so that padding there moves the text (GPT-2). XLNet counts
     from the text, and classifies by its last token.
-
-    Args:
-        model: of `transformers`.
     """
     return "left" if getattr(model.config, "summary_type", None) == "last" else "right"
 
 
 def word_norms(gradient: Tensor, spans: Sequence[Span], document: Document) -> list[float]:
-    """Returns the L1 norm of each word's mean gradient over the tokens that overlap it.
+    """Return the L1 norm of each word's mean gradient over the tokens that overlap it.
 
-    Args:
-        gradient: `[n, d]` of the n tokens.
-        spans: positions of the tokens.
-        document: its words.
+    `gradient` is `[n, d]` of the n tokens, `spans` are their positions.
     """
     starts = [(column, start) for column, start, _ in document.spans]
     tokens, words = [], []
@@ -328,6 +306,7 @@ def word_norms(gradient: Tensor, spans: Sequence[Span], document: Document) -> l
             word -= 1
     where = torch.tensor(words, dtype=torch.int64)
     total = gradient.new_zeros(len(document), gradient.shape[-1])
+    # [words, d]: sums over the tokens of each word.
     total.index_add_(0, where, gradient[torch.tensor(tokens, dtype=torch.int64)])
     count = torch.bincount(where, minlength=len(document))
     norms = total.abs().sum(dim=1) / count.clamp_min(1)
@@ -337,7 +316,7 @@ def word_norms(gradient: Tensor, spans: Sequence[Span], document: Document) -> l
 
 @contextmanager
 def in_mode(module: Any, *, training: bool) -> Iterator[None]:
-    """Sets the mode of every part, and restores it afterwards."""
+    """Set the mode of every part, and restore it afterwards."""
     parts: list[nn.Module] = list(module.modules())
     before = [part.training for part in parts]
     try:
@@ -354,7 +333,7 @@ def in_mode(module: Any, *, training: bool) -> Iterator[None]:
 
 @contextmanager
 def _seeded(text: str | None) -> Iterator[None]:
-    """Seeds random numbers by a text inside the context; does nothing if None."""
+    """Seed random numbers by a text inside the context; do nothing if None."""
     if text is None:
         yield
         return

@@ -32,10 +32,10 @@ from attacks.document import Document
 from attacks.engine import Limits
 from attacks.outcome import Sample, words_changed
 from attacks.recipe_settings import RecipeSettings
-from attacks.recipes import HAS, NEEDS, build
+from attacks.recipes import build, find_recipe
 from attacks.resources.catalogue import Resources
 from attacks.resources.sentence_encoders import find_encoder
-from attacks.summary import Estimate, mean, wilson
+from attacks.summary import IntervalEstimate, mean, wilson
 from attacks.validity.checks import Checks, ValidityLimits
 from attacks.victims.kinds import fastest_batch
 from benchmarks.command import check_paths, line, table
@@ -147,7 +147,8 @@ def draw_samples(corpus_name: str, data_dir: Path, number: int) -> list[Sample]:
 
 def needs_model(name: str) -> bool:
     """Return True for a recipe that takes its words from a masked language model."""
-    return "masked-lm" in NEEDS[name] and "fluency" not in HAS.get(name, ())
+    recipe = find_recipe(name)
+    return "masked-lm" in recipe.needs and "fluency" not in recipe.settings
 
 
 class Bench:
@@ -172,7 +173,7 @@ class Bench:
     def row(self, name: str, side: str) -> dict[str, Any]:
         """Return the figures of a recipe, of one side."""
         # Without language models other than the masked one of its candidates.
-        fluency = 0.0 if "fluency" in HAS.get(name, ()) else None
+        fluency = 0.0 if "fluency" in find_recipe(name).settings else None
         attack = build(RecipeSettings(recipe=name, fluency=fluency), self.resources)
         options, ours = self.options, side == SIDES[0]
         # TextAttack has a fixed batch size; ours is what `attack` would choose.
@@ -236,7 +237,7 @@ def row_of(
     limits = ValidityLimits()
     measured = checks.measure(pairs) if pairs else []
     valid = sum(not validity.failures(limits) for validity in measured)
-    estimates: dict[str, Estimate | None] = {
+    estimates: dict[str, IntervalEstimate | None] = {
         "success": wilson(len(pairs), len(attacked)) if attacked else None,
         "words_changed": mean([_changed(*pair) for pair in pairs], top=1.0),
         "queries": mean([float(result["queries"]) for result in attacked]),
@@ -247,7 +248,7 @@ def row_of(
     return {**row, "attacked": len(attacked), "broken": broken}
 
 
-def finite(estimate: Estimate) -> dict[str, float]:
+def finite(estimate: IntervalEstimate) -> dict[str, float]:
     """Return an estimate for JSON: a single sample has an infinite interval."""
     value = estimate.value
     return {key: value if math.isinf(end) else end for key, end in asdict(estimate).items()}

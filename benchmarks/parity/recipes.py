@@ -22,10 +22,9 @@ from attacks.digests import file_digest
 from attacks.document import words_of
 from attacks.engine import Limits
 from attacks.recipe_settings import RecipeSettings
-from attacks.recipes import DIFFERS, HAS, REFUSED, build
-from attacks.recipes import RECIPES as RECIPE_NAMES
+from attacks.recipes import build, find_recipe, recipe_names
 from attacks.resources.catalogue import Resources
-from attacks.summary import Estimate, mean, wilson
+from attacks.summary import IntervalEstimate, mean, wilson
 from attacks.transformations import Composite
 from attacks.victims.kinds import CallableVictim
 from benchmarks.command import COMMON, save, table
@@ -64,7 +63,7 @@ def compose(name: str, resources: Resources) -> Attack:
         resources: vectors, WordNet, and the masked language model.
     """
     # Language models and sentence encoders differ on the two sides.
-    has = HAS.get(name, ())
+    has = find_recipe(name).settings
     settings: dict[str, Any] = {part: 0.0 for part in ("fluency", "similarity") if part in has}
     if name == "clare":
         settings["candidates"] = CANDIDATES
@@ -84,10 +83,10 @@ def _without_chance(swap: Any) -> Any:
 def compat_table() -> str:
     """Return the effect of `compat="textattack"` on each recipe, as Markdown."""
     rows = [
-        [name, "refused", REFUSED[name]]
-        if name in REFUSED
-        else [name, "yes", DIFFERS[name] or "nothing"]
-        for name in RECIPE_NAMES
+        [name, "yes", recipe.differs or "nothing"]
+        if recipe.refused is None
+        else [name, "refused", recipe.refused]
+        for name, recipe in ((name, find_recipe(name)) for name in recipe_names())
     ]
     return table(["recipe", "`compat`", "what differs in TextAttack"], rows)
 
@@ -157,7 +156,7 @@ def row(name: str, ours: SideResults, theirs: SideResults) -> list[str]:
     return [*cells, seconds, f"{same}/{len(ours.results)}"]
 
 
-def _cell(estimate: Estimate) -> str:
+def _cell(estimate: IntervalEstimate) -> str:
     return f"{estimate.value:.3g} [{estimate.low:.3g}, {estimate.high:.3g}]"
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from attacks.composition import Attack
 from attacks.document import Candidate, Document
 from attacks.engine import Engine, Limits, longest_first
-from attacks.goals import Compat, Floats
+from attacks.goals import Floats
 from attacks.outcome import AttackRecord, Sample
 from attacks.resources.stop_words import ENGLISH, TEXTFOOLER
 from attacks.victims.kinds import ModuleVictim, Victim
@@ -100,7 +100,7 @@ class TimedVictim(ModuleVictim):
             return super().logits(texts)
 
     def word_weights(
-        self, documents: Sequence[Document], *, compat: Compat = "none"
+        self, documents: Sequence[Document], *, compat: str = "none"
     ) -> list[list[float]]:
         """See `attacks.engine.WhiteBox`."""
         with self._timed():

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from random import Random
 from typing import NamedTuple
 
-from attacks.composition import Attack, Context, Judged
+from attacks.composition import Attack, Context, Verdict
 from attacks.document import Document
 from attacks.recipe_settings import Budget
 from attacks.search import Greedy
@@ -47,7 +47,7 @@ def shortage(
         document = Document.of(text)
         context = Context(
             original=document,
-            clean=Judged(0.0, success=False, prediction=0),
+            clean=Verdict(0.0, success=False, prediction=0),
             attack=attack,
             random=Random(0),
             columns=columns,

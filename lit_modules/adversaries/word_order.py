@@ -55,12 +55,14 @@ class Ranks:
             rank = self._known.get(columns)
             if rank is not None and 0 < epoch - rank.epoch <= self.epochs:
                 known[columns] = rank.order
-        return replace(attack, search=KnownOrder(ranking=attack.search.ranking, known=known))
+        return replace(attack, search=KnownOrder(ranking=attack.search.ranking, orders=known))
 
     def learn(self, attack: Attack, epoch: int) -> None:
         """Stores the orders that an attack from `ranked` has found."""
         if isinstance(attack.search, KnownOrder):
-            found = {columns: Rank(epoch, order) for columns, order in attack.search.found.items()}
+            found = {
+                columns: Rank(epoch, order) for columns, order in attack.search.new_orders.items()
+            }
             _merge(self._fresh, found)
 
     def start_epoch(self, epoch: int) -> None:

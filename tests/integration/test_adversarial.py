@@ -61,7 +61,7 @@ def test_from_a_trained_classifier(here: Path, steadfast: Steadfast, adversary: 
                 "--model.adversary=TextAdversary",
                 "--model.adversary.attack.recipe=texfooler",
             ],
-            "got recipe 'texfooler', expected one of textfooler, textbugger",
+            "got recipe 'texfooler', expected one of a2t, a2t-mlm",
         ),
         (
             [*SMALL[1:], "--model.adversary=FreeLB", "--model.adversary.steps=0"],

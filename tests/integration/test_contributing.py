@@ -116,9 +116,9 @@ def test_a_method() -> None:
 
 def test_an_attack(imported: Import, monkeypatch: pytest.MonkeyPatch) -> None:
     imported("attacks/transformations/keyboard.py")
-    changed = imported("attacks/recipes.py")
-    for name in ("RECIPES", "NEEDS", "HAS"):
-        monkeypatch.setattr(recipes, name, getattr(changed, name))
+    typos = imported("attacks/recipes/typos.py")
+    folder = str(Path(str(typos.__file__)).parent)
+    monkeypatch.setattr(recipes, "__path__", [*recipes.__path__, folder])
 
     def classify(texts: list[str]) -> list[list[float]]:
         return [[2.0 * ("bland" in text), 2.0 * ("fresh" in text)] for text in texts]

@@ -17,7 +17,7 @@ from attacks.engine import Engine
 from attacks.goals import Targeted, Unsure, Untargeted, make_goal
 from attacks.outcome import Sample
 from attacks.recipe_settings import RecipeSettings
-from attacks.recipes import DIFFERS, HAS, NEEDS, RECIPES, REFUSED, build
+from attacks.recipes import build, find_recipe, recipe_names
 from attacks.resources.catalogue import Resources
 from attacks.transformations import NeighbourKey
 from attacks.victims.kinds import CallableVictim
@@ -67,6 +67,9 @@ TEXTS = [
     "bad film",
     "is fine",
 ]
+REFUSED = {
+    name: reason for name in recipe_names() if (reason := find_recipe(name).refused) is not None
+}
 SKIPPED = ("skipped", 1, None)
 RECORDED: dict[str, list[tuple[str, int, str | None]]] = {
     "input-reduction": [
@@ -131,10 +134,8 @@ def test_the_answers_of_the_reference(
 
 
 def test_each_recipe_has_it_or_is_refused() -> None:
-    assert not set(DIFFERS) & set(REFUSED)
-    assert {*DIFFERS, *REFUSED} == set(RECIPES) == set(NEEDS)
     # Attacks that ask for gradients have none of the fixed victim.
-    assert {*CHANGED, "a2t", "a2t-mlm"} == set(DIFFERS)
+    assert {*CHANGED, "a2t", "a2t-mlm"} == set(recipe_names()) - set(REFUSED)
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
@@ -151,8 +152,8 @@ def test_it_is_refused_before_anything_is_loaded(name: str, tmp_path: Path) -> N
 
 
 def test_language_models_are_left_out(tmp_path: Path) -> None:
-    for name in DIFFERS:
-        if "fluency" in HAS.get(name, ()):
+    for name in set(recipe_names()) - set(REFUSED):
+        if "fluency" in find_recipe(name).settings:
             for fluency in (None, 2.0):
                 given = RecipeSettings(recipe=name, compat="textattack", fluency=fluency)
                 with pytest.raises(ValueError, match=r"expected fluency 0 .* GPT-2"):

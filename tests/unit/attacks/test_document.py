@@ -130,7 +130,7 @@ def test_only_words_near_a_change_are_looked_for_anew(
             return
         candidate = document.merge(index, word)
     elif kind in "ib":
-        candidate = document.insert(index, word, behind=kind == "b")
+        candidate = document.insert(index, word, after=kind == "b")
     elif kind == "d":
         candidate = document.delete(index)
     else:
@@ -147,7 +147,7 @@ def test_words_that_are_inserted() -> None:
     assert before.text == "one new two three"
     assert before.modified == {1}
     assert before.origin == [0, -1, 1, 2]
-    behind = before.accept(before.insert(3, "end", behind=True))
+    behind = before.accept(before.insert(3, "end", after=True))
     assert behind.text == "one new two three end"
     assert behind.modified == {1, 4}
     assert [behind.position(i) for i in range(3)] == [0, 2, 3]
@@ -164,10 +164,10 @@ def test_words_that_are_merged() -> None:
 
 def test_several_words_at_once() -> None:
     original = Document(("one two", "three"))
-    made = original.rewritten({0: "1", 2: "3"}, original)
+    made = original.rewrite({0: "1", 2: "3"}, original)
     assert made.columns == ("1 two", "3")
     assert made.modified == {0, 2}
-    assert made.rewritten({0: "one"}, original).modified == {2}
+    assert made.rewrite({0: "one"}, original).modified == {2}
 
 
 def test_runs_that_are_cut() -> None:

@@ -15,7 +15,7 @@ from attacks.goals import Floats, Untargeted
 from attacks.outcome import AttackRecord, Sample, from_line
 from attacks.search import Beam, Greedy, RandomSearch
 from attacks.summary import summarise, table
-from attacks.victims.kinds import VictimError, checked
+from attacks.victims.kinds import VictimError, check_logits
 from tests.unit.attacks.toys import BagVictim, Forbid, Letters, Once, Synonyms, samples
 from text import Text
 
@@ -215,7 +215,7 @@ class Sour(BagVictim):
     def logits(self, texts: Sequence[Text]) -> Floats:
         found = super().logits(texts)
         found[[self.word in str(text).split() for text in texts]] = np.nan
-        return checked(found, texts, self.name)
+        return check_logits(found, texts, self.name)
 
 
 @pytest.mark.parametrize("in_flight", [1, 2, 100])

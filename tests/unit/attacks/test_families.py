@@ -20,7 +20,7 @@ from attacks.engine import Engine, Limits
 from attacks.goals import Targeted, Unchanged, Unsure
 from attacks.outcome import AttackRecord, Sample
 from attacks.recipe_settings import RecipeSettings
-from attacks.recipes import DIFFERS, HAS, NEEDS, RECIPES, build
+from attacks.recipes import build, find_recipe, recipe_names
 from attacks.resources.catalogue import Resources
 from attacks.resources.stop_words import TEXTFOOLER
 from attacks.search import Beam
@@ -32,7 +32,7 @@ from tests.unit.attacks.transformations.test_expected_words import preferring, w
 from text import Text
 
 NEW = sorted(
-    set(RECIPES)
+    set(recipe_names())
     - {"textfooler", "textbugger", "bae", "deepwordbug", "pwws", "a2t", "a2t-mlm", "random"}
 )
 LISTS = {
@@ -95,7 +95,10 @@ def verdicts(records: dict[int, AttackRecord]) -> dict[int, tuple[object, ...]]:
 
 @pytest.mark.parametrize(
     ("name", "compat"),
-    [*product(NEW, ["none"]), *product((name for name in NEW if name in DIFFERS), ["textattack"])],
+    [
+        *product(NEW, ["none"]),
+        *product((name for name in NEW if find_recipe(name).refused is None), ["textattack"]),
+    ],
 )
 def test_the_same_in_any_company(resources: Resources, name: str, compat: Any) -> None:
     settings = {"compat": compat, "fluency": 0.0} if name == "kuleshov" else {"compat": compat}
@@ -115,11 +118,11 @@ def test_the_same_in_any_company(resources: Resources, name: str, compat: Any) -
         assert "succeeded" in {one.outcome for one in together.values()}
 
 
-def test_every_recipe_has_its_tables() -> None:
-    assert set(NEEDS) == set(RECIPES)
-    assert set(HAS) <= set(RECIPES)
-    known = {"neighbours", "tagger", "wordnet", "masked-lm", "sentence-encoder"}
-    assert {need for needs in NEEDS.values() for need in needs} == known
+def test_recipes_declare_resources_and_settings_that_exist() -> None:
+    needs = {need for name in recipe_names() for need in find_recipe(name).needs}
+    assert needs == {"neighbours", "tagger", "wordnet", "masked-lm", "sentence-encoder"}
+    settings = {setting for name in recipe_names() for setting in find_recipe(name).settings}
+    assert settings == {"candidates", "word_similarity", "similarity", "fluency"}
 
 
 def test_genetic_recipes(resources: Resources) -> None:

@@ -13,7 +13,7 @@ from attacks.composition import Attack
 from attacks.constraints import PartOfSpeech, WordSimilarity
 from attacks.constraints.preconstraints import StopWords
 from attacks.fingerprint import describe, flat, weights_digest
-from attacks.resources.language_model import MaskedLM
+from attacks.resources.language_model import MaskFiller
 from attacks.resources.neighbours import ListedNeighbours, VectorNeighbours
 from attacks.resources.tagger import Tagger
 from attacks.resources.vectors import WordVectors
@@ -149,12 +149,12 @@ def test_models_are_told_apart() -> None:
         intermediate_size=8,
     )
     model = BertForMaskedLM(config)
-    before = describe(MaskedLM(model, tokenizer, 3))
-    asked = MaskedLM(model, tokenizer, 3)
+    before = describe(MaskFiller(model, tokenizer, 3))
+    asked = MaskFiller(model, tokenizer, 3)
     asked.fill([("a [MASK]", 2)])
     assert describe(asked) == before
-    assert describe(MaskedLM(model, tokenizer, 4)) != before
-    assert describe(MaskedLM(model, tokenizer, 3, whole_words=False)) != before
+    assert describe(MaskFiller(model, tokenizer, 4)) != before
+    assert describe(MaskFiller(model, tokenizer, 3, whole_words=False)) != before
     with torch.no_grad():
         next(model.parameters()).add_(1.0)
-    assert describe(MaskedLM(model, tokenizer, 3)) != before
+    assert describe(MaskFiller(model, tokenizer, 3)) != before

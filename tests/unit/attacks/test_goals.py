@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attacks.goals import Targeted, Untargeted, leads, probabilities, tie
+from attacks.goals import Targeted, Untargeted, probabilities, tie, top_margins
 
 LOGITS = np.array([[3.0, 1.0, 0.0], [0.0, 2.0, 1.5], [1.0, 1.0, -1.0]])
 LABELS = np.array([0, 0, 1])
@@ -34,8 +34,8 @@ def test_success_is_the_argmax_however_small_the_lead(lead: float) -> None:
 
 
 def test_ties_are_relative_to_the_lead() -> None:
-    assert leads(LOGITS).tolist() == [2.0, 0.5, 0.0]
-    assert leads(LOGITS - 7).tolist() == [2.0, 0.5, 0.0]
+    assert top_margins(LOGITS).tolist() == [2.0, 0.5, 0.0]
+    assert top_margins(LOGITS - 7).tolist() == [2.0, 0.5, 0.0]
     for scale in (1e-8, 1.0, 1e8):
         assert 1e-6 < tie("margin", scale) / scale < 1e-4
     # Probabilities end at 1.

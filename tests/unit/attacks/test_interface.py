@@ -13,9 +13,9 @@ import attacks
 from attacks.constraints import EditDistance
 from attacks.constraints.preconstraints import StopWords
 from attacks.goals import Targeted, Untargeted, make_goal
-from attacks.interface import changed
+from attacks.interface import retarget
 from attacks.journal import read
-from attacks.progress import Progress, Watched
+from attacks.progress import CountedVictim, Progress
 from attacks.search import Greedy
 from tests.unit.attacks.outcomes import flipped, record, skipped
 from tests.unit.attacks.toys import BagVictim, Letters, Once, Synonyms, value
@@ -323,9 +323,9 @@ def test_a_target_for_a_composed_attack() -> None:
     # What the attack is after stays, if nothing is said.
     aimed = SWAP.aiming(Targeted(target=0))
     assert run(recipe=aimed).records[1].outcome == "skipped"
-    assert changed(aimed, score="probability").goal == Targeted(target=0, score="probability")
-    assert changed(aimed, target=1).goal == Targeted(target=1)
-    assert changed(aimed) is changed(aimed, compat="none", score="margin") is aimed
+    assert retarget(aimed, score="probability").goal == Targeted(target=0, score="probability")
+    assert retarget(aimed, target=1).goal == Targeted(target=1)
+    assert retarget(aimed) is retarget(aimed, compat="none", score="margin") is aimed
 
 
 def test_the_score_of_a_composed_attack() -> None:
@@ -335,8 +335,8 @@ def test_the_score_of_a_composed_attack() -> None:
     class Own:
         score = "margin"
 
-        def judge(self, logits: Any, labels: Any, *, given: Any = None) -> Any:
-            return Untargeted().judge(logits, labels, given=given)
+        def judge(self, logits: Any, labels: Any, *, probabilities: Any = None) -> Any:
+            return Untargeted().judge(logits, labels, probabilities=probabilities)
 
         def reached(self, logits: Any, labels: Any) -> Any:
             return Untargeted().reached(logits, labels)
@@ -394,7 +394,7 @@ def test_a_bar_only_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for stream, wanted in ((io.StringIO(), True), (Terminal(), False)):
         monkeypatch.setattr("sys.stderr", stream)
-        bar = Progress(2, "pwws", wanted=wanted)
+        bar = Progress(2, "pwws", visible=wanted)
         bar.asked(3)
         bar.add(record())
         bar.close()
@@ -418,12 +418,12 @@ def test_a_bar_only_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_watched_victim_can_do_what_it_could() -> None:
     counts: list[int] = []
-    watched = Watched(BagVictim(), counts.append)
+    watched = CountedVictim(BagVictim(), counts.append)
     assert watched.name == "bag"
     assert np.array_equal(watched.logits(["good", "bad"]), BagVictim().logits(["good", "bad"]))
     assert counts == [2]
     assert hasattr(watched, "word_weights")
-    assert not hasattr(Watched(attacks.CallableVictim(bag), counts.append), "word_weights")
+    assert not hasattr(CountedVictim(attacks.CallableVictim(bag), counts.append), "word_weights")
 
 
 def test_random_attacks_depend_on_the_seed_alone() -> None:

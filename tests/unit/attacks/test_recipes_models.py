@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,10 @@ from attacks.constraints.preconstraints import Columns, MaxModificationRate, Sto
 from attacks.constraints.sentence_similarity import SentenceSimilarity
 from attacks.engine import Engine
 from attacks.recipe_settings import RecipeSettings
-from attacks.recipes import build
+from attacks.recipes import bae, build, textfooler
 from attacks.resources.catalogue import ResourceError, Resources
 from attacks.resources.sentence_encoders import MINILM
-from attacks.resources.thresholds import FACTOR, PUBLISHED, minimum
+from attacks.resources.thresholds import FACTOR, find_threshold
 from attacks.search import Greedy
 from attacks.transformations import EmbeddingSwap
 from attacks.transformations.expected_words import MaskedLMSwap
@@ -79,7 +80,7 @@ def test_bae(resources: Resources) -> None:
     assert isinstance(sentence, SentenceSimilarity)
     assert (sentence.window, sentence.metric, sentence.against) == (15, "cosine", "original")
     assert sentence.skip_short
-    assert sentence.minimum == minimum("bae", NAME)
+    assert sentence.minimum == find_threshold(bae.SIMILARITY, NAME, recipe="bae")
 
 
 @pytest.mark.parametrize("name", ["a2t", "a2t-mlm"])
@@ -194,8 +195,9 @@ def test_models_are_loaded_once_and_checked(folder: Path, tmp_path: Path) -> Non
 
 
 def test_thresholds_are_as_strict_as_the_published_ones() -> None:
-    for recipe, published in PUBLISHED.items():
-        mapped = minimum(recipe, NAME)
+    for recipe in ("textfooler", "textbugger", "bae", "bert_attack", "clare", "a2t"):
+        published = import_module(f"attacks.recipes.{recipe}").SIMILARITY
+        mapped = find_threshold(published, NAME, recipe=recipe)
         if published.encoder == "sts":
             assert mapped == published.minimum
             continue
@@ -204,10 +206,11 @@ def test_thresholds_are_as_strict_as_the_published_ones() -> None:
             for value in (published.minimum, mapped)
         )
         assert here == pytest.approx(FACTOR[NAME] * there)
-    assert minimum("textfooler", NAME) == pytest.approx(0.7931, abs=1e-4)
-    assert minimum("bae", NAME) == pytest.approx(0.8932, abs=1e-4)
+    for threshold, mapped in ((textfooler.SIMILARITY, 0.7931), (bae.SIMILARITY, 0.8932)):
+        assert find_threshold(threshold, NAME, recipe="") == pytest.approx(mapped, abs=1e-4)
 
 
 def test_other_encoders_keep_the_published_numbers(caplog: pytest.LogCaptureFixture) -> None:
-    assert minimum("bae", "distiluse-base-multilingual-cased-v1") == PUBLISHED["bae"].minimum
+    other = "distiluse-base-multilingual-cased-v1"
+    assert find_threshold(bae.SIMILARITY, other, recipe="bae") == bae.SIMILARITY.minimum
     assert "not calibrated: bae keeps the published threshold 0.9363" in caplog.text

@@ -57,13 +57,13 @@ def test_a_known_order_needs_no_ranking() -> None:
     fresh = KnownOrder()
     record = run(fresh)
     assert record.queries == run(Greedy()).queries
-    known = KnownOrder(known=fresh.found)
+    known = KnownOrder(orders=fresh.new_orders)
     again = run(known)
     assert (again.adversarial, again.outcome) == (record.adversarial, record.outcome)
     assert again.queries == record.queries - 5  # words of the text
-    assert known.found == {}
+    assert known.new_orders == {}
     # It is the order that counts: the last word first.
-    assert run(KnownOrder(known={(TEXT,): [4, 0, 1, 2, 3]}), bias=-3.5).adversarial != (
+    assert run(KnownOrder(orders={(TEXT,): [4, 0, 1, 2, 3]}), bias=-3.5).adversarial != (
         run(Greedy(), bias=-3.5).adversarial
     )
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attacks.summary import Estimate, mean, student, summarise, table, wilson
+from attacks.summary import IntervalEstimate, mean, student, summarise, table, wilson
 from tests.unit.attacks.outcomes import flipped, record, skipped
 
 
@@ -71,12 +71,12 @@ def test_mean_in_closed_form() -> None:
 
 
 def test_mean_without_spread() -> None:
-    assert mean([0.25] * 7) == Estimate(0.25, 0.25, 0.25, 7)
+    assert mean([0.25] * 7) == IntervalEstimate(0.25, 0.25, 0.25, 7)
 
 
 def test_mean_stays_within_what_is_possible() -> None:
     assert mean([]) is None
-    assert mean([0.9], top=1.0) == Estimate(0.9, 0.0, 1.0, 1)
+    assert mean([0.9], top=1.0) == IntervalEstimate(0.9, 0.0, 1.0, 1)
     one = mean([0.0, 1.0, 1.0], top=1.0)
     assert one is not None
     assert (one.low, one.high) == (0.0, 1.0)

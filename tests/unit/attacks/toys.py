@@ -7,7 +7,7 @@ import numpy as np
 
 from attacks.composition import Attack, Group, Job
 from attacks.document import Candidate, Document
-from attacks.goals import Compat, Floats
+from attacks.goals import Floats
 from attacks.outcome import Sample
 from text import Text
 
@@ -39,7 +39,7 @@ class BagVictim:
         return np.stack([-scores / 2, scores / 2], axis=1)
 
     def word_weights(
-        self, documents: Sequence[Document], *, compat: Compat = "none"
+        self, documents: Sequence[Document], *, compat: str = "none"
     ) -> list[list[float]]:
         del compat
         return [[abs(WEIGHTS.get(w, 0.0)) for w in document.words] for document in documents]

@@ -79,7 +79,7 @@ def test_texts_outside_of_the_set_do_not_count() -> None:
 
 
 def test_recipes_without_resources_are_left_out(tmp_path: Any) -> None:
-    from attacks.recipes import NEEDS
+    from attacks.recipes import find_recipe, recipe_names
 
     nothing = Namespace(attacks=None, resources=str(tmp_path), budget=10)
     found, missing = rivals(threats()[0], nothing)
@@ -87,5 +87,5 @@ def test_recipes_without_resources_are_left_out(tmp_path: Any) -> None:
     assert {"beam", "swarm", "deepwordbug", "deepwordbug-free"} <= set(names)
     assert "input-reduction" not in names
     assert len(names) == len(set(names))
-    assert set(missing) <= {name for name, needs in NEEDS.items() if needs}
+    assert set(missing) <= {name for name in recipe_names() if find_recipe(name).needs}
     assert word_sandwich.FREE[0] in {*names, *missing}

@@ -12,8 +12,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from attacks.resources.language_model import MaskedLM as Proposals
-from attacks.resources.language_model import load_masked_lm
+from attacks.resources.language_model import MaskFiller, load_masked_lm
 from datamodules import RunningText
 from layers import unitary_residual, unitary_weights
 from layers.pretrained_encoders import load_encoder
@@ -280,7 +279,7 @@ def test_the_folder_is_read_by_its_library(
 def test_the_folder_proposes_words_to_attacks(kind: str, tmp_path: Path) -> None:
     module = model(kind)
     module.export(tmp_path)
-    proposals = Proposals(*load_masked_lm(tmp_path, device="cpu"), 5)
+    proposals = MaskFiller(*load_masked_lm(tmp_path, device="cpu"), 5)
     query = ("the [MASK] ran", 4)
     answers = proposals.fill([query])[query]
     assert len(answers) == 5

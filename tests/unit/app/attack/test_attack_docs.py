@@ -11,7 +11,7 @@ import attacks
 from app.attack.attack_settings import AttackSettings
 from app.attack.compose import compose
 from attacks.goals import Untargeted
-from attacks.recipes import RECIPES
+from attacks.recipes import recipe_names
 from attacks.search import Beam
 from attacks.summary import summarise
 from tests.unit.app.attack.test_attack_settings import NoResources
@@ -51,7 +51,7 @@ def test_the_composition() -> None:
 
 def test_every_setting_recipe_and_figure_is_on_the_page() -> None:
     missing = [name for name in vars(AttackSettings()) if f"`{name}`" not in PAGE]
-    missing += [name for name in RECIPES if f"| `{name}` |" not in PAGE]
+    missing += [name for name in recipe_names() if f"| `{name}` |" not in PAGE]
     summary = summarise([record(), flipped(1, similarity=0.5)], score="margin")
     figures = set(summary.metrics()) - {"samples"}
     missing += [name for name in figures if f"`{name}`" not in PAGE]

@@ -22,9 +22,8 @@ from attacks.constraints import (
     edit_distance,
 )
 from attacks.document import Candidate, Document
-from attacks.goals import Compat
 from attacks.resources.tagger import Tagger
-from attacks.resources.tags import END, START, UNIVERSAL, Place, features, normalise
+from attacks.resources.tags import END, START, UNIVERSAL, WordContext, features, normalise
 from tests.unit.attacks.lexicon import (
     KNOWN,
     TAGS,
@@ -57,7 +56,9 @@ def naive(weights: dict[str, dict[str, float]], words: list[str]) -> list[str]:
     for i, word in enumerate(words):
         tag = KNOWN.get(word)
         if tag is None:
-            place = Place((context[i], context[i + 1]), word, (context[i + 3], context[i + 4]))
+            place = WordContext(
+                (context[i], context[i + 1]), word, (context[i + 3], context[i + 4])
+            )
             scores = dict.fromkeys(TAGS, 0.0)
             for feature in features((far, near), place):
                 for label, weight in weights.get(feature, {}).items():
@@ -207,8 +208,8 @@ def test_surroundings_end_with_the_text_of_a_pair() -> None:
 def test_the_reference_reads_where_a_word_stands_first() -> None:
     # "big" is an adjective; "run" behind "to" a verb, and without it a noun.
     text = "run fast to run"
-    strict: dict[Compat, list[list[bool]]] = {}
-    modes: tuple[Compat, ...] = ("none", "textattack")
+    strict: dict[str, list[list[bool]]] = {}
+    modes = ("none", "textattack")
     for compat in modes:
         constraint = PartOfSpeech(small_tagger(), allow_verb_noun_swap=False, compat=compat)
         strict[compat] = constraint.keep([group(text, 3, "wood", "play")])
@@ -290,7 +291,7 @@ def random_candidates(document: Document, random: Random) -> list[Candidate]:
     words = ["", ",", "x", "xyz uvw", document.words[index][::-1], " ", "a" * random.randrange(40)]
     made = [document.replace(index, word) for word in words]
     made += [document.delete(index), document.insert(index, "new"), document.insert(0, "")]
-    made.append(document.insert(index, "one two", behind=True))
+    made.append(document.insert(index, "one two", after=True))
     if index + 1 < len(document) and document.column_of(index) == document.column_of(index + 1):
         made += [document.merge(index, "merged"), document.merge(index, "")]
     return made

@@ -17,7 +17,7 @@ from attacks.document import Document
 from attacks.resources.inflected import Inflected
 from attacks.resources.segmenters import LongestWords, characters
 from attacks.resources.word_forms import WordForms
-from attacks.resources.word_scores import WordScores
+from attacks.resources.word_scores import MaskedWordScorer
 from attacks.transformations import (
     Composite,
     Contract,
@@ -35,7 +35,7 @@ from attacks.transformations import (
     TypeAndDelete,
 )
 from attacks.transformations.inserted_words import MaskedLMInsert, MaskedLMMerge
-from attacks.transformations.keys import beside
+from attacks.transformations.keys import find_neighbours
 from attacks.transformations.subwords import SubwordSwap, combinations
 from attacks.transformations.unseen import TWINS
 from tests.unit.attacks.lexicon import small_tagger, small_vectors, write_wordnet
@@ -101,13 +101,13 @@ def test_a_letter_that_is_deleted_where_it_is_shown() -> None:
 
 
 def test_keys_beside_each_other() -> None:
-    near = beside("qwerty")
+    near = find_neighbours("qwerty")
     assert set(near["g"]) == set("fhtyvb")
     assert set(near["q"]) == set("wa")
     assert all(key in near[other] for key, others in near.items() for other in others)
-    assert "z" in beside("qwertz")["t"]
-    assert "\u00f6" in beside("qwertz")["l"]
-    assert "\u00f1" in beside("spanish")["l"]
+    assert "z" in find_neighbours("qwertz")["t"]
+    assert "\u00f6" in find_neighbours("qwertz")["l"]
+    assert "\u00f1" in find_neighbours("spanish")["l"]
     changed = texts(NeighbourKey(one=False, keep_first=True, keep_last=True), "fIg")
     assert set(changed) == {"fUg", "fOg", "fJg", "fKg"}
     assert texts(NeighbourKey(layout="azerty"), "\u00e9") == []
@@ -158,7 +158,7 @@ def test_stages_are_taken_in_turn() -> None:
     stages = Stages([DeleteWord(), OtherName(count=1)])
     assert texts(stages, "a film", stage=0) == ["film", "a"]
     assert texts(stages, "a film", stage=1) == []
-    with pytest.raises(ValueError, match="each stage"):
+    with pytest.raises(ValueError, match="at least one"):
         Stages([])
 
 
@@ -273,7 +273,7 @@ def test_combinations_come_in_the_order_of_their_sums() -> None:
 
 def test_scores_are_log_probabilities() -> None:
     model = random_model()
-    scores = WordScores(model, wordpiece(), batch_size=2)
+    scores = MaskedWordScorer(model, wordpiece(), batch_size=2)
     asked: Any = [(("the", "film"), ["good", "goodful"]), (("", "is bad"), ["plot"])]
     found = scores(asked)
     ids = torch.tensor([[2, PIECES.index("the"), 4, PIECES.index("film"), 3]])
@@ -303,7 +303,7 @@ def test_less_memory_than_expected(monkeypatch: pytest.MonkeyPatch) -> None:
     def answers() -> tuple[list[list[float]], list[list[str]]]:
         proposed = SubwordSwap(model, wordpiece(), 3).propose(jobs)
         words = [[str(one.text) for one in candidates] for candidates in proposed]
-        return WordScores(model, wordpiece())(asked), words
+        return MaskedWordScorer(model, wordpiece())(asked), words
 
     scores, words = answers()
     forward, sizes = model.forward, []

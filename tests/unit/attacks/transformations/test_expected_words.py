@@ -22,7 +22,7 @@ from transformers import (
 from attacks.composition import Attack, Job
 from attacks.document import Document
 from attacks.engine import Engine
-from attacks.resources.language_model import MaskedLM, _vocabulary, load_masked_lm
+from attacks.resources.language_model import MaskFiller, _vocabulary, load_masked_lm
 from attacks.search import Greedy
 from attacks.transformations.expected_words import MaskedLMSwap
 from tests.unit.attacks.toys import BagVictim, samples
@@ -106,7 +106,7 @@ def test_a_mark_takes_no_place_among_the_words_of_the_reference() -> None:
     words, spaced, _ = _vocabulary(
         PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="[UNK]"),  # type: ignore[no-untyped-call] # theirs
         BertConfig(vocab_size=len(MARKED)),
-        whole=False,
+        whole_words=False,
     )
     fitting = [word for word, fits in zip(words, spaced.tolist(), strict=True) if fits]
     assert fitting == ["film", "ing", "20"]
@@ -192,7 +192,7 @@ def test_each_masked_text_is_computed_once() -> None:
 
 
 def test_memory_is_bounded() -> None:
-    model = MaskedLM(random_model(), wordpiece(), 3, remembered=2)
+    model = MaskFiller(random_model(), wordpiece(), 3, remembered=2)
     queries = [(f"the {word} [MASK]", len(word) + 5) for word in ("film", "plot", "bad")]
     answers = model.fill(queries)
     assert len(answers) == 3

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from attacks.validity.checks import Checks, Measured, ValidityLimits
+from attacks.validity.checks import Checks, ValidityFigures, ValidityLimits
 from attacks.validity.fluency import Entailment, ModelFluency
 from attacks.validity.ngrams import END, NGrams, word_model
 from attacks.validity.word_changes import word_changes, words
@@ -163,8 +163,8 @@ def test_measures_and_their_failures() -> None:
 
 def test_limits_are_inclusive() -> None:
     limits = ValidityLimits(similarity=0.5, perplexity=2.0, numbers=1)
-    assert Measured(0, 0, 1, 0, 0.5, 2.0).failures(limits) == []
-    assert Measured(0, 0, 2, 0, 0.49, 2.1).failures(limits) == [
+    assert ValidityFigures(0, 0, 1, 0, 0.5, 2.0).failures(limits) == []
+    assert ValidityFigures(0, 0, 2, 0, 0.49, 2.1).failures(limits) == [
         *("numbers", "similarity", "perplexity")
     ]
 

@@ -104,7 +104,7 @@ def test_flaky_server_gives_the_same_answers(service: Service) -> None:
 def test_answers_before_a_failure_are_kept(service: Service) -> None:
     service.spoil = lambda number, answer: answer if number < 3 else (500, {}, b"down")
     one = victim(service, per_request=1, tries=2)
-    with pytest.raises(VictimError, match=r"2 tries, the last: status 500 .*down.*goes on"):
+    with pytest.raises(VictimError, match=r"2 tries, the last: status 500 .*down.*resumes"):
         one.logits(TEXTS)
     service.spoil = lambda _, answer: answer
     close(one, TEXTS, expected(TEXTS))
@@ -276,12 +276,12 @@ def test_places_inside_strings_take_texts_as_they_are(service: Service) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"request": "{"}, "--http.request '{', which is no JSON"),
+        ({"request": "{"}, "--http.request '{', which is not JSON"),
         ({"request": '{"a": 1}'}, "without a place for the text"),
         ({"answer": '{"a": 1}'}, 'without "{scores}" or "{label}"'),
         ({"answer": '"{scores}"'}, "without a list for the texts"),
         ({"answer": '[["{scores}"]]'}, "with more lists than texts and classes"),
-        ({"answer": '[{"a": "{scores}", "b": "{label}"}]'}, "beside"),
+        ({"answer": '[{"a": "{scores}", "b": "{label}"}]'}, 'with "{scores}" and "{label}"'),
         ({"tries": 0}, "http.tries"),
         ({"headers": {"a b": "c"}}, "got header"),
         ({"token_variable": "NOT_THERE"}, "which is not set"),

@@ -273,7 +273,7 @@ def test_modules_that_only_predict_are_refused() -> None:
 
 def test_gradients_that_are_no_numbers() -> None:
     module = Weighted(scale=math.nan)
-    with pytest.raises(VictimError, match="gradients that are no numbers"):
+    with pytest.raises(VictimError, match="NaN gradients"):
         weigh(ModuleVictim(module), "film")
 
 

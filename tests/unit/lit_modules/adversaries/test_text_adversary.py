@@ -241,7 +241,7 @@ def test_a_batch_without_anything_to_attack(world: World, folder: Path) -> None:
 
 
 def test_an_unknown_recipe_is_named_with_all_known_ones() -> None:
-    with pytest.raises(ValueError, match=r"got recipe 'textfoler', expected one of textfooler, .*"):
+    with pytest.raises(ValueError, match=r"got recipe 'textfoler', expected one of a2t, .*"):
         made(TextAdversary, recipe="textfoler")
 
 
