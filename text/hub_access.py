@@ -1,7 +1,7 @@
 """Tests if the Hugging Face hub can be reached.
 
 Its client repeats every failed request for half a minute or more. A run without network should
-instead go straight to the local cache, and say at once what is missing.
+instead read the local cache at once, and name the missing files.
 """
 
 import os

@@ -18,9 +18,9 @@ _ROLES = {
 
 
 def save_tokenizer(tokenizer: PretrainedTokenizer, folder: Path) -> None:
-    """Write `tokenizer.json` and `tokenizer_config.json` into a folder, which must be there.
+    """Write `tokenizer.json` and `tokenizer_config.json` into a folder.
 
-    What other programs read there cuts and pads as they tell it to; the rest is the same.
+    Their truncation and padding are off, so that other programs choose their own.
 
     Args:
         tokenizer: the tokenizer.
@@ -28,16 +28,17 @@ def save_tokenizer(tokenizer: PretrainedTokenizer, folder: Path) -> None:
     """
     definition = json.loads(tokenizer.state()["definition"])
     definition |= {"truncation": None, "padding": None}
-    names = {one["content"] for one in definition.get("added_tokens", ()) if one.get("special")}
+    added = definition.get("added_tokens", ())
+    names = {token["content"] for token in added if token.get("special")}
     config: dict[str, object] = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": tokenizer.max_length,
         "clean_up_tokenization_spaces": False,
     }
     for role, candidates in _ROLES.items():
-        found = next((name for name in candidates if name in names), None)
-        if found is not None:
-            config[role] = found
+        name = next((name for name in candidates if name in names), None)
+        if name is not None:
+            config[role] = name
     text = json.dumps(definition, ensure_ascii=False)
     (folder / "tokenizer.json").write_text(text, encoding="utf-8")
     (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n")

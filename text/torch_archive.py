@@ -1,8 +1,8 @@
 """Checks a file of torch before torch reads it: the archive, and each step of the pickle in it.
 
-torch (`weights_only`) executes nothing in such a file, but what it allows may ask for any memory: a
-few hundred bytes name `bytearray`, or a tensor of terabytes. So the pickle is walked first, without
-making anything: it may hold plain values, and tensors with all their numbers in the file.
+torch (`weights_only`) executes nothing in such a file, but a few hundred bytes may still demand any
+amount of memory: they name `bytearray`, or a tensor of terabytes. So the pickle is walked first
+without creating any object: it may hold plain values, and tensors whose numbers are in the file.
 """
 
 import pickletools
@@ -39,8 +39,7 @@ _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 def check_archive(path: Path) -> None:
     """Raise ValueError unless a file is an archive as torch writes them, with a plain pickle.
 
-    Its entries are not compressed, so that the content is no larger than the file. Python's reader
-    and torch's read the same list of contents, at the end.
+    Its entries are not compressed, so that the content is never larger than the file.
     """
     with opened(path) as stream:
         if stream.read(len(_BEGIN)) != _BEGIN:
@@ -53,6 +52,7 @@ def check_archive(path: Path) -> None:
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError) as error:
             msg = f"its list of contents is broken: {error}"
             raise ValueError(msg) from error
+        # Python's reader and torch's must read the same list of contents, the last one in the file.
         stream.seek(size - _RECORD - len(archive.comment))
         (listed,) = struct.unpack_from("<L", stream.read(_RECORD), 16)
         if listed not in (archive.start_dir, _ZIP64):
@@ -135,7 +135,7 @@ def check_pickle(pickle: bytes, stored: Mapping[str, int]) -> None:
 
 
 class _Machine:
-    """Walks a pickle; each value is a constant, a tuple of values, or what stands for it.
+    """Walks a pickle; each value is a constant, a tuple of values, or a placeholder.
 
     Args:
         stored: bytes of each storage in the file, by its name.
@@ -217,11 +217,11 @@ class _Machine:
         return depth
 
     def _tuple(self, values: list[Any]) -> None:
-        made = tuple(values)
-        self._depths[id(made)] = self._deeper(values)
-        # A tuple that is gone would leave its number to another.
-        self._memo[-1 - len(self._memo)] = made
-        self._stack.append(made)
+        joined = tuple(values)
+        self._depths[id(joined)] = self._deeper(values)
+        # Keep a reference: Python would give the id of a deleted tuple to another one.
+        self._memo[-1 - len(self._memo)] = joined
+        self._stack.append(joined)
 
     def _fill(self, kind: str, values: list[Any], width: int) -> None:
         target = self._stack[-1]
@@ -229,7 +229,7 @@ class _Machine:
         if not isinstance(target, _Object) or target.kind != kind or len(values) % width:
             msg = "its pickle fills what is no list or dictionary"
             raise ValueError(msg)
-        # Hashing a tuple of tuples may take for ever.
+        # Hashing tuples nested in each other may take exponential time.
         if not all(key is None or isinstance(key, str | int) for key in keys):
             msg = "its pickle has a dictionary with other keys than texts and whole numbers"
             raise ValueError(msg)
@@ -274,7 +274,7 @@ def _are_counts(values: Any) -> TypeGuard[tuple[int, ...]]:
 
 
 def _check_tensor(count: int, offset: int, size: tuple[int, ...], stride: tuple[int, ...]) -> None:
-    """Raise ValueError unless each number of a tensor is one of its own in the storage."""
+    """Raise ValueError unless a tensor lies within its storage and has no more numbers than it."""
     numbers, last = 1, offset
     for length, step in zip(size, stride, strict=True):
         numbers *= length

@@ -74,7 +74,7 @@ def write(
     Raises:
         ValueError: a prompt of unknown characters, or too long a text.
     """
-    prompt = [tokenizer.end_id, *tokenizer.known(settings.prompt)]
+    prompt = [tokenizer.end_id, *tokenizer.find_ids(settings.prompt)]
     if len(prompt) + settings.length > tokenizer.max_length - 1:
         msg = (
             f"got a prompt of {len(prompt) - 1} characters and generation.length="

@@ -153,7 +153,7 @@ def test_characters_are_drawn_as_often_as_they_are_probable() -> None:
     settings = Generation(prompt="th", length=1, temperature=2.0)
     count = 4000
     drawn = write(module.network, TOKENIZER, list(range(count)), settings)
-    prompt = torch.tensor([[TOKENIZER.end_id, *TOKENIZER.known("th")]])
+    prompt = torch.tensor([[TOKENIZER.end_id, *TOKENIZER.find_ids("th")]])
     logits = module.network(prompt)[0, -1].detach().double()
     logits[[TOKENIZER.pad_id, TOKENIZER.unk_id]] = -math.inf
     odds = (logits / 2).softmax(dim=0)

@@ -20,7 +20,7 @@ def test_ids_are_by_frequency_behind_the_specials() -> None:
 
 def test_a_text_stands_between_two_ends() -> None:
     [one] = TOKENIZER.encode(["ab"])
-    assert one.input_ids == [2, *TOKENIZER.known("ab"), 2]
+    assert one.input_ids == [2, *TOKENIZER.find_ids("ab"), 2]
     assert not one.truncated
 
 
@@ -34,7 +34,7 @@ def test_a_long_text_loses_its_end() -> None:
 def test_unknown_characters() -> None:
     assert TOKENIZER.encode(["aXb"])[0].input_ids[2] == TOKENIZER.unk_id
     with pytest.raises(ValueError, match=r"got a text with \['X', 'Z'\], expected characters of"):
-        TOKENIZER.known("aZXX")
+        TOKENIZER.find_ids("aZXX")
 
 
 @given(st.text(alphabet="abc <unk>", max_size=4))
