@@ -27,13 +27,7 @@ if TYPE_CHECKING:
     from text.given import Texts, cuts_unsaid, given_texts, say_cut
     from text.hub_access import hub_reachable
     from text.hugging_face import save_tokenizer
-    from text.labels import (
-        ClassLabels,
-        FileLabelsError,
-        find_classes,
-        label_text,
-        same_classes,
-    )
+    from text.labels import ClassLabels, FileLabelsError, find_classes, label_text, same_classes
     from text.pretrained_tokenizer import PretrainedTokenizer
     from text.splitmix import hashed
     from text.tokenizer import Tokenizer

@@ -141,6 +141,7 @@ class Batch:
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         """Return a copy whose tensors are changed."""
         parts: dict[str, Any] = {part.name: getattr(self, part.name) for part in fields(self)}
+        # `choices` is an integer, and absent tensors are None.
         parts |= {name: change(part) for name, part in parts.items() if isinstance(part, Tensor)}
         return Batch(**parts)
 
@@ -155,9 +156,6 @@ def length_batches(
 ) -> list[list[int]]:
     """Group texts of similar length, for passes in any order.
 
-    A batch costs its tokens, padding included, and the overhead of a pass (`PASS_OVERHEAD`).
-    Dynamic programming finds the cheapest batches among all that keep the order of lengths.
-
     Args:
         lengths: tokens of each text.
         batch_size: most texts of a batch.
@@ -171,8 +169,10 @@ def length_batches(
     count = len(order)
     ends = [i for i in range(1, count) if lengths[order[i - 1]] < lengths[order[i]]] + [count]
     costs, starts = [0.0] + [inf] * count, [0] * (count + 1)
-    # costs[i]: least cost of the i shortest texts. It suffices that a batch is full, or ends at the
-    # last text of a length: one more text of the same length adds no padding.
+    # A batch costs its tokens, padding included, and the overhead of a pass. Dynamic programming
+    # finds the cheapest batches that keep the order of lengths; costs[i] is the least cost of the i
+    # shortest texts. It suffices to consider batches that are full, or end at the last text of a
+    # length: one more text of the same length adds no padding.
     for start in range(count):
         if costs[start] == inf:  # no batch ends here
             continue
@@ -250,6 +250,7 @@ def collate(
 def _targets(
     labels: Labels, lengths: list[int], padded: Callable[[Iterable[Sequence[int]], int], Tensor]
 ) -> Tensor:
+    # Only in tagging, a label is a sequence.
     tags = [label for label in labels if not isinstance(label, int | float)]
     if not tags:
         indices = all(isinstance(label, int) for label in labels)

@@ -38,8 +38,8 @@ EXPANSION = 50
 
 ROW = 64
 """Bytes added to the length of each row: the Python object of a short row takes far more memory."""
+# Bytes that are unpacked at a time.
 _PART = 2**20
-"""Bytes that are unpacked at a time."""
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
 # A training reads its settings many times; libyaml, where yaml has it, is nine times as fast.
@@ -113,6 +113,7 @@ def _reason(error: Exception) -> str:
         return f"more than {DEPTH_LIMIT} levels of lists and objects"
     text = " ".join(str(error).split())
     text = text if len(text) <= 200 else f"{text[:200]}..."
+    # The text of a KeyError is the key alone.
     lookup = isinstance(error, LookupError)
     return f"{type(error).__name__} {text}".strip() if lookup or not text else text
 
@@ -176,6 +177,7 @@ def _numbered(
     number = total = 0
     while raw := _line(path, stream, number):
         number += 1
+        # The limit counts memory, not bytes: empty lines take memory too.
         total += len(raw) + ROW
         if limit is not None and total > limit:
             raise too_large(path, f"line {number}", limit)
@@ -364,6 +366,7 @@ def zip_member(path: Path, archive: zipfile.ZipFile, name: str, *, limit: int) -
     """
     with reading(f"{path}: {name}", "an entry of the archive"):
         entry = archive.getinfo(name)
+        # The archive's own `file_size` may be false: read one byte more than allowed.
         most = min(limit, max(LINE_LIMIT, EXPANSION * entry.compress_size))
         with archive.open(entry) as stream:
             content = stream.read(most + 1)
@@ -422,6 +425,7 @@ def check_yaml(text: str) -> None:
                 if anchor not in anchors:
                     msg = f"the alias *{anchor} of nothing that ends before it"
                     raise ValueError(msg)
+                # An alias counts as the complete value of its anchor.
                 size = anchors[anchor]
             if anchor is not None:
                 anchors[anchor] = size

@@ -69,6 +69,7 @@ def locked(path: Path, *, patience: float = WAITING_SECONDS) -> Iterator[None]:
                 log.warning("waiting for %s, which %s holds", path, _holder(stream))
                 warned = True
             time.sleep(_PAUSE)
+        # The name of the holder, for the messages of waiting processes.
         stream.truncate(0)
         stream.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
         stream.flush()

@@ -23,6 +23,7 @@ def hub_reachable(timeout: float = 3.0) -> bool:
     if constants.HF_HUB_OFFLINE:
         return False
     target = urlsplit(os.environ.get("HF_ENDPOINT") or constants.ENDPOINT)
+    # Behind a proxy, requests connect to the proxy first.
     proxy = getproxies().get(target.scheme)
     if proxy and not proxy_bypass(target.hostname or ""):
         target = urlsplit(proxy if "://" in proxy else f"http://{proxy}")

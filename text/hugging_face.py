@@ -5,6 +5,7 @@ from pathlib import Path
 
 from text.pretrained_tokenizer import PretrainedTokenizer
 
+# Names of the special tokens of encoders.
 _ROLES = {
     "pad_token": ("[PAD]", "<pad>"),
     "unk_token": ("[UNK]", "<unk>"),
@@ -14,19 +15,17 @@ _ROLES = {
     "bos_token": ("<s>",),
     "eos_token": ("</s>",),
 }
-"""Names of the special tokens of encoders."""
 
 
 def save_tokenizer(tokenizer: PretrainedTokenizer, folder: Path) -> None:
     """Write `tokenizer.json` and `tokenizer_config.json` into a folder.
-
-    Their truncation and padding are off, so that other programs choose their own.
 
     Args:
         tokenizer: the tokenizer.
         folder: an existing folder.
     """
     definition = json.loads(tokenizer.state()["definition"])
+    # Other programs choose their own truncation and padding.
     definition |= {"truncation": None, "padding": None}
     added = definition.get("added_tokens", ())
     names = {token["content"] for token in added if token.get("special")}

@@ -10,16 +10,16 @@ import numpy as np
 
 _INTEGER = re.compile(r"([+-]?(?:0|[1-9][0-9]{0,99}))(?:\.0*)?")
 _FRACTION = re.compile(r"[+-]?(?:0|[1-9][0-9]*)\.[0-9]*")
+# The name of a class that is named by a number; matches `01` too.
 _NUMERAL = re.compile(r"[+-]?\d+(?:\.\d*)?")
-"""The name of a class that is named by a number; matches `01` too."""
 _ELEMENT = r"""(?:[+-]?\d+(?:\.\d*)?|'[^']*'|"[^"]*"|true|false)"""
+# A list that was written as text: `[0, 3]`, `[0 1 0]`, `['joy', 'fear']`.
 _LIST = re.compile(rf"\[\s*(?:{_ELEMENT}(?:\s*,\s*|\s+))*{_ELEMENT}?\s*\]", re.IGNORECASE)
-"""A list that was written as text: `[0, 3]`, `[0 1 0]`, `['joy', 'fear']`."""
+# From it on, Python writes a float with an exponent.
 _WRITTEN_OUT = 1e16
-"""From it on, Python writes a float with an exponent."""
 _NAN = "nan"
+# Marks of rows without label (hub, SNLI, NaN as text), where no class has that name.
 _ABSENT = frozenset({"-1", "-", _NAN})
-"""Marks of rows without label (hub, SNLI, NaN as text), where no class has that name."""
 
 
 class FileLabelsError(ValueError):
@@ -44,6 +44,7 @@ def label_text(value: Any) -> str | None:
         return None
     if isinstance(value, float) and value.is_integer() and abs(value) < _WRITTEN_OUT:
         value = int(value)
+    # A bool is an int: True stays "True", it is not 1.
     if isinstance(value, bool | int | float):
         return str(value)
     if isinstance(value, str):
@@ -163,6 +164,7 @@ class ClassLabels:
         text = label_text(value)
         if text is None:
             return None
+        # At most nine digits: longer numbers are no indices.
         number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
         data_name = None if number is None else self._data_name(number)
         if self._meanings is not None:

@@ -38,6 +38,7 @@ class PretrainedTokenizer(Tokenizer):
             msg = f"got a definition that cannot be read ({error}), expected a tokenizer.json"
             raise ValueError(msg) from error
         self._backend.no_padding()
+        # Room for the template of a pair and one token of each text.
         template = self._backend.num_special_tokens_to_add(is_pair=True)
         if max_length < template + 2:
             msg = (
@@ -49,6 +50,7 @@ class PretrainedTokenizer(Tokenizer):
         self.max_length = max_length
         self.pad_id = pad_id
         self.unk_id = unk_id
+        # Ids may have gaps: the greatest one decides.
         ids = self._backend.get_vocab(with_added_tokens=True).values()
         self.vocab_size = 1 + max(max(ids, default=0), pad_id, unk_id)
         self.encode(["a", ("a", "b")])  # a contradictory definition fails only when it is used
@@ -130,11 +132,9 @@ class PretrainedTokenizer(Tokenizer):
         ]
 
     def encode_words(self, sentences: Sequence[Words]) -> list[WordEncoding]:
-        """See `Tokenizer.encode_words`; a word that names a special token is text like any other.
-
-        Words are encoded separately and joined here: the ids of a full sentence would not show
-        whether a word without a token has vanished or was cut off.
-        """
+        """See `Tokenizer.encode_words`; the name of a special token is text like any other word."""
+        # Words are encoded separately and joined here: the ids of a full sentence would not show
+        # whether a word without a token has vanished or was cut off.
         with _catch_panics():
             if self._words is None:
                 self._words = _unlimited(_separate_words(self._definition))
@@ -189,10 +189,8 @@ class PretrainedTokenizer(Tokenizer):
 
     @property
     def splits_at_spaces(self) -> bool:
-        """True if the ids of a word never depend on its neighbours.
-
-        BERT's normaliser and pre-tokeniser look at nothing beyond a space.
-        """
+        """True if the ids of a word never depend on its neighbours."""
+        # BERT's normaliser and pre-tokeniser look at nothing beyond a space.
         parts = json.loads(self._definition)
         kinds = [(parts.get(name) or {}).get("type") for name in ("normalizer", "pre_tokenizer")]
         plain = all(token["special"] for token in parts.get("added_tokens", ()))
@@ -234,10 +232,7 @@ class PretrainedTokenizer(Tokenizer):
     def from_state(cls, state: Mapping[str, Any]) -> "PretrainedTokenizer":
         """Rebuild from `state()`."""
         return cls(
-            state["definition"],
-            state["max_length"],
-            pad_id=state["pad_id"],
-            unk_id=state["unk_id"],
+            state["definition"], state["max_length"], pad_id=state["pad_id"], unk_id=state["unk_id"]
         )
 
 
@@ -251,10 +246,8 @@ def _unlimited(definition: str) -> tokenizers.Tokenizer:
 
 
 def _separate_words(definition: str) -> str:
-    """Return a definition that encodes a separate word as if a space came before it.
-
-    Byte-level and SentencePiece vocabularies spell a word within a sentence with that space.
-    """
+    """Return a definition that encodes a separate word as if a space came before it."""
+    # Byte-level and SentencePiece vocabularies spell a word within a sentence with that space.
     parts = json.loads(definition)
     before = parts.get("pre_tokenizer") or {}
     for step in before.get("pretokenizers", [before]):

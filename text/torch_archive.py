@@ -18,16 +18,16 @@ from text.bounded_files import DEPTH_LIMIT, opened
 
 _BEGIN = b"PK\x03\x04"
 _NAME = re.compile(r"[\w.-]+(/[\w.-]+)+")
+# Bytes of the record that ends a zip archive, without its comment.
 _RECORD = 22
-"""Bytes of the record that ends a zip archive, without its comment."""
 _ZIP64 = 0xFFFFFFFF
+# Bytes of a number in each kind of storage.
 _STORAGES = {
     **dict.fromkeys(("Bool", "Byte", "Char"), 1),
     **dict.fromkeys(("BFloat16", "Half", "Short"), 2),
     **dict.fromkeys(("Float", "Int"), 4),
     **dict.fromkeys(("Double", "Long", "ComplexFloat"), 8),
 }
-"""Bytes of a number in each kind of storage."""
 _TENSOR, _ORDERED = "torch._utils _rebuild_tensor_v2", "collections OrderedDict"
 _GLOBALS = {_TENSOR, _ORDERED, *(f"torch {kind}Storage" for kind in _STORAGES)}
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
@@ -37,10 +37,7 @@ _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
 def check_archive(path: Path) -> None:
-    """Raise ValueError unless a file is an archive as torch writes them, with a plain pickle.
-
-    Its entries are not compressed, so that the content is never larger than the file.
-    """
+    """Raise ValueError unless a file is an archive as torch writes them, with a plain pickle."""
     with opened(path) as stream:
         if stream.read(len(_BEGIN)) != _BEGIN:
             msg = "it is no zip archive"
@@ -55,6 +52,7 @@ def check_archive(path: Path) -> None:
         # Python's reader and torch's must read the same list of contents, the last one in the file.
         stream.seek(size - _RECORD - len(archive.comment))
         (listed,) = struct.unpack_from("<L", stream.read(_RECORD), 16)
+        # Two lists of contents could show one pickle to this check and another one to torch.
         if listed not in (archive.start_dir, _ZIP64):
             msg = "its list of contents is in two places"
             raise ValueError(msg)
@@ -80,6 +78,7 @@ def _check_entries(entries: list[zipfile.ZipInfo], size: int) -> None:
     if len({name.split("/")[0] for name in names}) > 1:
         msg = "it has entries in several folders"
         raise ValueError(msg)
+    # Without compression, the content is never larger than the file.
     packed = any(entry.compress_type or entry.file_size != entry.compress_size for entry in entries)
     unpacked = sum(entry.file_size for entry in entries)
     if packed or len(set(names)) < len(names) or unpacked > size:
@@ -185,7 +184,7 @@ class _Machine:
             function, arguments = self._pop(2)
             self._stack.append(self._call(function, arguments))
         elif name == "BUILD":
-            # The versions of its modules, which torch keeps with the weights.
+            # The state of an OrderedDict: the versions of modules that torch stores with weights.
             self._fill("EMPTY_DICT", [None, self._stack.pop()], 2)
         else:
             msg = f"its pickle has a step {name}, which none of ours has"

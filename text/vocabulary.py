@@ -80,6 +80,7 @@ class Vocabulary:
 
     def __call__(self, tokens: Iterable[str]) -> list[int]:
         """Return the ids of tokens."""
+        # Local names: this loop runs over all words of a corpus.
         find, unknown = self._index.get, self.default_index
         return [find(token, unknown) for token in tokens]
 

@@ -5,13 +5,13 @@ import re
 from functools import cache
 from urllib.parse import unquote_plus
 
+# Parameters whose values are written; any other one may be a key.
 _HARMLESS = frozenset(
     (
         *("api-version", "api_version", "deployment", "format", "lang", "language", "model"),
         *("model_id", "region", "revision", "task", "v", "version"),
     )
 )
-"""Parameters whose values are written; any other one may be a key."""
 _USER = re.compile(r"(?<=//)[^/?#]+(?=@)")
 _PART = re.compile(r"[^?&;#]+")
 _ROUNDS = 50_000
@@ -43,8 +43,6 @@ def secrets(address: str) -> set[str]:
 def hide(message: str, secrets: set[str]) -> str:
     """Return a message without any secret, and without any six characters of one.
 
-    A message may quote a truncated response that repeats a secret.
-
     Args:
         message: any text.
         secrets: those of less than four characters are not hidden.
@@ -52,6 +50,7 @@ def hide(message: str, secrets: set[str]) -> str:
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) < 4:
             continue
+        # Parts are hidden too: a message may quote a truncated response that repeats a secret.
         size = min(6, len(secret))
         pieces = {secret[i : i + size] for i in range(len(secret) - size + 1)}
         hidden = [False] * len(message)

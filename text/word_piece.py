@@ -11,15 +11,14 @@ from text.pretrained_tokenizer import PretrainedTokenizer
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 """In the order of their ids; BERT's own names, by which other programs find them."""
+# Characters that have an id of their own; words with any other one are unknown.
 _ALPHABET = 1000
-"""Characters that have an id of their own; words with any other one are unknown."""
+# Words counted at a time. Beyond that, those seen once are forgotten, which bounds the memory.
 _DISTINCT = 4_000_000
-"""Words counted at a time. Beyond that, those seen once are forgotten, which bounds the memory."""
+# Longer strings without a space are split at once, not counted: a line of Chinese, a list of data.
 _LONG = 64
-"""Longer strings without a space are split at once, not counted: a line of Chinese, a list of
-data."""
+# Repetitions of a word in one string.
 _RUN = 1000
-"""Repetitions of a word in one string."""
 
 
 def train_word_piece(
@@ -72,6 +71,7 @@ def train_word_piece(
 def _count(texts: Iterable[Text], normalizer: normalizers.Normalizer) -> Counter[str]:
     """Count the words, in alphabetical order."""
     split = pre_tokenizers.BertPreTokenizer()
+    # Strings between spaces are counted first: far fewer need normalising and splitting.
     rough: Counter[str] = Counter()
     counts: Counter[str] = Counter()
 

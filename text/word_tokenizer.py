@@ -143,9 +143,7 @@ class WordTokenizer(Tokenizer):
 
     @classmethod
     def from_state(
-        cls,
-        state: Mapping[str, Any],
-        find: Callable[[WordSettings], Lemmatizer] | None = None,
+        cls, state: Mapping[str, Any], find: Callable[[WordSettings], Lemmatizer] | None = None
     ) -> "WordTokenizer":
         """Rebuild from `state()`.
 

@@ -19,7 +19,7 @@ class SimAttention(HeadedAttention):
     def __init__(
         self, width: int, heads: int, *, norm: Literal["l1", "l2"] = "l1", **base: Any
     ) -> None:
-        """Makes the projections.
+        """Make the projections.
 
         Args:
             width: see `HeadedAttention`.

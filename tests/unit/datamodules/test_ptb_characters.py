@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from datamodules import DataError, PTBCharacters
-from datamodules.ptb_characters import joined
+from datamodules.ptb_characters import join_characters
 from tests.unit.datamodules.characters import sentences, spaced, write
 from text import CharacterTokenizer
 
@@ -49,10 +49,10 @@ def test_both_forms_of_a_file_are_the_same_text(tmp_path: Path, plain: bool) -> 
 
 
 def test_what_a_line_is() -> None:
-    assert joined(["t h e _ c a t", "a", "n . v ."]) == ["the cat", "a", "n.v."]
-    assert joined(["t h e _ c a t", "ab"]) == ["t h e _ c a t", "ab"]
+    assert join_characters(["t h e _ c a t", "a", "n . v ."]) == ["the cat", "a", "n.v."]
+    assert join_characters(["t h e _ c a t", "ab"]) == ["t h e _ c a t", "ab"]
     # The unknown word of the treebank is five characters.
-    assert joined([spaced("<unk> N")]) == ["<unk> N"]
+    assert join_characters([spaced("<unk> N")]) == ["<unk> N"]
 
 
 def test_files_may_be_packed_and_have_a_name_of_their_own(tmp_path: Path) -> None:

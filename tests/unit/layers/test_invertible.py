@@ -13,7 +13,6 @@ from layers.invertible import (
     Inversion,
     InvertibleResidual,
     NotInvertedError,
-    contractive_network,
     invert,
     power_series,
 )
@@ -25,7 +24,13 @@ both = pytest.mark.parametrize("norm", NORMS)
 
 def network(norm: Norm = "inf", *, c: float = 0.9, width: int = 3) -> InvertibleResidual:
     torch.manual_seed(0)
-    branch = contractive_network(width, 8, 3, norm=norm)
+    branch = nn.Sequential(
+        ContractiveLinear(width, 8, norm=norm),
+        nn.Tanh(),
+        ContractiveLinear(8, 8, norm=norm),
+        nn.Tanh(),
+        ContractiveLinear(8, width, norm=norm),
+    )
     for parameter in branch.parameters():
         nn.init.normal_(parameter, std=2.0)
     return InvertibleResidual(branch, c=c).to(F64)
@@ -80,7 +85,7 @@ def test_anderson_needs_fewer_evaluations() -> None:
 def test_converged_samples_cost_nothing_more() -> None:
     branch = Scaled()
     factors = torch.tensor([0.0, 0.1, 0.9])
-    found = invert(branch, torch.ones(3, 2, 2), factors, given=Inversion(tolerance=1e-5))
+    found = invert(branch, torch.ones(3, 2, 2), factors, settings=Inversion(tolerance=1e-5))
     torch.testing.assert_close(found.x, (1 / (1 + factors)).reshape(3, 1, 1).expand(3, 2, 2))
     assert sum(branch.seen) == int(found.evaluations.sum())
     assert branch.seen[0] == 3

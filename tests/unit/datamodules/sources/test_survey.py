@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from datamodules import AGNews, DataError, Reviews, TaggedFiles, TextFiles
-from datamodules.sources.survey import described
+from datamodules.sources.survey import describe_rows
 
 
 def written(path: Path, rows: list[tuple[str, str]]) -> str:
@@ -106,7 +106,7 @@ def test_the_built_in_corpus_shares_no_text(caplog: pytest.LogCaptureFixture) ->
 
 def test_many_classes_make_one_line() -> None:
     many = {f"class {i}": 1 + i for i in range(1000)}
-    line = described(many)
+    line = describe_rows(many)
     assert line.startswith("1,000 classes, most rows: class 999 1,000, class 998 999,")
     assert line.endswith("class 1 2, class 0 1")
     assert len(line) < 250
