@@ -49,6 +49,7 @@ class PTBCharacters(Samples):
         self.corpus, self.longest = name, longest
 
     def setup(self, stage: str | None = None) -> None:
+        # Without a stage, the trainer's run decides; without a trainer, all splits are read.
         fn = None if self.trainer is None else self.trainer.state.fn
         stage = fn.value if stage is None and fn is not None else stage
         splits = ("train", "validation", "test") if stage is None else NEEDED[stage]

@@ -47,6 +47,7 @@ class Samples(Splits):
             msg = "got no tokenizer, expected `datamodule.tokenizer` to be set before any loader"
             raise RuntimeError(msg)
         tokenizer, encoded = self._encoded.get(split, (None, None))
+        # Ids belong to one tokenizer: for another one, the texts are encoded again.
         if encoded is None or tokenizer is not self.tokenizer:
             encoded = self._encoding(split, self.tokenizer)
             self._encoded[split] = (self.tokenizer, encoded)

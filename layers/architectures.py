@@ -160,6 +160,7 @@ def architecture_of(model: "PreTrainedModel") -> dict[str, Any]:
     described = {**model.config.to_diff_dict(), "model_type": model.config.model_type}
     # Class names have integer keys, which a checkpoint cannot store.
     described = {key: value for key, value in described.items() if key not in _OF_CLASSES}
+    # Tuples become lists, as in a checkpoint that has been read.
     plain: dict[str, Any] = json.loads(json.dumps(described))
     return plain
 

@@ -120,6 +120,7 @@ class BackboneClassifier(nn.Module):
         self.projection = nn.Linear(backbone.width, 1 if reading == "choice" else num_classes)
         layers.append(self.projection)
         self.dropout = nn.Dropout(dropout)
+        # A pretrained dense layer keeps its weights.
         std = getattr(backbone.encoder.config, "initializer_range", 0.02)
         for layer in layers:
             nn.init.normal_(layer.weight, std=std)

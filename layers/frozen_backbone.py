@@ -103,6 +103,7 @@ class FrozenBackbone(nn.Module):
         """
         if self._cache is None or sample_ids is None:
             return self._encode(input_ids, mask, segment_ids)
+        # Only real tokens are cached: padding differs from batch to batch.
         keys = sample_ids.tolist()
         if not all(key in self._cache for key in keys):
             vectors = self._encode(input_ids, mask, segment_ids)

@@ -36,6 +36,7 @@ class IntervalCNN(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """`[B, N, v]` word vectors with mask `[B, N]` to `[B, C]` logits."""
+        # Zero padding, like the convolution's own beyond the ends of a text.
         words = self.projection(x).relu() * mask.unsqueeze(-1)
         windows = self.convolution(words.mT).relu().mT
         logits: Tensor = self.head(self.hidden(self._pooled(windows, mask)).relu())

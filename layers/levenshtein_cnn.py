@@ -64,6 +64,7 @@ class LevenshteinCNN(nn.Module):
 
     def embed(self, input_ids: Tensor) -> Tensor:
         """`[B, N]` ids to `[B, N, e]`; 0 at padding."""
+        # Distances of at most 1, also from the zero vector of padding.
         table = self.symbols / self.spread()
         padded = torch.cat([torch.zeros_like(table[:1]), table])
         return functional.embedding(input_ids, padded)

@@ -195,6 +195,7 @@ class NgramScores(nn.Module):
 
     def word_table(self) -> Tensor:
         """`[V, C]` scores of the words; float64 and on the grid in evaluation mode."""
+        # Tables of `keep`, if the scores no longer change.
         if 1 in self._kept:
             return self._kept[1]
         table: Tensor = self.words

@@ -142,6 +142,7 @@ class TransformerClassifier(nn.Module):
         for number in range(depth):
             mechanism = build_attention(attention, replace(first, early=number < depth // 2))
             self.blocks.append(TransformerBlock(width, mechanism, dropout=dropout, layers=layers))
+        # A pre-norm block does not normalise its output, so the last one needs a norm.
         norm = CentringNorm if layers.mean_norm else nn.LayerNorm
         self.norm = norm(width) if layers.norm == "pre" else nn.Identity()
         self.head = logit_head(width, num_classes, single=single_logit)

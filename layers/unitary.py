@@ -128,6 +128,7 @@ def _qr(matrices: Sequence[Tensor]) -> Tensor:
     far = (~(_panels(factor) < _NEAR)).nonzero().flatten()  # negated, so that NaN is far as well
     if len(far):
         _check_finite(matrices)
+        # A second round restores the digits that the first has lost, unless it was too far.
         again = factor[far]
         rounding = _panels(again)
         factor[far] = again

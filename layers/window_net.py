@@ -162,6 +162,7 @@ class WindowNet(nn.Module):
                 f"{STEEPEST:g}, and finite ones: train anew"
             )
             raise ValueError(msg)
+        # Greatest hidden units of any window, times the absolute output weights.
         highest = tables.amax(dim=1).clamp_min(0.0).sum(dim=0)
         return float((highest @ output.abs()).amax())
 

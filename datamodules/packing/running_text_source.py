@@ -161,6 +161,7 @@ class HubTexts:
                     raise DataError(msg)
                 yield Row(number, values)
         except DataError:
+            # It has a message for users.
             raise
         except Exception as error:  # the library passes exceptions of several other libraries
             raise self._unreadable(error) from error
@@ -194,6 +195,7 @@ def find_files(folder: Path, patterns: Sequence[str]) -> list[Path]:
     for pattern in patterns:
         start, rest = folder, Path(pattern)
         if rest.is_absolute():
+            # `glob` accepts relative patterns only.
             start, rest = Path(rest.anchor), rest.relative_to(rest.anchor)
         try:
             matches = sorted(start.glob(str(rest))) if rest.parts else []

@@ -58,6 +58,7 @@ def read_conll(path: Path, tags: Collection[str] | None = None) -> Iterator[Row]
                     raise ValueError(msg)
             except ValueError as error:
                 problem = problem or Row(end, {}, str(error))
+                # A placeholder: the sentence still ends at the next empty line.
                 word, tag = "", sentence[0] if sentence else ""
             # Tags are not repaired: an I-X after O or after another type does not become B-X.
             words.append(word)
@@ -65,6 +66,7 @@ def read_conll(path: Path, tags: Collection[str] | None = None) -> Iterator[Row]
         elif sentence:
             yield problem or _sentence(start, words, sentence)
             words, sentence, problem = [], [], None
+    # The last sentence may have no empty line after it.
     if sentence:
         yield problem or _sentence(start, words, sentence)
     if end == 0:
@@ -120,6 +122,7 @@ def read_entries(path: Path) -> Iterator[Row]:
     going = text[position : position + 1] != "]"
     while going:
         entry += 1
+        # Only the part since the last entry: counting from the start would be quadratic.
         line, counted = line + text.count("\n", counted, position), position
         try:
             value, position = _DECODER.raw_decode(text, position)

@@ -64,6 +64,7 @@ class AttentionCheck:
         Raises:
             ValueError: a property is broken; the message names it.
         """
+        # No side effects: modes and random states are restored.
         training = module.training
         first = next(module.parameters(), torch.empty(0))
         devices = [first.device] if first.is_cuda else []

@@ -84,6 +84,7 @@ def attention_bound(
         return 1 + lengths * radius / (4 * alpha_1)
     norms = AttentionNorms() if norms is None else norms
     oscillation = norms.score * norms.key * radius / alpha_1
+    # The greatest possible attention weight; p (1 - p) <= 1/4 bounds the softmax's derivative.
     peak = 1 / (1 + (lengths - 1) * torch.exp(-oscillation))
     through_values = norms.value * mixing_norm(oscillation, lengths)
     through_queries = norms.kappa * norms.query

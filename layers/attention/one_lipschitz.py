@@ -201,6 +201,7 @@ class OneLipschitzSelfAttention(nn.Module):
         length = value.shape[2]
         reach = (self.offset_heads + 1) // 2
         padded = functional.pad(value, (0, 0, reach, reach))
+        # Zeros around the text: heads beyond its ends see nothing.
         starts = [reach + (h // 2 + 1) * (1 if h % 2 else -1) for h in range(self.offset_heads)]
         shifted = [padded[:, h, start : start + length] for h, start in enumerate(starts)]
         return torch.stack(shifted, dim=1)

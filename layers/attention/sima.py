@@ -33,5 +33,6 @@ class SimAttention(HeadedAttention):
     @override
     def mix(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
         query, key, value = (real(part, mask) for part in (query, key, value))
+        # Over the tokens, not over the features.
         query, key = (functional.normalize(part, p=self.power, dim=-2) for part in (query, key))
         return query @ (key.transpose(-1, -2) @ value)
